@@ -1,6 +1,7 @@
 """Digits with confused labels: strong baselines and TopKClassifier; then two guarantees.
 
 60 % of the training labels are redrawn within groups of similar digits; test labels are true.
+"TopKClassifier (8)" trains for 8 epochs only, because longer training fits the wrong labels.
 """
 
 import warnings
@@ -24,14 +25,15 @@ from sktopk.metrics import set_coverage_score, set_size_score, topk_accuracy_sco
 
 SEEDS, KS, REDRAWN, N_CALIBRATIONS = range(5), (1, 2, 3), 0.6, 200
 GROUPS = {0: 0, 6: 0, 9: 0, 1: 1, 4: 1, 7: 1, 2: 2, 3: 2, 5: 2, 8: 2}
-OURS = "TopKClassifier"
+OURS = "TopKClassifier (8)"
 MODELS = {
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression()),
     "SVC": lambda: make_pipeline(StandardScaler(), SVC()),
     "MLPClassifier": lambda: make_pipeline(StandardScaler(), MLPClassifier(random_state=0)),
     "ExtraTrees": lambda: ExtraTreesClassifier(random_state=0),
     "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
-    OURS: lambda: TopKClassifier(k=3, random_state=0),
+    "TopKClassifier": lambda: TopKClassifier(k=3, random_state=0),
+    OURS: lambda: TopKClassifier(k=3, max_epochs=8, random_state=0),
 }
 
 
@@ -53,7 +55,7 @@ def evaluate(name, seed, bar):
 
 
 def table(found):
-    """Print mean and standard deviation of each model, the winners and the place of ours."""
+    """Print mean and standard deviation of each model, the best ones and the place of ours."""
     print(f"\n{'':21s}" + "".join(f"{f'top-{k}':>16s}" for k in KS) + f"{'CPU seconds':>13s}")
     for name, runs in found.items():
         mean, spread = runs.mean(0), runs.std(0, ddof=1)
@@ -65,7 +67,8 @@ def table(found):
         lead, n = 100 * (found[best] - found[rival])[:, i], len(found[best])
         # The interval allows for splits that share training samples.
         half = student.ppf(0.975, n - 1) * lead.std(ddof=1) * (1 / n + 1) ** 0.5
-        print(f"\ntop-{k}: {best} is best, {OURS} has place {order.index(OURS) + 1}.")
+        place = "" if best == OURS else f", {OURS} has place {order.index(OURS) + 1}"
+        print(f"\ntop-{k}: {best} is best{place}.")
         print(f"       {lead.mean():.1f} points (95 % interval: ± {half:.1f}) more than {rival}.")
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     )
     from ._estimators.topk import TopKClassifier
 
-# Loaded when they are asked for (SPEC 1), so that metrics and decisions need no torch.
+# Names that are imported on first access (SPEC 1), so that metrics and decisions need no torch.
 _HOMES = {
     "AUCClassifier": "programs",
     "BudgetClassifier": "decisions._budget",
@@ -83,7 +83,7 @@ _SUBMODULES = (
 def __getattr__(name):
     if name in _HOMES:
         home = import_module(f"{__name__}._estimators.{_HOMES[name]}")
-        # Kept, so that it is asked for once.
+        # Store the attribute, so that this function is called only once for each name.
         return globals().setdefault(name, getattr(home, name))
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{name}")

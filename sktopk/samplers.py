@@ -21,9 +21,8 @@ class StratifiedBatchSampler:
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
       sample is in exactly one batch, and both classes are spread evenly.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
-      with m positives each. Each negative is in one batch. Positives are repeated: all of them are
-      drawn once before a new round starts. A batch that spans two rounds may contain a positive
-      twice.
+      with m positives each. Each negative is in one batch. Positives are repeated in rounds, in
+      which each positive is drawn once. A batch that spans two rounds may contain a positive twice.
 
     Batch sizes differ by at most one. The paper uses 5 positives in batches of 32 samples [1]_.
     Each iteration is one epoch. A torch ``DataLoader`` accepts the sampler as ``batch_sampler``.
@@ -43,7 +42,7 @@ class StratifiedBatchSampler:
     Raises
     ------
     TypeError, ValueError
-        If `target` has other values than 0 and 1 or no positive, or a number is out of range.
+        If `target` contains values other than 0 and 1, or no 1, or if a number is out of range.
 
     References
     ----------
@@ -113,14 +112,14 @@ class StratifiedBatchSampler:
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # tensor_split puts larger parts first. Reversing one class balances the batch sizes.
+        # tensor_split puts larger parts first. Reverse one class, so that batch sizes are balanced.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
             yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
-        """Return `n` of the rows in random order. All rows are used before any is repeated."""
+        """Return `n` of the rows in random order. A row is repeated only after all were used."""
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))

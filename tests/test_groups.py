@@ -173,7 +173,7 @@ def rows_by_group(groups, positive, weight, n_parts, n_batches):
     np.add.at(total, (target, codes), weight.numpy())
     np.add.at(count, (target, codes), weight.numpy() > 0)
     return lambda m: GroupRows(
-        groups, np.asarray(n_parts), n_batches, total, total / np.maximum(count, 1), 1
+        groups, np.asarray(n_parts), n_batches, total, total / np.maximum(count, 1)
     )
 
 

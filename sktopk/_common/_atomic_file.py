@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 def write_atomically(path, parts, *, one_writer=False):
-    """Write a file atomically: after a crash, either the old or the new file exists.
+    """Write a file atomically: after a crash, the file has either its old or its new content.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def _mode(path, folder):
 
 
 def _clear(folder, name):
-    """Delete temporary files of interrupted writes of the file `name`."""
+    """Delete the temporary files that interrupted writes of the file `name` have left."""
     left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
     for entry in os.listdir(folder):
         if left.fullmatch(entry):

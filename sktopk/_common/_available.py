@@ -17,7 +17,7 @@ class AvailableMethod:
 
     def __get__(self, instance, owner=None):
         if instance is None:
-            # Documentation tools and metadata routing need the undecorated method.
+            # Access on the class returns the plain method, for documentation and metadata routing.
             return self.method
         try:
             available = self.check(instance)
@@ -29,21 +29,21 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Return a decorator like scikit-learn's, with the reason in the message of the error.
+    """Return a decorator like scikit-learn's, whose error message contains the reason.
 
-    scikit-learn raises an error without the reason, which is only in the message of its cause.
+    The error message of scikit-learn lacks the reason. Only the cause of the error states it.
     """
     # Type checkers treat the result as the method itself.
     return lambda method: cast(Method, AvailableMethod(method, check))
 
 
 def ranks(classifier):
-    """Return True for two classes, which rank samples, else raise; for `available_if`."""
+    """Check for `available_if` that a fitted classifier has two classes: scores rank samples."""
     return _has_classes(classifier, True, "predict_top", "predict_topk(X, k)")
 
 
 def chooses_labels(classifier):
-    """Return True for more than two classes, which have top-k labels, else raise."""
+    """Check for `available_if` that a fitted classifier has more than two classes."""
     return _has_classes(classifier, False, "predict_topk", "predict_top(X, n)")
 
 

@@ -1,4 +1,4 @@
-"""Samples of torch Datasets; imports torch, and is imported only if X is a Dataset."""
+"""Samples of torch Datasets. The module imports torch, and is imported only if X is a Dataset."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ _LABEL_ITEMS = 256
 
 
 class DatasetRows(LazyRows):
-    """Samples of a map-style Dataset, which are fetched when they are indexed.
+    """Samples of a map-style Dataset, each fetched only when it is indexed.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from importlib import import_module
 
 
 def import_extra(module, caller, extra):
-    """Return an optional module; if it is missing, raise with the command to install it."""
+    """Import an optional module. If it is missing, the error shows the command to install it."""
     try:
         return import_module(module)
     except ImportError as error:

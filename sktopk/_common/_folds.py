@@ -16,7 +16,7 @@ BLOCK = 1 << 20
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return a random integer per sample, equal for equal samples and within groups.
+    """Return random integers. Equal samples, and samples of one group, get the same integer.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def shuffled_order(X, seed, groups=None):
 
 
 def sample_ranks(X):
-    """Return the rank of each sample among the distinct samples, sorted lexicographically.
+    """Return the rank of each sample in the lexicographic order of the distinct samples.
 
-    Sparse and dense samples have the same ranks. NaN is larger than any number.
+    Sparse and dense formats give the same ranks. NaN is larger than any number.
     """
     n_samples = X.shape[0]
     index, table = np.arange(n_samples), X
@@ -53,7 +53,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # n_smaller: number of smaller samples by the columns compared so far; tied: samples with ties.
+    # By the columns compared so far: the number of smaller samples, and the samples with ties.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -79,7 +79,7 @@ def _differ(key):
 
 
 def _dense_keys(X, index, start):
-    """Return the next columns from `start` of the samples `index`, and the end column."""
+    """Return columns of the samples `index`, from `start` on, and the column after the last one."""
     stop = min(start + max(1, BLOCK // len(index)), X.shape[1])
     return list(X[index, start:stop].T), stop
 
@@ -101,7 +101,7 @@ def _sparse_keys(X, index, number):
 
 
 def _canonical(X):
-    """Return a CSR matrix with sorted indices, without duplicates and stored zeros."""
+    """Return a CSR matrix with sorted indices, without duplicates or stored zeros."""
     if not X.has_canonical_format or not X.data.all():
         X = X.copy()
         X.sum_duplicates()
@@ -123,23 +123,23 @@ def deal(order, target, n_folds):
     Returns
     -------
     fold : ndarray of int of shape (n_samples,)
-        Fold from 0 to n_folds - 1, or -1 for classes whose samples would all be in one fold, and
-        for samples equal to these.
+        Fold from 0 to n_folds - 1. Classes whose samples would all be in one fold get -1, and so do
+        all samples that are equal to a sample of these classes.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
-    # The order of classes depends on their samples, so that renaming classes has no effect.
+    # Sort the classes by their samples, so that renaming classes has no effect.
     content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
     place = np.argsort(np.argsort(content, kind="stable"))
     target, labels = place[target], place[labels]
     count = np.bincount(labels)
-    # Equal samples with different labels count for the rarest label.
+    # Equal samples with different labels count as samples of the rarest of these labels.
     by_sample = np.lexsort((labels, count[labels], numbers))
     label = labels[by_sample][np.r_[True, np.diff(numbers[by_sample]) > 0]]
     by_class = np.argsort(label, kind="stable")
     several = (count > 1)[label[by_class]]
     fold = np.full(len(distinct), -1)
-    # Consecutive samples of a class get consecutive folds, so class counts differ by at most one.
+    # Give consecutive samples of a class consecutive folds, so class counts differ by at most one.
     fold[by_class[several]] = np.arange(several.sum()) % n_folds
     fold = fold[index]
     lowest, highest = np.full((2, len(count)), [[n_folds], [-1]])

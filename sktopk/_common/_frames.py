@@ -1,8 +1,8 @@
-"""Errors that name the first column of a data frame without valid numbers."""
+"""Errors that name the first column of a data frame whose values are not valid numbers."""
 
 import numpy as np
 
-# Hint in errors about input that only TabularMLP accepts.
+# This hint ends error messages about input that only TabularMLP accepts.
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Prefixes of the names of time dtypes in pandas, polars and pyarrow.
 _TIMES = ("date", "time", "period", "duration")
@@ -10,9 +10,9 @@ _OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days si
 
 
 def check_columns(X):
-    """Raise if two columns of a data frame have the same name, or if a column has times.
+    """Check that the columns of a data frame have different names, and that none contains times.
 
-    Otherwise, some libraries read duplicate columns as one column, and times as nanoseconds.
+    Some libraries read columns of the same name as one column, and times as nanoseconds.
     """
     seen = set()
     for name in X.columns:
@@ -30,7 +30,7 @@ def check_columns(X):
 
 
 def holds_numbers(values):
-    """Return whether all values of a column, or a single value, can be converted to float."""
+    """Return whether `values`, a column or a single value, can be converted to float."""
     try:
         np.asarray(values).astype(np.float64)
     except (TypeError, ValueError):
@@ -39,9 +39,9 @@ def holds_numbers(values):
 
 
 def explain(X, error, takes_missing=False):
-    """Raise an error that names the first column with values other than finite numbers.
+    """Raise an error that names the first column whose values are not all finite numbers.
 
-    Return if there is no such column. NaN is allowed if `takes_missing` is True.
+    Return None if all columns are valid. NaN is allowed if `takes_missing` is True.
     """
     for name in X.columns:
         values = np.asarray(X[name])
@@ -56,7 +56,7 @@ def explain(X, error, takes_missing=False):
 
 
 def _explain_objects(name, values, error, takes_missing):
-    """Raise for the first value of a column that is not a number."""
+    """Raise an error that names the first value in a column that is not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:

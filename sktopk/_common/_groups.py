@@ -7,7 +7,7 @@ from ._scalars import on_host
 
 
 def encode_groups(groups, n_samples):
-    """Return a group index per sample, in the order of first appearance."""
+    """Return the group index of each sample. Groups are numbered as they first appear."""
     given, groups = groups, np.asarray(on_host(groups, "groups"))
     if groups.shape != (n_samples,):
         came = f"shape {groups.shape}"
@@ -21,9 +21,9 @@ def encode_groups(groups, n_samples):
 
 
 def several_groups(groups, weight):
-    """Return group indices, -1 for samples of weight 0, or None if there is only one group.
+    """Return the group index of each sample, or None if there is only one group.
 
-    Samples of weight 0 do not change the indices of the others.
+    Samples of weight 0 get -1. They do not change the indices of the other samples.
     """
     code, present = encode_groups(groups, len(weight)), weight > 0
     if not present.all():
@@ -33,7 +33,7 @@ def several_groups(groups, weight):
 
 
 def rows_of_groups(groups):
-    """Return a list with the sample indices of each nonempty group."""
+    """Return a list of arrays, the sample indices of each nonempty group."""
     order = np.argsort(groups, kind="stable")
     cuts = np.flatnonzero(np.diff(groups[order])) + 1
     return np.split(order, cuts)

@@ -29,9 +29,9 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         Estimator with attributes about columns, such as `n_features_in_`.
     X : {array, sparse matrix, frame, Dataset}
     reset : bool
-        Whether to set these attributes.
+        Whether to set these attributes instead of comparing X with them.
     takes_tables : bool, default=False
-        Whether the network accepts missing values, and categories in data frames.
+        Whether the network accepts missing values, and data frames with categories.
     takes_images : bool, default=True
         Whether X may have more than two dimensions.
     sample_weight : array-like, default=None
@@ -50,7 +50,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
-        # Values of lazy rows are checked when they are read.
+        # Check only the shape of lazy rows. Their values are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         if reset:
@@ -60,7 +60,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         X = on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
-            # For unknown columns, scikit-learn raises an error with their names.
+            # If X has unknown columns, skip the check: scikit-learn's error lists their names.
             names = None if reset else getattr(estimator, "feature_names_in_", None)
             if names is None or {*X.columns} <= {*names}:
                 check_columns(X)
@@ -72,7 +72,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         X = _validate(estimator, _encode(estimator, X, is_frame), reset, n_dim, takes_missing)
     if reset:
         _warn_of_channels_last(X.shape)
-        # scikit-learn sets n_features_in_ for two dimensions only.
+        # scikit-learn sets n_features_in_ only if X has two dimensions.
         estimator.n_features_in_ = X.shape[1]
         estimator.input_shape_ = X.shape[1:]
     elif X.shape[1:] != estimator.input_shape_:
@@ -114,7 +114,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
 
 
 def canonical(X):
-    """Return a sparse X with sorted indices and without duplicates, as a copy if needed."""
+    """Return sparse X with sorted indices and without duplicates. X itself is not changed."""
     if issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -122,7 +122,7 @@ def canonical(X):
 
 
 def _encode(estimator, X, is_frame):
-    """Return X with the categories of `estimator.categories_` encoded as numbers, if any."""
+    """Return X with categories encoded as numbers if the estimator has `categories_`."""
     categories = getattr(estimator, "categories_", None)
     if categories is None:
         return X
@@ -132,13 +132,13 @@ def _encode(estimator, X, is_frame):
             f"categories; got {type(X).__name__}"
         )
     names = getattr(estimator, "feature_names_in_", None)
-    # If columns are missing, scikit-learn raises an error with their names.
+    # If columns are missing, do not encode: scikit-learn's error lists their names.
     known = is_frame and (names is None or list(X.columns) == list(names))
     return categories.encode(X) if known else X
 
 
 def columns_with_missing(X):
-    """Return a tuple with the indices of the columns of checked X that have missing values."""
+    """Return a tuple of the indices of all columns of X with missing values."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -166,9 +166,9 @@ def _warn_of_channels_last(shape):
 
 
 class Labelled(NamedTuple):
-    """Checked samples, labels and weights, and group indices or None.
+    """Checked samples, labels, weights and group indices (None without groups).
 
-    If samples of weight 0 were dropped, `present` is the mask of the kept samples.
+    If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
     """
 
     X: object
@@ -178,7 +178,7 @@ class Labelled(NamedTuple):
     present: np.ndarray | None = None
 
     def as_given(self, values):
-        """Return values for all given samples, with NaN for dropped samples."""
+        """Return values for all samples that the user passed; NaN for dropped samples."""
         if self.present is None:
             return values
         of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
@@ -194,7 +194,7 @@ class Labelled(NamedTuple):
 def check_labelled(
     estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False, takes_images=True
 ):
-    """Return the samples of positive weight; see `check_rows`."""
+    """Return the checked samples of positive weight as `Labelled`; see `check_rows`."""
     y = check_labels(own_labels(X, y))
     X = check_rows(
         estimator,
@@ -212,7 +212,7 @@ def check_labelled(
 
 
 def check_validation(estimator, X_val, y_val, classes):
-    """Return checked validation samples with weights of 1; some labels must be in `classes`."""
+    """Return checked validation samples with weights of 1. Some labels must be in `classes`."""
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
@@ -235,12 +235,12 @@ def check_validation(estimator, X_val, y_val, classes):
 
 
 def _shown(labels):
-    """Return a string with at most five labels."""
+    """Return at most five of the labels as text for an error message."""
     return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
 
 
 def take(X, mask):
-    """Return the samples where `mask` is true, as lazy rows if a copy would be large."""
+    """Return the samples where `mask` is true, as lazy rows if copying them needs much memory."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask)
@@ -249,7 +249,7 @@ def take(X, mask):
 
 
 def take_rows(values, index):
-    """Return rows of an array, matrix, data frame, table or list; all if `index` is None."""
+    """Return rows of an array, matrix, data frame, table or list; all rows if `index` is None."""
     if index is None:
         return values
     if is_arrow(values):
@@ -259,7 +259,7 @@ def take_rows(values, index):
     if isinstance(values, list | tuple):
         return [values[i] for i in index]
     if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
-        # The array API standard supports integer indexing only through `take`.
+        # Use `take`, the only integer indexing in the array API standard.
         xp = values.__array_namespace__()
         return xp.take(values, xp.asarray(index, device=values.device), axis=0)
     return values[index]
@@ -271,7 +271,7 @@ def is_arrow(X):
 
 
 def take_params(params, index, n_samples):
-    """Return fit parameters, with arrays of length `n_samples` restricted to `index`."""
+    """Return a dict of fit parameters, with only the rows `index` of arrays over all samples."""
 
     def length(value):
         shape = getattr(value, "shape", ())
@@ -299,7 +299,7 @@ def is_memory_map(X):
 
 
 def check_table(X):
-    """Raise if X is an IterableDataset, a polars LazyFrame or a dask frame."""
+    """Check that X is not an IterableDataset, a polars LazyFrame or a dask frame."""
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be in memory; got a {type(X).__name__}: pass X.collect()")
     if hasattr(X, "dask") and hasattr(X, "columns"):

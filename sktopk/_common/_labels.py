@@ -15,7 +15,7 @@ _NUMBERS = bool, int, float, np.bool_, np.number
 
 
 def check_given(y, name="y"):
-    """Raise if y is None."""
+    """Check that y is not None."""
     if y is None:
         raise ValueError(
             f"requires {name} to be passed, but the target {name} is None: {name} must have one "
@@ -50,7 +50,7 @@ def check_labels(y, name="y"):
         )
     y = column_or_1d(y)
     if values.ndim == 2:
-        # scikit-learn's warning would point to this line instead of the user's code.
+        # Warn here, because scikit-learn's warning would not point to the user's code.
         warn(
             f"A column-vector {name} was passed when a 1d array was expected: "
             f"pass {name}.ravel(), or the column of a data frame",
@@ -80,14 +80,14 @@ def _of_own_kind(y):
 
 
 def refuse_missing(values, name, what_held="labels"):
-    """Raise if a value is NaN, NaT, None or infinite."""
+    """Check that no value is NaN, NaT, None or infinite."""
     if values.dtype.kind == "f":
         is_nan, infinite = np.isnan(values), np.isinf(values)
         what, wrong = ("NaN", is_nan) if is_nan.any() else ("infinity", infinite)
     elif values.dtype.kind in "mM":
         what, wrong = "NaT", np.isnat(values)
     elif values.dtype.kind == "O" and values.ndim == 1:
-        # None, pandas' NA, and what is not equal to itself: NaN and NaT.
+        # Missing values are None, pandas' NA, NaN and NaT. NaN and NaT do not equal themselves.
         absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.tolist()]
         what, wrong = "missing values", np.array(absent, dtype=bool)
     else:
@@ -101,7 +101,7 @@ def refuse_missing(values, name, what_held="labels"):
 
 
 def _refuse_mixed(y, name, error=None):
-    """Raise if labels are strings and other types."""
+    """Check that the labels are not a mixture of strings and other types."""
     kinds = {type(label) for label in y.tolist()}
     if len(kinds) == 1 or not any(issubclass(kind, str) for kind in kinds):
         return
@@ -112,7 +112,7 @@ def _refuse_mixed(y, name, error=None):
 
 
 def check_length(y, n_samples, name="y"):
-    """Raise unless there is a label for each of `n_samples` samples."""
+    """Check that y contains exactly `n_samples` labels."""
     if len(y) != n_samples:
         raise ValueError(
             f"{name} must have one label per sample ({n_samples}); got inconsistent length {len(y)}"
@@ -120,7 +120,7 @@ def check_length(y, n_samples, name="y"):
 
 
 def check_classes(y, name="y"):
-    """Return the sorted distinct labels; raise if there are fewer than two."""
+    """Return the sorted distinct labels, and check that there are at least two."""
     classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
@@ -128,7 +128,7 @@ def check_classes(y, name="y"):
 
 
 def check_weight(sample_weight, n_samples):
-    """Return sample weights as float64; raise unless finite, nonnegative and not all zero."""
+    """Return float64 weights. Check that they are finite and nonnegative with a positive sum."""
     if sample_weight is None:
         return np.ones(n_samples)
     if isinstance(sample_weight, Real):
@@ -156,14 +156,14 @@ def check_weight(sample_weight, n_samples):
     return weight
 
 
-# Limit for which products of weights with n_samples and n_classes are finite.
+# Weights up to this limit stay finite if they are multiplied by n_samples and n_classes.
 _LARGEST = 1e150
 
 
 def class_weights(class_weight, classes, count):
-    """Return the weight of each class; "balanced" uses sums of sample weights."""
+    """Return the weight of each class. `count` has the sums of sample weights, for "balanced"."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        # Classes in partial_fit can have no samples yet; their weight has no effect.
+        # In partial_fit, a class may have no samples so far. Its weight then has no effect.
         return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
     if class_weight is None:
         return np.ones(len(classes))
@@ -190,15 +190,15 @@ def class_weights(class_weight, classes, count):
 
 
 def encode(classes, y):
-    """Return the index of each label in the sorted `classes`, or -1 if it is not in them."""
+    """Return the index of each label in the sorted `classes`; -1 for other labels."""
     index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     return np.where(classes[index] == y, index, -1)
 
 
 def encode_labels(classes, y, name="y"):
-    """Return the index of each label in the `classes` of a classifier; -1 if it is unknown."""
+    """Return the index of each label in the `classes` of a classifier; -1 for other labels."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
-    with suppress(TypeError):  # of labels that cannot be compared
+    with suppress(TypeError):  # raised if labels cannot be compared
         if isinstance(known, str) == isinstance(given, str):
             return encode(classes, y)
     raise ValueError(

@@ -1,11 +1,11 @@
-"""Samples that are read when they are indexed."""
+"""Samples that are not read before they are indexed."""
 
 import numpy as np
 from scipy.sparse import issparse
 
 
 class LazyRows:
-    """Base class of containers with shape, dtype and indexing like an array."""
+    """Base class of containers that have a shape, a dtype and indexing like an array."""
 
     @property
     def ndim(self):
@@ -15,7 +15,7 @@ class LazyRows:
         return self.shape[0]
 
     def __array__(self, dtype=None, copy=None):
-        # Only needed by scorers of other packages.
+        # Scorers of other packages convert X to an array.
         rows = self[:]
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
@@ -24,7 +24,7 @@ class LazyRows:
 
 
 class SomeRows(LazyRows):
-    """A subset of rows that is copied when it is indexed.
+    """A subset of the rows of a table. Rows are copied only when they are indexed.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class SomeRows(LazyRows):
         self.table, self.index = table, index
         self.shape, self.dtype = (len(index), *table.shape[1:]), table.dtype
         if hasattr(table, "nnz"):
-            # Estimate of the number of stored values, by the share of the rows.
+            # Estimate the number of stored values from the share of the rows.
             self.nnz = table.nnz * len(index) // max(1, table.shape[0])
 
     def __getitem__(self, index):

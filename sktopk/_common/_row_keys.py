@@ -55,7 +55,7 @@ def _contents(X):
 
 
 def _contents_of_numbers(rows):
-    """Yield the `_content` of each row of an array or CSR matrix of numbers."""
+    """Yield `_content` for each row of an array or CSR matrix of numbers."""
     rows = csr_array(rows, dtype=np.float64)
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -66,7 +66,7 @@ def _contents_of_numbers(rows):
 
 
 def _content(row):
-    """Return the positions and values of nonzero numbers, then of other objects, as bytes."""
+    """Return a row as bytes: positions and values of nonzero numbers, then of other objects."""
     row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):

@@ -1,4 +1,4 @@
-"""Checks of parameters; errors have the name, the allowed values and the given value."""
+"""Checks of parameters. Error messages state the name, the allowed and the given value."""
 
 import inspect
 import math
@@ -10,18 +10,18 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# A label with a smaller share is assumed to be the positive label.
+# A first label whose share is smaller is assumed to be the positive label.
 _RARE = 0.25
 
 
 def check_option(value, name, allowed):
-    """Raise unless `value` is among `allowed`, strings or None."""
+    """Check that `value` is among `allowed`, strings or None."""
     if not (value is None or isinstance(value, str)) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
 def check_count(value, name):
-    """Raise unless `value` is an integer of at least 1."""
+    """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer; got {value!r}")
     if value < 1:
@@ -29,7 +29,7 @@ def check_count(value, name):
 
 
 def check_k(k, name="k"):
-    """Raise unless `k` is an integer of at least 1 or a fraction in (0, 1)."""
+    """Check that `k` is an integer of at least 1 or a fraction in (0, 1)."""
     allowed = f"{name} must be an integer >= 1 or a fraction in (0, 1)"
     if isinstance(k, bool) or not isinstance(k, Real):
         raise TypeError(f"{allowed}; got {k!r}")
@@ -42,13 +42,13 @@ def n_kept(k, n):
     check_k(k)
     if isinstance(k, Integral):
         return int(k)
-    # Round before ceil, because 0.07 * 100 is greater than 7. A tiny size must not become 0.
+    # Round before ceil, because float 0.07 * 100 is above 7. A tiny size must not be rounded to 0.
     size = float(k * n)
     return math.ceil(round(size, 9) or size)
 
 
 def check_nonnegative(values, name, length, which):
-    """Return `values` as `length` finite nonnegative floats; `which` describes them in errors."""
+    """Return `values` as `length` finite nonnegative floats. Errors say `which` they are."""
     values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
@@ -66,7 +66,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Raise unless `value` is a finite number from `low` to `high`, including `bounds`."""
+    """Check that `value` is finite and from `low` to `high`. `bounds` tells which are allowed."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
@@ -82,7 +82,7 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
 
 
 def check_flag(value, name):
-    """Raise unless `value` is True or False."""
+    """Check that `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}")
 
@@ -99,14 +99,14 @@ def check_random(random_state):
 
 
 def _in_place_of(generator):
-    """Return a hint for a `numpy.random.Generator`, which scikit-learn does not accept."""
+    """Return a hint for users of `numpy.random.Generator`, which scikit-learn does not accept."""
     if not isinstance(generator, np.random.Generator):
         return ""
     return ": pass np.random.RandomState(generator.bit_generator)"
 
 
 def check_call(function, name, *places, **params):
-    """Raise unless `function` accepts these positional arguments and parameters."""
+    """Check that `function` accepts these positional arguments and parameters."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have no signature
@@ -120,7 +120,7 @@ def check_call(function, name, *places, **params):
 
 
 def refuse_masked(**arrays):
-    """Raise if an array has masked entries, because most NumPy functions ignore the mask."""
+    """Check that no array has masked entries, because most NumPy functions ignore the mask."""
     for name, values in arrays.items():
         if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
             raise ValueError(
@@ -130,10 +130,10 @@ def refuse_masked(**arrays):
 
 
 def on_host(values, name):
-    """Return `values`; arrays of other libraries are converted to NumPy arrays.
+    """Convert arrays of other libraries to NumPy arrays, and return other `values` unchanged.
 
-    Arrays on another device and tensors with a gradient are copied if scikit-learn's
-    array_api_dispatch is enabled. Otherwise, NumPy cannot read them, and an error is raised.
+    NumPy cannot read arrays on another device or tensors with a gradient. They are copied if
+    scikit-learn's array_api_dispatch is enabled. Otherwise an error is raised.
     """
     refuse_masked(**{name: values})
     first = values[0] if isinstance(values, list | tuple) and values else values
@@ -172,7 +172,7 @@ def _read(values, copies):
 
 
 def check_auto(value, name, check, **kwargs):
-    """Raise unless `value` is "auto" or passes `check`."""
+    """Check that `value` is "auto" or passes `check`."""
     if isinstance(value, str) and value == "auto":
         return
     try:
@@ -184,12 +184,12 @@ def check_auto(value, name, check, **kwargs):
 
 
 def is_told(labels):
-    """Return whether 1 or True is the positive label: the other label is 0, -1 or False."""
+    """Return whether one label is 1 or True, and the other is 0, -1 or False (the negative)."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 
 def check_pos_label(pos_label):
-    """Raise unless `pos_label` is None or can be a label."""
+    """Check that `pos_label` is None or can be a label."""
     if pos_label is not None and not isinstance(pos_label, str | Real | np.bool_):
         raise TypeError(f"pos_label must be a label or None; got {pos_label!r}")
 
@@ -207,7 +207,7 @@ def place_of(pos_label, classes):
 
 
 def negative_first(classes, pos_label):
-    """Return two values, one per class, in the order negative, positive."""
+    """Return the two `classes` in the order negative, positive."""
     return classes[::-1] if place_of(pos_label, classes) == 0 else classes
 
 
@@ -217,8 +217,8 @@ def positive_label(pos_label, classes, count):
     Parameters
     ----------
     pos_label : label or None
-        Parameter of the user. None means 1 or True if the other label is 0, -1 or False. For other
-        labels, it is the first label if that has less than a quarter of the weight, else the
+        Parameter of the user. None means 1 or True if the other label is 0, -1 or False. Otherwise
+        None means the first label if its share of the weight is less than a quarter, else the
         second label.
     classes, count : ndarray of shape (2,)
         Labels, and the sums of their sample weights.

@@ -19,6 +19,6 @@ def check_scorer(estimator, scoring):
 
 
 def weight_for(scorer, weight):
-    """Return keyword arguments with the sample weights, if given and if the scorer takes them."""
+    """Return keyword arguments with the weights; empty if not given or not taken by the scorer."""
     takes = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
     return {"sample_weight": weight} if takes else {}

@@ -6,10 +6,10 @@ import numpy as np
 def calibration_rows(y, fraction, random):
     """Return the mask of a stratified random sample of calibration samples.
 
-    This is systematic sampling: from samples sorted by class, in random order within a class, every
-    (1 / fraction)-th is taken from a random start. Each sample has the same probability, also in
-    small classes, and the share of each class is rounded up or down. Each class keeps at least one
-    training sample.
+    This is systematic sampling: samples are sorted by class, and at random within a class. From a
+    random start on, every (1 / fraction)-th sample is taken. All samples have the same probability,
+    also in small classes. The number of samples of a class is its share, rounded up or down. Each
+    class keeps at least one training sample.
     """
     code = np.unique(y, return_inverse=True)[1]
     order = random.permutation(len(code))

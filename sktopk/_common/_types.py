@@ -1,8 +1,8 @@
-"""Types of public signatures that numpy.typing does not have."""
+"""Types that are in public signatures but not in numpy.typing."""
 
 from collections.abc import Iterable, Sized
 from typing import TypeAlias
 
-# Arrays, sparse matrices, data frames, lists, torch Datasets and iterables of batches.
+# Type of X: arrays, sparse matrices, data frames, lists, torch Datasets, iterables of batches.
 RowsLike: TypeAlias = Sized | Iterable
 Label: TypeAlias = int | float | bool | str

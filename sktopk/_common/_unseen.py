@@ -2,17 +2,17 @@
 
 import numpy as np
 
-# Minimum number of different held-out scores per class and member for the mapping.
+# The mapping requires at least this number of different held-out scores per class and member.
 LEAST_UNSEEN = 3
 
 
 def scores_as_unseen(scores, unseen, target, weight):
     r"""Return training scores with the distribution of the ensemble's scores of new samples.
 
-    New samples are scored by the mean of all ensemble members, but only few members have held out a
-    given training sample. For member m and class c, let :math:`F_{mc}` be the distribution of the
-    scores of its training samples, and :math:`G_{mc}` for its held-out samples. A score s of a
-    training sample is mapped to
+    The score of a new sample is the mean over all ensemble members, but only few members have held
+    out a given training sample. Let :math:`F_{mc}` be the distribution of the scores that member m
+    gives its training samples of class c, and :math:`G_{mc}` the same for its held-out samples. A
+    score s of a training sample is mapped to
 
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
@@ -27,13 +27,13 @@ def scores_as_unseen(scores, unseen, target, weight):
     target : ndarray of shape (n_samples,)
         Class labels or indices.
     weight : ndarray of shape (n_samples,)
-        Weight 2 equals the sample twice, and weight 0 its absence.
+        A sample of weight 2 counts twice, a sample of weight 0 does not count.
 
     Returns
     -------
     scores : ndarray of shape (n_samples,), float64
         Mean of the mapped scores over members. If a member has held out fewer than three samples of
-        a class, the mean of the scores of the members that have held out the sample.
+        a class, the scores of this class are means over the members that held out the sample.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):
@@ -63,16 +63,16 @@ def _n_distinct(scores):
 
 
 def _gap(seen, weight, other, other_weight):
-    """Return the difference to the score of the same rank among others, for each score."""
+    """Return for each score how much larger the score of the same rank in `other` is."""
     values, ranks = _curve(seen, weight)
     others, other_ranks = _curve(other, other_weight)
     gap = others - np.interp(other_ranks, ranks, values)
-    # np.interp is linear between ranks and constant beyond the first and last rank.
+    # Interpolate the gap between ranks. np.interp is constant beyond the first and last rank.
     return np.interp(np.interp(seen, values, ranks), other_ranks, gap)
 
 
 def _curve(scores, weight):
-    """Return the distinct scores, and the share of weight below each plus half its weight."""
+    """Return the distinct scores, and for each the share of weight below it plus half its own."""
     values, place = np.unique(scores[weight > 0], return_inverse=True)
     mass = np.bincount(place, weight[weight > 0])
     return values, (mass.cumsum() - mass / 2) / mass.sum()

@@ -8,8 +8,8 @@ import warnings
 import joblib
 import sklearn
 
-# Code between the user's line and the warning: this package, scikit-learn and joblib (which call
-# the package from pipelines and searches), and context managers.
+# Paths of code that can be between the user's line and the warning: this package, context managers,
+# and scikit-learn and joblib, which call the package from pipelines and searches.
 _INSIDE = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     contextlib.__file__,

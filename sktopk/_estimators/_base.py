@@ -36,19 +36,19 @@ from ._parameters import (
 from ._state import packed, unchanged_on_error, unpacked
 from ._weights import times_class_weight
 
-# Of more out-of-fold scores than this only a part is computed: all would fill the memory.
+# If there are more than MOST_SCORES out-of-fold scores, only a part is computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 
 
 @dataclass(eq=False, repr=False)
 class BaseNetClassifier(ClassifierMixin, BaseEstimator):
-    """Classifier with a network, whose subclasses define the task by a head.
+    """Base class of classifiers with a network. Each subclass defines its task by a head.
 
-    `fit` validates the data, builds the network, trains it and computes what depends on its scores.
-    A subclass may override these methods:
+    `fit` validates the data, builds the network, trains it and computes attributes that depend on
+    its scores, such as `threshold_`. A subclass may override these methods:
 
-    - `_check_params()`: raises unless all parameters are allowed;
-    - `_check_classes(y, name)`: returns the sorted labels, or raises;
+    - `_check_params()`: checks all parameters;
+    - `_check_classes(y, name)`: checks the labels, and returns them sorted;
     - `_make_head()`: returns the head, see :mod:`sktopk._estimators._heads`. It is called when
       `classes_` and `class_count_` are known, and may set fitted attributes such as `k_`;
     - `_decision(scores)`: returns the result of `decision_function` for scores of the network.
@@ -56,11 +56,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     pretrain : float, default=0.3
-        Share of the epochs, in [0, 1), that train cross-entropy before the named loss. 0 trains the
-        loss from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the named loss. With
+        0, the named loss is used from the start, as in the papers.
     n_estimators : int, default=8
-        Number of networks whose scores are averaged. They differ in initial weights and held-out
-        folds.
+        Number of networks whose scores are averaged. They have different initial weights and hold
+        out different folds.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
         handles missing values and categories. Other networks need scaled data. A module with a
@@ -75,20 +75,20 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is a sixteenth of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" gives at least 24 epochs and 500 steps; rankers at least 12 epochs
-        and 300 steps.
+        Number of epochs. "auto" means at least 24 epochs and 500 steps, and for rankings at least
+        12 epochs and 300 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch of each network. Pretraining does not count. None trains all epochs.
     calibration : {"temperature", "sigmoid"} or None, default="temperature"
-        Calibration of `predict_proba` on held-out samples by temperature scaling or Platt's sigmoid
-        per class. None disables it. With a sigmoid per class, the most probable class can differ
-        from that of `predict`, because the sigmoids have different slopes.
+        Calibration of `predict_proba` on held-out samples, by temperature scaling or by a sigmoid
+        for each class (Platt). None disables it. With sigmoids, the most probable class can differ
+        from the label that `predict` returns, because the sigmoids have different slopes.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. They receive encoded labels.
     net_params : dict, default=None
-        Further arguments of skorch's net, such as "optimizer", "precision" ("bf16"), "compile",
-        "module__x" and "optimizer__x". Names with "__" can be set and searched directly.
+        Other arguments of skorch's net, such as "optimizer", "precision" ("bf16"), "compile",
+        "module__x" and "optimizer__x". Names with "__" are also parameters of `set_params`.
     device : str or torch.device, default="auto"
         "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
@@ -107,17 +107,17 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
     batch_size_, max_epochs_ : int
-        The values used.
+        Batch size and number of epochs that `fit` used.
     n_iter_ : int
-        Number of epochs trained.
+        Number of epochs that were trained.
     history_ : list of dict
-        One entry per epoch: `loss` (name of the trained loss), `train_loss`, `dur` (seconds) and
-        values from callbacks. With held-out samples also `valid_score` and, with `X_val` or a
-        single network, `valid_loss`.
+        One entry per epoch: `loss` (name of the loss), `train_loss`, `dur` (seconds) and values
+        from callbacks. With held-out samples, also `valid_score`. With `X_val` or a single network,
+        also `valid_loss`.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Result of `decision_function` for the samples of `fit`, by networks that held them out, or
-        NaN. Only for ensembles that hold out samples. Not kept for more than 2**27 outputs of the
-        network; calibration and `oob_score_` then use some samples.
+        Result of `decision_function` for each sample of `fit`, from the networks that held it out,
+        or NaN. Only for ensembles that hold out samples. Not stored if the network has more than
+        2**27 outputs for all samples; calibration and `oob_score_` then use a part of the samples.
     oob_score_ : float
         The metric of `score` for these out-of-fold scores.
     calibration_ : tuple (str, ndarray, ndarray)
@@ -175,15 +175,15 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             float32 or float64; other types become float64. The default network accepts missing
-            values and frames with categories. Memory maps and torch Datasets with items (sample,
-            label, ...) or sample are read in minibatches. A custom `module` also accepts images
-            (n_samples, channels, height, width).
+            values and frames with categories. Memory maps and torch Datasets are read in
+            minibatches. Items of a Dataset are samples or tuples (sample, label, ...). A custom
+            `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         X_val, y_val : array-like, default=None
-            Samples for early stopping and calibration. No other samples are then held out.
+            Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues
             from it and gives bit-identical weights. The file is deleted when `fit` returns.
@@ -196,12 +196,12 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError, TypeError
             If a parameter or the data are invalid, if training diverges, or if `checkpoint` is
-            damaged or belongs to another call. The state of the estimator is then unchanged.
+            damaged or belongs to another call. The estimator then keeps its previous state.
         OSError
             If `checkpoint` cannot be read or written.
         KeyboardInterrupt
-            After Ctrl-C, with a warning. The estimator can predict with the network of the last
-            epoch, or of the best epoch with `n_iter_no_change`.
+            After Ctrl-C, with a warning. The estimator is fitted with the network of the last
+            epoch or, with `n_iter_no_change`, of the best epoch.
         """
         return self._fit(X, y, sample_weight, None, X_val, y_val, checkpoint)
 
@@ -240,7 +240,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train the named loss for one epoch on a part of the data, at a constant learning rate.
+        """Train with the named loss for one epoch on a part of the data, at a constant rate.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            As for `fit`, and ValueError if y has a label that was not given in the first call.
+            As for `fit`, and ValueError if y contains a label that is not in `classes_`.
         """
         return self._partial_fit(X, y, classes, sample_weight, None)
 
@@ -272,7 +272,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 self._build(data, seed, own_rows=False)
             interrupted = self._train(data, None, None, None, resumed=True)
             self._finish(data, None, None)
-            # Out-of-fold scores are invalid, because the networks now train on all samples.
+            # Delete out-of-fold scores, because the networks have now trained on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(self).pop(name, None)
         if interrupted is not None:
@@ -280,7 +280,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
-        """Return the validated samples, and set attributes of columns and classes."""
+        """Return the validated samples, and set attributes that describe columns and classes."""
         if not resumed:
             for name in [name for name in vars(self) if name.endswith("_")]:
                 delattr(self, name)
@@ -320,11 +320,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return data._replace(weight=weight)
 
     def _in_fit(self, name):
-        """Return the value of a parameter in `fit`, as `set_params` may have changed it since."""
+        """Return the value that a parameter had in `fit`, before any later `set_params`."""
         return self._fit_params[name]
 
     def _target(self, y):
-        """Return class indices. A ranking has 1 for the positive label."""
+        """Return class indices. For rankings, the index of the positive label is 1."""
         return encode(self.classes_, y)
 
     def _hold_out(self, data, validation, seed):
@@ -337,7 +337,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
     def _build(self, data, seed, own_rows):
-        """Create the network and pass it the data."""
+        """Create the network, and let it see the data to set scales and check its output."""
         seed = all_objects(seed)[0]
         n_samples = len(data.y)
         self.batch_size_, self.max_epochs_ = batches_and_epochs(self, n_samples)
@@ -347,7 +347,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.net_.check_output(data.X)
 
     def _make_net(self, dtype, seed, own_rows, device):
-        """Set `net_` to an untrained net."""
+        """Create an untrained net as `net_`."""
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
@@ -427,7 +427,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return interrupted
 
     def _class_totals(self):
-        """Return the sums of the weights that train, in the order of the targets."""
+        """Return the sum of the training weights of each class, in the order of the targets."""
         return self._class_total_
 
     def _finish(self, data, held_out, folds):
@@ -477,7 +477,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         self.calibration_ = (self.calibration, *fit_calibration(self.calibration, *samples))
 
     def _with_prior(self, scores):
-        """Return scores with the class frequencies that a logit-adjusted loss removes."""
+        """Return scores plus the log class frequencies that a logit-adjusted loss removes."""
         return scores
 
     # Predictions.
@@ -492,7 +492,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            In the dtype of X. For two classes: score of the second class minus the first.
+            In the dtype of X. For two classes, the second score minus the first.
         """
         return self._decision(self._scores(X))
 
@@ -556,13 +556,13 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return False
 
     def _scores(self, X):
-        """Return the scores (n_samples, n_outputs), averaged over the ensemble."""
+        """Return the mean scores of the ensemble, of shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         scores = self.net_.scores(check_rows(self, X, reset=False))
         return finite(scores)
 
     def _scores_of(self, output):
-        """Return the result of `decision_function` as a tensor, from the output of the network."""
+        """Convert the output of the network, a tensor, to the result of `decision_function`."""
         scores = mean_of_members(output)
         combined = self._head.combine(scores.reshape(len(scores), -1))
         two = combined.ndim == 2 and combined.shape[1] == 2
@@ -594,7 +594,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.net_, self._head = unpacked(self, net)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters and, with `deep`, entries of `net_params` and `loss_params`."""
+        """Return all parameters. With `deep`, include entries of `net_params` and `loss_params`."""
         params = super().get_params(deep)
         return params | routed_entries(params) if deep else params
 

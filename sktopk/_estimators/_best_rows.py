@@ -1,4 +1,4 @@
-"""Scores of any binary classifier, and the samples of highest score."""
+"""Scores of any binary classifier, and the samples with the highest scores."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from sktopk.metrics._top_scorer import positive_scores
 
 
 def rows_on_top(scores, n, groups=None):
-    """Return the indices of the n samples with the highest scores, overall or per group.
+    """Return the indices of the n samples with the highest scores, or of n samples per group.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def rows_on_top(scores, n, groups=None):
     Returns
     -------
     index : ndarray of shape (n_top,)
-        Best first, also across groups. Ties are in the order of the samples.
+        Sorted by decreasing score, also across groups. Ties are in the order of the samples.
     """
     check_number(n, "n", 1, integer=True)
     order = np.argsort(-scores, kind="stable")
@@ -36,7 +36,7 @@ def rows_on_top(scores, n, groups=None):
 
 
 def finite_scores(estimator, X, pos_label):
-    """Return the scores of a fitted classifier for one class, as floats."""
+    """Return the scores of a fitted classifier for `pos_label`, and check that they are finite."""
     _, scores = positive_scores(estimator, X, pos_label)
     if scores is None:
         raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
@@ -52,7 +52,7 @@ def finite_scores(estimator, X, pos_label):
 
 
 def known_positives(y, classes, pos_label):
-    """Return the mask of labels equal to `pos_label`. Raise unless all labels are in `classes`."""
+    """Return the mask of labels equal to `pos_label`. Check that `classes` contains all labels."""
     code = encode_labels(classes, y)
     if (code < 0).any():
         raise ValueError(
@@ -73,7 +73,7 @@ def _best_of_groups(scores, group, n):
     end = np.cumsum(size) - size + n_best
     kept = np.zeros(len(scores), dtype=bool)
     kept[order] = np.arange(len(scores)) < np.repeat(end, size)
-    # Compare the last selected score with the first that is not selected.
+    # A group has a tie if the last selected score equals the first score that is not selected.
     ranked = scores[order]
     cut = ranked[end - 1]
     tied = (n_best < size) & (cut == ranked[np.minimum(end, len(scores) - 1)])

@@ -22,5 +22,5 @@ def midway_above(scores, t):
 
 
 def rounding(scores, t):
-    """Return the largest rounding difference between scores of the same sample."""
+    """Return the largest difference that rounding causes between two scores of the same sample."""
     return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))

@@ -9,13 +9,13 @@ def fit_calibration(method, scores, target, weight):
     """Return slope and intercept, each of shape (1,) or (n_classes,).
 
     "temperature" minimizes the cross-entropy of softmax(scores / T). The slope is 1 / T. "sigmoid"
-    is Platt's method for one class against the others. The targets (n_pos + 1) / (n_pos + 2) and 1
-    / (n_neg + 2) keep the slopes finite on separable samples. Weights are divided by their mean
-    over samples of positive weight, so that their scale has no effect.
+    is Platt's method for each class against the others. Its targets (n_pos + 1) / (n_pos + 2) and
+    1 / (n_neg + 2) keep the slopes finite if the classes are separable. Weights are divided by
+    their mean over samples of positive weight, so that their scale has no effect.
     """
     weight = weight / weight[weight > 0].mean()
     scores = scores.astype(np.float64)
-    # With scikit-learn 1.8, CalibratedClassifierCV(method="temperature") can replace this.
+    # CalibratedClassifierCV(method="temperature") can replace this code from scikit-learn 1.8 on.
     if method == "temperature":
         spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
         rows = np.arange(len(target))
@@ -24,16 +24,16 @@ def fit_calibration(method, scores, target, weight):
             log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
             return -np.average(log_proba[rows, target], weights=weight)
 
-        # The bounds range from a flat to a hard softmax, for any scale of the scores.
+        # Between the bounds, the softmax changes from nearly uniform to nearly one-hot.
         bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
         found = minimize_scalar(cross_entropy, bounds=bounds, method="bounded")
         return np.array([np.exp(found.x)]), np.zeros(1)
-    # Imported here, because the import takes a tenth of a second.
+    # Import the class here, because the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
 
     slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
     for c in range(scores.shape[1]):
-        # Standardized, because the stopping criterion of the solver depends on the scale.
+        # Standardize the scores, because the stopping criterion of the solver depends on the scale.
         mean = np.average(scores[:, c], weights=weight)
         spread = np.sqrt(np.average((scores[:, c] - mean) ** 2, weights=weight))
         spread = spread if np.ptp(scores[weight > 0, c]) else 1.0
@@ -56,7 +56,7 @@ def calibrated_proba(method, slope, intercept, scores):
     if method == "sigmoid":
         proba = expit(calibrated)
         total = proba.sum(axis=1, keepdims=True)
-        # Uniform if all sigmoids are 0, as in scikit-learn.
+        # If all sigmoids are 0, return equal probabilities, as scikit-learn does.
         uniform = np.full_like(proba, 1 / proba.shape[1])
         proba = np.divide(proba, total, out=uniform, where=total > 0)
     else:
@@ -65,7 +65,7 @@ def calibrated_proba(method, slope, intercept, scores):
 
 
 def has_proba(estimator):
-    """Return True if the estimator can estimate probabilities. Raise AttributeError otherwise."""
+    """Check for `available_if` that the estimator can estimate probabilities."""
     if hasattr(estimator, "net_"):
         available = hasattr(estimator, "calibration_") or estimator._head.models_proba
     else:

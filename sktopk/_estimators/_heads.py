@@ -31,17 +31,17 @@ from sktopk.modules._members import ordered_sets
 
 from ._between_scores import midway_below
 
-# Of the cross-entropy of the order head. It raises the top-1 accuracy.
+# Label smoothing of the order head's cross-entropy. It increases the top-1 accuracy.
 LABEL_SMOOTHING = 0.1
 # The order of the k labels counts as random if top-1 accuracy is below this factor times 1 / k.
 CHANCE = 1.25
-# Numbers that are combined at a time.
+# Number of scores in a chunk when the scores of two heads are combined.
 COMBINED = 1 << 21
 
 
 @dataclass(frozen=True)
 class LabelHead:
-    """Head with one score per class, or two: for the set of k labels and for their order.
+    """Head with one score per class, or with two: one chooses the k labels, one orders them.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class LabelHead:
         return self.n_heads * n_classes
 
     def criterion(self, n_members, own_rows):
-        """Return the criterion that is trained."""
+        """Return the criterion of the network or the ensemble."""
         then = ensemble(self.make(), n_members, own_rows)
         if not (self.pretrain or self.order):
             return then
@@ -97,7 +97,7 @@ class LabelHead:
 
     def weights(self, weight):
         """Return sample weights whose mean over all processes is 1."""
-        # Divided by the largest weight, so that sums do not overflow.
+        # Divide by the largest weight, so that sums do not overflow.
         largest = weight.max(initial=0.0)
         shared = np.array(
             all_objects((largest, (weight / max(largest, 1e-300)).sum(), len(weight)))
@@ -107,11 +107,11 @@ class LabelHead:
         return weight / unit / mean
 
     def combine(self, scores):
-        """Return scores (n_samples, n_classes) from the scores of one or two heads, as a tensor."""
+        """Return a tensor (n_samples, n_classes) of the combined scores of one or two heads."""
         return ordered_sets(*scores.chunk(2, dim=1), self.k) if self.order else scores
 
     def combined(self, scores):
-        """The same of an array, some samples at a time."""
+        """Apply `combine` to an array in chunks."""
         if not self.order:
             return scores
         step = max(1, COMBINED // scores.shape[1])
@@ -121,12 +121,12 @@ class LabelHead:
         return out
 
     def decide(self, scores):
-        """Return the result of `decision_function` from an array of network scores."""
+        """Convert an array of network scores to the result of `decision_function`."""
         scores = self.combined(scores)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
-        """Return the columns of an array of scores whose softmax estimates probabilities."""
+        """Return the scores for the softmax of probabilities: of the order head, if it exists."""
         return scores[:, scores.shape[1] // 2 :] if self.order else scores
 
     def proba(self, scores):
@@ -138,7 +138,7 @@ class LabelHead:
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Warn if the loss orders the k labels at random. Return no attributes."""
+        """Warn if the order of the k labels is random. Return a dict without attributes."""
         known = target >= 0
         if self.orders and known.any():
             own = scores[known, target[known]][:, np.newaxis]
@@ -168,7 +168,7 @@ class LabelHead:
 
 
 def log_rank_score(target, scores, weight):
-    """Return ``1 - mean(log rank) / log n_classes`` of the true labels. Larger is better.
+    """Return ``1 - mean(log rank) / log n_classes`` over the ranks of the true labels.
 
     For two classes, return the mean log-probability. An unknown label (-1) ranks last.
     """
@@ -194,10 +194,10 @@ class RankingHead:
     make : callable
         Returns the criterion of the loss.
     metric : callable
-        Function of (positive, scores, weight), where the threshold is subtracted from the scores.
+        Function of (positive, scores, weight). The threshold is already subtracted from the scores.
     cut : callable
-        Function of (scores, positive, weight), tensors in float64. Returns the lowest score that is
-        predicted positive.
+        Function of the float64 tensors (scores, positive, weight) that returns the lowest score
+        predicted as positive.
     midway : callable
         Function of (scores, cut) that returns a threshold between two scores.
     min_positives : int
@@ -223,7 +223,7 @@ class RankingHead:
         return 1
 
     def criterion(self, n_members, own_rows):
-        """Return the criterion that is trained."""
+        """Return the criterion of the network or the ensemble."""
         then = ensemble(self.make(), n_members, own_rows)
         if not self.pretrain:
             return then
@@ -273,12 +273,12 @@ class RankingHead:
         return lambda target, scores, weight: self.metric(target == 1, scores.ravel(), weight)
 
     def judge(self):
-        """Return the metric of early stopping: area under the ROC curve with log FPR axis."""
+        """Return the metric of early stopping: the area under the ROC curve over log FPR."""
 
         def of_list(positive, scores, weight):
             if positive.all() or not positive.any():
                 return np.nan
-            # At rates below one negative, the curve depends on the highest negative only.
+            # Start at the rate of one negative: below it, the curve depends on one negative only.
             own = weight[~positive]
             n_negatives = max(own.sum(), np.count_nonzero(own), 2.0)
             return partial_auc_log_score(
@@ -301,5 +301,5 @@ class RankingHead:
 
 
 def ensemble(criterion, n_members, own_rows):
-    """Return the criterion of an ensemble, given the criterion of one network."""
+    """Return the criterion of an ensemble. `criterion` is that of one network."""
     return criterion if n_members == 1 else EnsembleLoss(criterion, n_members, own_rows)

@@ -6,7 +6,7 @@ from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._training._folds import Folds
 
-# A single network holds out one of this number of folds.
+# A single network holds out one fold. The samples are divided into this number of folds.
 HELD_OUT_FOLDS = 10
 
 
@@ -18,7 +18,7 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
     data : Labelled
     target : ndarray of shape (n_samples,)
     n_estimators : int
-        A single network holds out one part. Each network of an ensemble holds out a fold.
+        A single network holds out one part of the samples, each network of an ensemble one fold.
     is_ranking : bool
         Whether each fold needs samples of both classes.
     seed : int
@@ -39,13 +39,13 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
 
 
 def judge_samples(head, data, target):
-    """Return a function that scores a net on held-out samples."""
+    """Return a function that scores a net on the held-out samples `data`."""
     judge = head.judge()
     return lambda net: judge(target, finite(net.scores(data.X), "X_val"), data.weight, data.groups)
 
 
 def finite(scores, name="X"):
-    """Return scores (n_samples, n_outputs) of the network; raise if they decide nothing."""
+    """Return scores (n_samples, n_outputs), and check that each row's maximum is finite."""
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
             f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
@@ -55,7 +55,7 @@ def finite(scores, name="X"):
 
 
 def judge_folds(head, data, target, folds):
-    """Return a function that scores each network of a net on the fold that it holds out."""
+    """Return a function that returns a score for each network, on the fold that it holds out."""
     judge, parts = head.judge(), []
     for fold in range(folds.n_folds):
         mask = folds.fold == fold
@@ -73,7 +73,7 @@ def judge_folds(head, data, target, folds):
 
 
 def ensemble_scores_as_unseen(net, X, folds, target, weight):
-    """Return estimates of the scores that the ensemble would give samples if they were unseen.
+    """Estimate the scores that the ensemble would give the samples if it had not seen them.
 
     Parameters
     ----------
@@ -81,6 +81,7 @@ def ensemble_scores_as_unseen(net, X, folds, target, weight):
         Net with one score per sample.
     X : table of shape (n_samples, n_features)
     folds : Folds
+        The folds that the networks hold out.
     target, weight : ndarray of shape (n_held_out,)
         Values for the samples that are in a fold.
 

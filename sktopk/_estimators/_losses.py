@@ -1,4 +1,4 @@
-"""The losses that TopKClassifier knows by name."""
+"""The losses that can be passed to TopKClassifier by name."""
 
 import copy
 import inspect
@@ -18,13 +18,13 @@ from sktopk.losses._mixtures import topk_distribution_loss
 
 
 class NamedLoss(NamedTuple):
-    """A loss function, the estimator parameters that it takes, and the meaning of its scores."""
+    """A loss function with the names of its parameters and with properties of its scores."""
 
     function: Callable
     params: tuple = ()
     # Whether the softmax of scores plus `log_frequencies` estimates class probabilities.
     models_proba: bool = False
-    # Whether the function takes `class_counts`, and whether it takes a `generator`.
+    # Whether the function has the parameter `class_counts`, and whether it has `generator`.
     counts: bool = False
     draws: bool = False
 
@@ -46,12 +46,12 @@ LOSSES = {
         losses.noised_topk_imbalanced_loss, ("k", "sigma"), counts=True, draws=True
     ),
 }
-# Arguments that the training passes to the functions.
+# The training passes these arguments to the loss functions. Users cannot set them.
 _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 def named_like(module):
-    """Return the named loss that a module of sktopk or torch computes, or None."""
+    """Return the named loss that computes the same as a module of sktopk or torch, or None."""
     function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
     if isinstance(module, LossModule):
         function = module.function
@@ -77,7 +77,7 @@ def make_criterion(loss, params, n_classes, k):
         Parameters of a named loss, including `k` if it has one.
     n_classes : int
     k : int or dict
-        A dict has the weights of several k.
+        A dict contains a weight for each of several k.
     """
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
@@ -86,7 +86,7 @@ def make_criterion(loss, params, n_classes, k):
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss
     counts = n_classes if named.counts else None
     criterion = RowLoss(function, params, n_counts=counts, draws=named.draws)
-    # Evaluate the loss once, so that invalid parameter values raise before the training.
+    # Evaluate the loss once, so that invalid parameters raise an error before the training.
     if named.draws:
         criterion.seed(torch.Generator())
     with torch.no_grad():
@@ -96,12 +96,12 @@ def make_criterion(loss, params, n_classes, k):
 
 
 def log_frequencies(criteria):
-    """Return the log class frequencies to add to scores before a softmax, or 0.
+    """Return log class frequencies, which are added to scores before a softmax, or 0.
 
     Parameters
     ----------
     criteria : list of Criterion
-        The criteria of the ensemble members, or the one that they share.
+        One criterion per ensemble member, or the criterion that all members share.
     """
     added = []
     for criterion in criteria:

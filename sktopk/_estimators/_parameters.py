@@ -30,9 +30,9 @@ OWN = {
     "module__hidden_layer_sizes": "hidden_layer_sizes",
     "module__n_members": "n_estimators",
 }
-# Arguments of skorch that would replace minibatches or loss. They are not allowed.
+# These arguments of skorch are not allowed, because they would replace the minibatches or the loss.
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
-# Prefixes of names that can be set directly, and the parameter whose dict contains them.
+# Parameters with these prefixes are entries of a dict, which is the value of another parameter.
 ROUTED = {
     "module__": "net_params",
     "optimizer__": "net_params",
@@ -40,7 +40,7 @@ ROUTED = {
     "loss__": "loss_params",
 }
 
-# Constants of batch_size="auto".
+# batch_size="auto": bounds of the batch size, and the number of batches per epoch between them.
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
 
 
@@ -67,7 +67,7 @@ def split_net_params(estimator):
 
 
 def routed_entries(params):
-    """Return the dict entries that can be set directly, by their full names."""
+    """Return a dict of the entries of dict parameters, by names such as "optimizer__x"."""
     found = {}
     for prefix, name in ROUTED.items():
         entries = params.get(name)
@@ -79,7 +79,7 @@ def routed_entries(params):
 
 
 def routed(estimator, params):
-    """Return the parameters, with prefixed names moved into the dicts that contain them."""
+    """Return `params` with each prefixed name, such as "optimizer__x", moved into its dict."""
     params = dict(params)
     for prefix, name in ROUTED.items():
         own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
@@ -96,25 +96,25 @@ def routed(estimator, params):
 
 
 def sections(doc):
-    """Return the text before the sections of a numpydoc docstring, and the sections by title."""
+    """Return the first part of a numpydoc docstring, and a dict of its sections by title."""
     doc = inspect.cleandoc(doc)
     lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", doc, flags=re.MULTILINE)
     return lead, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def entries(section):
-    """Return the entries of a section of parameters or attributes, by name."""
+    """Return a dict of the entries in a section of parameters or attributes, by name."""
     parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
     return {part.split(" : ")[0].strip(): part.rstrip() + "\n" for part in parts if part.strip()}
 
 
 def assembled(cls):
-    """Return the docstring of an estimator, with entries of its base classes.
+    """Return the docstring of an estimator, including the entries of its base classes.
 
     Raises
     ------
     TypeError
-        If a parameter has no text, or a text has no parameter.
+        If a parameter has no entry in the docstring, or an entry has no parameter.
     """
     lead, own = sections(cls.__doc__)
     texts = {"Parameters": {}, "Attributes": {}}
@@ -131,7 +131,7 @@ def assembled(cls):
         "Parameters": "".join(parameters[name] for name in named) + "\n",
         "Attributes": "".join(attributes.values()) + "\n",
     }
-    # numpydoc requires these two sections first.
+    # The other sections follow, because numpydoc requires this order.
     whole |= {title: text for title, text in own.items() if title not in whole}
     return lead + "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in whole.items())
 
@@ -141,7 +141,7 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     """Turn a class with annotated parameters into an estimator.
 
     The class gets an `__init__` that stores its parameters. The parameters of a subclass come
-    before the parameters of its base classes. The docstring describes all of them.
+    before the parameters of its base classes. The docstring describes all parameters.
     """
     cls = dataclass(eq=False, repr=False)(cls)
     signature = inspect.signature(cls.__init__)
@@ -151,17 +151,17 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
         key=lambda each: (each.kind, each.kind is each.KEYWORD_ONLY and places.index(each.name)),
     )
     cls.__init__.__signature__ = signature.replace(parameters=ordered)
-    if cls.__doc__:  # not under python -OO
+    if cls.__doc__:  # None under python -OO
         cls.__doc__ = assembled(cls)
     return cls
 
 
 def check_net_parameters(estimator):
-    """Raise unless the parameters that all estimators with a network share are valid."""
+    """Check the parameters that are common to all estimators with a network."""
     check_module(estimator.module)
     check_sizes(estimator.hidden_layer_sizes)
     check_number(estimator.pretrain, "pretrain", 0, 1, bounds="left")
-    # More than is useful, but not enough to fill the memory by mistake.
+    # The limit is above all useful values, but prevents mistakes that would fill the memory.
     check_number(estimator.n_estimators, "n_estimators", 1, 1000, integer=True)
     check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")
     check_number(estimator.weight_decay, "weight_decay", 0, bounds="left")
@@ -181,7 +181,7 @@ def check_net_parameters(estimator):
 
 
 def check_module(module):
-    """Raise unless `module` is a class or function that builds networks."""
+    """Check that `module` is a class or function that builds networks."""
     if isinstance(module, torch.nn.Module) or not callable(module):
         raise TypeError(
             "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
@@ -190,7 +190,7 @@ def check_module(module):
 
 
 def check_sizes(sizes):
-    """Raise unless `sizes` are valid widths of hidden layers."""
+    """Check that `sizes` are valid widths of hidden layers."""
     is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
     if not is_array and not isinstance(sizes, list | tuple):
         raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
@@ -199,7 +199,7 @@ def check_sizes(sizes):
 
 
 def check_net_params(net_params):
-    """Raise if `net_params` sets an argument that belongs to the estimator."""
+    """Check that `net_params` contains no argument that is set by the estimator."""
     if not isinstance(net_params, dict):
         raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
     for name in net_params:
@@ -216,7 +216,7 @@ def check_net_params(net_params):
 
 
 def check_callbacks(callbacks):
-    """Raise unless `callbacks` is a list of skorch callbacks or of pairs (name, callback)."""
+    """Check that `callbacks` is a list of skorch callbacks or of pairs (name, callback)."""
     is_list, names = isinstance(callbacks, list | tuple), set()
     for each in callbacks if is_list else [callbacks]:
         name, callback = each if isinstance(each, tuple) and len(each) == 2 else ("", each)

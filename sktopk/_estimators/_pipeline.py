@@ -12,7 +12,7 @@ from sktopk._common._types import RowsLike
 
 
 def _last_has(name):
-    """Return a check for `available_if` that the last step has this method."""
+    """Return a check for `available_if`: whether the last step has the method `name`."""
     return lambda pipe: callable(getattr(pipe.steps[-1][1] if pipe.steps else None, name))
 
 
@@ -21,8 +21,8 @@ class Pipeline(pipeline.Pipeline):
     """scikit-learn's Pipeline with the methods `predict_topk`, `predict_top` and `predict_set`.
 
     These methods transform X and call the method of the last step. They are available if the last
-    step has them. Steps with `fit_resample` and without `transform`, as in imbalanced-learn, are
-    skipped in predictions. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
+    step has them. Predictions skip steps that have `fit_resample` but not `transform`, as in
+    imbalanced-learn. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Pipeline(pipeline.Pipeline):
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
         """Transform X and call `predict_top` of the last step."""
         pipe = self._predicting()
-        # `predict_top` of rankers has no default for n.
+        # Omit n if it is None, because `predict_top` of some classifiers requires a number.
         params = params if n is None else {"n": n, **params}
         return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
 

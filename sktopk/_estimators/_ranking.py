@@ -1,4 +1,4 @@
-"""Base class of the classifiers that rank samples: one score per sample and a threshold."""
+"""Base class of classifiers that rank samples. They have one score per sample and a threshold."""
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
@@ -38,25 +38,26 @@ from ._heads import RankingHead
 class RankingClassifier(BaseNetClassifier):
     """Binary classifier with one score per sample and a decision threshold.
 
-    A subclass defines `_make_head()`. If it has a threshold and surrogate errors, it defines
-    `_threshold()` and `_metric(positive, scores, weight)` instead.
+    A subclass defines `_make_head()`. If its loss counts surrogate errors at a threshold, it
+    defines `_threshold()` and `_metric(positive, scores, weight)` instead.
 
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None is 1 or True if the other label is 0, -1 or False. Otherwise it
-        is the rarer label if its share is below a quarter, else the second label, with a warning.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False, otherwise
+        (with a warning) a label whose share is below a quarter, or else the second label.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples that each network keeps from earlier minibatches. They join each
-        minibatch to estimate the threshold. 0 disables this.
+        Number of hard examples that each network keeps from earlier minibatches. They are added to
+        every minibatch to estimate the threshold. 0 disables this.
     calibration : {"temperature", "sigmoid"} or None, default=None
-        Calibration of probabilities on held-out samples. "temperature" gives 1/2 at `threshold_`.
-        "sigmoid" also fits the base rate. With None there is no `predict_proba`.
+        Calibration of probabilities on held-out samples. With "temperature", the probability at
+        `threshold_` is 1/2. "sigmoid" also fits the base rate. With None there is no
+        `predict_proba`.
     pretrain : float, default=0.5
-        Share of the epochs, in [0, 1), that train cross-entropy before the named loss. 0 trains the
-        loss from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the named loss. With
+        0, the named loss is used from the start, as in the papers.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -70,8 +71,8 @@ class RankingClassifier(BaseNetClassifier):
     ----------
     threshold_ : float
         Decision threshold. `predict` returns `pos_label_` for samples whose score is above it. It
-        is computed from the training scores or, if samples are held out, from estimates of unseen
-        scores.
+        is computed from the training scores. If samples are held out, it is computed from estimates
+        of the scores that new samples would get.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
@@ -86,7 +87,7 @@ class RankingClassifier(BaseNetClassifier):
     calibration: str | None = None
     n_iter_no_change: int | None = 5
 
-    # Pipelines route the metadata of `predict_top` as for `predict`.
+    # Pipelines route metadata to `predict_top` by the requests of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -109,8 +110,8 @@ class RankingClassifier(BaseNetClassifier):
         X, y, sample_weight, X_val, y_val, checkpoint
             As for :meth:`TopKClassifier.fit`.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day, query or plate. The loss is the mean of the
-            losses of the groups, each with its own threshold. A rank k then applies per group.
+            Group of each sample, such as its day, query or plate. Each group has its own threshold,
+            and the loss is the mean over the groups. A rank k then applies to each group.
             `threshold_` is the median of the thresholds of the groups. Groups are held out as a
             whole.
 
@@ -135,7 +136,7 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Train the loss for one epoch on a part of the data, at a constant learning rate.
+        """Train with the loss for one epoch on a part of the data, at a constant learning rate.
 
         `threshold_` is computed from this part.
 
@@ -176,25 +177,25 @@ class RankingClassifier(BaseNetClassifier):
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the indices of the samples with the highest scores, overall or per group.
+        """Return the indices of the n samples with the highest scores, or of n samples per group.
 
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         n : int
-            Number of samples, 1 <= n <= n_samples. With groups: number per group, at most its size.
+            Number of samples, 1 <= n <= n_samples. With groups, the number of samples per group.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, to select n samples per group. Groups need not occur in `fit`.
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Best first, also across groups. Tied samples are in the order of X.
+            Sorted by decreasing score, also across groups. Tied samples are in the order of X.
 
         Raises
         ------
         TypeError, ValueError
-            If n is not an integer or out of range, or if `groups` has not one entry per sample.
+            If n is not an integer or out of range, or if `groups` does not have n_samples entries.
         """
         if not self._ranks():
             raise AttributeError(
@@ -224,7 +225,7 @@ class RankingClassifier(BaseNetClassifier):
         Returns
         -------
         score : float
-            Larger is better. NaN, with a warning, if y lacks a required class.
+            Larger is better. NaN, with a warning, if y lacks a class that the metric requires.
         """
         scores = self._scores(X)
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
@@ -249,7 +250,7 @@ class RankingClassifier(BaseNetClassifier):
     # Methods that a subclass may override.
 
     def _check_groups(self, groups):
-        """Raise if groups are given and the loss does not support them."""
+        """Check that no groups are given, unless the loss supports them."""
 
     def _threshold(self):
         """Return the threshold of the loss for samples of the training set."""
@@ -260,7 +261,7 @@ class RankingClassifier(BaseNetClassifier):
         raise NotImplementedError(f"{type(self).__name__} must define _metric")
 
     errors = "false_negatives"
-    # By default, samples at the threshold of the loss are predicted positive.
+    # By default, a sample whose score equals the threshold of the loss is predicted as positive.
     _midway = staticmethod(midway_below)
 
     def _make_head(self):
@@ -276,10 +277,10 @@ class RankingClassifier(BaseNetClassifier):
         )
 
     def _cut(self, scores, positive, weight):
-        """Return the lowest score that is predicted positive, from tensors in float64."""
+        """Return the lowest score that is predicted as positive. Arguments are float64 tensors."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
-            # For a part of the training set, the rank is reduced in proportion.
+            # If the scores belong to a part of the training set, reduce the rank in proportion.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
             share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
@@ -291,7 +292,7 @@ class RankingClassifier(BaseNetClassifier):
     # Methods that all subclasses share.
 
     def _check_one_ranking(self, groups):
-        """Raise if groups are given and there are more than two classes."""
+        """Check that there are only two classes if groups are given."""
         if groups is not None and len(self.classes_) > 2:
             raise ValueError(
                 f"groups must be None for {len(self.classes_)} classes: only a ranking of two "
@@ -299,7 +300,7 @@ class RankingClassifier(BaseNetClassifier):
             )
 
     def _ranks(self):
-        """Return whether there is one score per sample and a threshold."""
+        """Return whether the fitted classifier has one score per sample and a threshold."""
         check_is_fitted(self)
         return hasattr(self, "pos_label_")
 
@@ -344,7 +345,7 @@ class RankingClassifier(BaseNetClassifier):
         return self._class_total_[::-1] if self._turned() else self._class_total_
 
     def _above_threshold(self, scores):
-        # float64, where the difference of two different scores is not 0.
+        # Subtract in float64: float32 could round the difference of two scores to 0.
         threshold = getattr(self, "threshold_", 0.0)
         return (scores.astype(np.float64) - threshold).astype(scores.dtype)
 
@@ -364,13 +365,13 @@ class RankingClassifier(BaseNetClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # The optimum predicts few samples as positive, regardless of the labels.
+        # Accuracy can be poor, because few samples are predicted as positive.
         tags.classifier_tags.poor_score = True
         return tags
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores in descending order and the weights at or above each of them."""
+    """Return the distinct scores in descending order, and the sums of weights down to each."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

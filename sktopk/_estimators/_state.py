@@ -1,4 +1,4 @@
-"""Serialization of the state of estimators, and its restoration after errors."""
+"""Serialization of estimators, and restoration of their state after errors."""
 
 import copy
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ import torch
 from sktopk._training._process import usable_device
 from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
 
-# Entries that are arguments of the network instead of state.
+# Entries of the serialized state that are arguments for building the network.
 BUILT = ("dtype", "own_rows")
 
 
 def packed(net):
-    """Return a net as arrays and plain values. A skorch net would contain another pickle."""
+    """Return a net as arrays and plain values, because skorch would store a pickle in a pickle."""
     return to_arrays(net_state(net)) | {
         "dtype": str(net.dtype).removeprefix("torch."),
         "own_rows": net.own_rows,
@@ -22,7 +22,7 @@ def packed(net):
 
 def unpacked(estimator, net):
     """Return the net and the head of an estimator from the result of `packed`."""
-    # set_params may have changed the parameters after the fit.
+    # Use the parameters of `fit`, because set_params may have changed them since.
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
     fitted._fit_params = estimator._fit_params
@@ -36,7 +36,7 @@ def unpacked(estimator, net):
 
 @contextmanager
 def unchanged_on_error(estimator, resumed=False):
-    """Restore the state of an estimator if the block fails.
+    """Return a context that restores the state of an estimator if its block fails.
 
     With `resumed`, the block trains the existing network of the estimator.
     """

@@ -15,7 +15,7 @@ def times_class_weight(weight, target, class_weight, classes, count):
     class_weight : dict or "balanced"
         "balanced" uses `count`.
     classes, count : ndarray of shape (n_classes,)
-        Labels, and their sample weights of all processes.
+        Labels, and the sum of the sample weights of each label over all processes.
     """
     weight = weight * class_weights(class_weight, classes, count)[target]
     if not any(all_objects(weight.any())):

@@ -26,7 +26,7 @@ AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
 def program_head(classifier, make_loss):
-    """Return the head of a ranking whose loss depends on the whole minibatch."""
+    """Return the head of a ranking with a loss that depends on the whole minibatch."""
     return RankingHead(
         name=type(classifier).__name__.removesuffix("Classifier"),
         make=lambda: ProgramCriterion(make_loss()),
@@ -235,12 +235,12 @@ class RecallAtPrecisionClassifier(RankingClassifier):
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss bounds recall and precision by hinges and has a penalty for missing precision
+    The loss bounds recall and precision by hinges, with a penalty if the precision is below p
     (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). Use
     :class:`BudgetClassifier` for a guarantee on new samples.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest
-    threshold with this precision on the training set. Else it has the highest precision.
+    threshold with this precision on the training set, or else that of the highest precision.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class RecallAtPrecisionClassifier(RankingClassifier):
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
-        # The relative tolerance ignores rounding errors in sums of weights.
+        # The relative tolerance allows for rounding errors in sums of weights.
         reached = found >= float(self._in_fit("precision")) * selected * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]

@@ -34,7 +34,7 @@ from ._ranking import RankingClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
-    """Raise unless tau is in (0, 1). If tau >= 1, the message names the class to use instead."""
+    """Check that tau is in (0, 1). If tau >= 1, the error message names the class for a number."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -52,9 +52,9 @@ class DeepTopPushClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = \max_{j : y_j = 0} f(x_j)
 
-    Use it for lists that are read until the first false alarm [1]_. For a fixed number or share of
-    samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. On minibatches, t is the
-    largest negative score among the minibatch and the hard examples from earlier minibatches.
+    Use it for lists that are read down to the first negative [1]_. For a fixed number or share of
+    samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In training, t is the
+    largest negative score in the minibatch and among hard examples from earlier minibatches.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
@@ -62,8 +62,8 @@ class DeepTopPushClassifier(RankingClassifier):
     Parameters
     ----------
     buffer_size : int, default=1
-        Number of hard negatives that each network keeps from earlier minibatches. 1 is the delayed
-        sample of the paper. 0 trains without it.
+        Number of negatives with the highest scores that each network keeps from earlier
+        minibatches. 1 is the delayed sample of the paper. 0 disables this.
 
     See Also
     --------
@@ -113,8 +113,8 @@ class TopPushKClassifier(RankingClassifier):
     Parameters
     ----------
     k : int, default=5
-        Rank of the threshold among the negatives. A k above the number of negatives is reduced, and
-        the attribute `k_` has the value used.
+        Rank of the threshold among the negatives. If there are fewer negatives, k is reduced to
+        their number. `k_` is the value that `fit` used.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class RecallAtKClassifier(RankingClassifier):
     Parameters
     ----------
     k : int or float, default=100
-        Number of samples, at least 1, or their share, in (0, 1). `k_` has the value used.
+        Number of samples, at least 1, or their share, in (0, 1). `k_` is the value that `fit` used.
 
     Attributes
     ----------
@@ -244,8 +244,8 @@ class PatMatClassifier(RankingClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat, with the exact quantile as threshold [1]_. Choose tau at least as large as the
-    share of the positives. With a smaller tau, t is the score of a positive, and the loss prefers
-    equal scores at the top. If this tau is too large, use :class:`RecallAtFPRClassifier`.
+    share of the positives. With a smaller tau, t is the score of a positive, and the loss favors
+    equal scores at the top. For a smaller share, use :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower score. It may select more or fewer
@@ -416,9 +416,9 @@ class RecallAtFPRClassifier(RankingClassifier):
         )
 
     def _cut(self, scores, positive, weight):
-        """Return the highest score at which too many negatives would be predicted positive."""
+        """Return the highest score at or above which there are too many negatives."""
         score, found, _ = cuts(scores, ~positive, weight)
-        # The relative tolerance ignores rounding errors in sums of weights.
+        # The relative tolerance allows for rounding errors in sums of weights.
         beyond = found > float(self._in_fit("fpr")) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 
@@ -492,7 +492,7 @@ class ThresholdClassifier(RankingClassifier):
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
-    Most classifiers of this family are special cases of this one (eq. 1 and 5 of [1]_).
+    Most classifiers of this family are special cases (eq. 1 and 5 of [1]_).
 
     `score` is the share of the counted samples on the correct side of the threshold. `threshold_`
     is between the threshold of the training scores and the next lower score.
@@ -504,8 +504,8 @@ class ThresholdClassifier(RankingClassifier):
         :class:`sktopk.losses.SurrogateQuantile` or a function, called as
         ``threshold(scores, positive, weight)``. A rank k refers to the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Which samples count as errors on the wrong side. A dict such as
-        ``{"false_positives": 0.1, "false_negatives": 0.9}`` counts both, with weights lambda.
+        The kind of errors that counts. A dict such as ``{"false_positives": 0.1,
+        "false_negatives": 0.9}`` counts both kinds, with the weights lambda.
 
     See Also
     --------
@@ -566,7 +566,7 @@ class ThresholdClassifier(RankingClassifier):
 
 
 def clipped(k, n_samples, what, of_groups):
-    """Return the rank k, reduced to the number of samples. With groups, the loss reduces it."""
+    """Return k, reduced to `n_samples` with a warning. With groups, the loss itself reduces it."""
     most = max(1, int(n_samples))
     if of_groups or k <= most:
         return k

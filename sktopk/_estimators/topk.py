@@ -1,4 +1,4 @@
-"""TopKClassifier, which predicts k labels per sample."""
+"""TopKClassifier: predict k labels for each sample."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
@@ -30,10 +30,10 @@ from ._parameters import estimator
 class TopKClassifier(BaseNetClassifier):
     r"""Classifier that predicts the k best labels of each sample.
 
-    It minimizes the mean of a loss :math:`L_k(f(x), y)` that requires the label to be among the k
-    highest scores. This is useful if labels are noisy or overlap. With clean labels and enough
-    data, cross-entropy is equivalent. On one CPU core, a fit takes about 3 seconds for 1 800
-    samples with 64 columns and 15 seconds for 10 000 samples with 50 columns.
+    It minimizes the mean of a loss :math:`L_k(f(x), y)` that is small if the label is among the k
+    classes with the highest scores. This is useful if labels are noisy or overlap. With clean
+    labels and enough data, cross-entropy is equivalent. On one CPU core, a fit takes about 3
+    seconds for 1 800 samples with 64 columns, and 15 seconds for 10 000 samples with 50 columns.
 
     Parameters
     ----------
@@ -50,12 +50,13 @@ class TopKClassifier(BaseNetClassifier):
     sigma : float, default=0.2
         Standard deviation of the noise in the noised losses.
     loss_params : dict, default=None
-        Parameters that only this loss has, such as ``{"gamma": 1.0}`` for "focal". ``loss__gamma``
-        can be set and searched directly.
+        Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". ``loss__gamma`` is
+        also a parameter of `set_params` and searches.
     order : {"cross_entropy", None}, default="cross_entropy"
         How the k labels of a top-k loss are ordered. With "cross_entropy", one head of the network
-        learns cross-entropy with label smoothing 0.1 and determines `predict`, `predict_proba` and
-        the order. A second head adds the k - 1 best other labels. With None there is one head.
+        is trained with cross-entropy (label smoothing 0.1). It determines `predict`,
+        `predict_proba` and the order. A second head chooses the other k - 1 labels. With None there
+        is one head.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied by `sample_weight`.
 
@@ -99,7 +100,7 @@ class TopKClassifier(BaseNetClassifier):
     class_weight: dict | str | None = None
 
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Predict the k labels of highest score.
+        """Predict for each sample the k labels with the highest scores.
 
         Parameters
         ----------
@@ -138,8 +139,9 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         score : float
-            Share of the samples whose label is among the k highest scores. Ties count with their
-            probability. NaN, with a warning, if all weights are zero.
+            Share of the samples whose label is among the k classes with the highest scores. A tied
+            label counts with the probability that a random choice includes it. NaN, with a warning,
+            if all weights are zero.
         """
         y_score, y = self.decision_function(X), own_labels(X, y, needed=True)
         return topk_accuracy_score(
@@ -228,7 +230,7 @@ class TopKClassifier(BaseNetClassifier):
         named = self._named_loss()
         if named is None:
             return False
-        # With k=1, the loss itself determines the order.
+        # With k=1, there is no second head, because the loss itself determines the order.
         has_order = self.order is not None and "k" in named.params and self.k != 1
         return named.models_proba or has_order
 
@@ -236,7 +238,7 @@ class TopKClassifier(BaseNetClassifier):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
 
     def _log_prior(self):
-        """Return the log class frequencies to add to scores before a softmax, or 0."""
+        """Return log class frequencies, which are added to scores before a softmax, or 0."""
         if not self._head.models_proba or self._head.order:
             return 0.0
         return log_frequencies(self.net_.criterion_.losses)

@@ -14,35 +14,35 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# Bytes per prediction chunk: enough work for all cores, but hidden layers still fit the cache.
+# Bytes per prediction chunk. It occupies all cores, and its hidden layers still fit the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
-# A GPU has more cores, and its cache does not matter.
+# Chunks are larger on a GPU, which has more cores. Its cache does not matter.
 _CHUNK_ROWS_OF_GPU = 1 << 14
-# With fewer samples, reading the weights of a million classes takes longer than using them.
+# With smaller chunks, a last layer with a million classes spends most time on reading weights.
 _CHUNK_LEAST = 32
-# Images need many times their own memory inside a network.
+# Chunks of images are smaller, because a network needs many times the memory of the images.
 _CHUNK_IMAGES = 256
 # Share of a GPU's free memory that the data may use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Largest number of groups whose parts form a minibatch, and so of thresholds in a minibatch.
+# A minibatch contains parts of at most this number of groups, and so as many thresholds.
 JOINED = 10
-# From this density and number of columns, sparse matrix multiplication is faster in the first layer
-# (benchmarks/large_data.py).
+# Sparse matrix multiplication is faster in the first layer if the density is at most this share and
+# there are at least this many columns (benchmarks/large_data.py).
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
 def free_memory(device):
-    """Return the free bytes of a GPU, including torch's reserve; infinity for other devices."""
+    """Return the free memory of a GPU in bytes, including torch's reserve; else infinity."""
     if device.type != "cuda":
         return math.inf
-    # Memory that torch reserves but does not use is free.
+    # Add memory that torch has reserved but does not use.
     reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + reserve
 
 
 def stays_sparse(X):
-    """Return whether sparse matrix multiplications with samples of X are faster."""
+    """Return whether X is so sparse that sparse matrix multiplication is faster than dense."""
     if not hasattr(X, "nnz") or X.shape[1] < SPARSE_COLUMNS:
         return False
     return X.nnz <= SPARSE_SHARE * X.shape[0] * X.shape[1]
@@ -64,8 +64,8 @@ class Rows:
     ----------
     X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
     resident : bool, default=False
-        Whether to move X to `device` once. X must be dense, in memory and at most `RESIDENT_SHARE`
-        of the free memory of the device. Otherwise samples are copied through pinned memory.
+        Whether to move X to `device` once, if X is dense, in memory, and not larger than
+        `RESIDENT_SHARE` of the device's free memory. Otherwise samples are copied when indexed.
     sparse : bool, default=False
         Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
     """
@@ -78,7 +78,7 @@ class Rows:
         n_bytes = X.size * dtype.itemsize if resident else 0
         self.resident = resident and n_bytes <= RESIDENT_SHARE * free_memory(device)
         if resident and not X.flags.writeable:
-            X = X.copy()  # frames hand out read-only arrays
+            X = X.copy()  # arrays from data frames are read-only
         if is_array and X.flags.writeable:
             X = torch.from_numpy(np.ascontiguousarray(X))
             if self.resident:
@@ -92,7 +92,7 @@ class Rows:
     def __getitem__(self, index):
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
-            # A slice is copied, because a network with in-place operations would change X.
+            # Copy a slice, because a network with in-place operations would change X.
             return self._moved(self._X[index], own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of consecutive samples for which `n_columns` columns fit the chunk size."""
+        """Return slices of samples, small enough that outputs with `n_columns` fit a chunk."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -137,7 +137,7 @@ class RowsAndMore:
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # On a GPU, shapes that depend on values would cause a synchronization.
+        # Skip this shortcut on a GPU, where a test of values would synchronize.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -149,7 +149,7 @@ class RowsAndMore:
 class ShuffledBatches:
     """Sample numbers of shuffled minibatches.
 
-    A last minibatch of one sample joins the previous one, as batch normalization needs two samples.
+    If one sample is left at the end, it joins the last minibatch: batch normalization needs two.
     """
 
     def __init__(self, n_samples, batch_size, generator):
@@ -169,18 +169,16 @@ class ShuffledBatches:
 class GroupBatches:
     """Minibatches of whole groups, or of parts of groups that are too large for a minibatch.
 
-    Whole groups form minibatches of about `batch_size` samples. Groups larger than `batch_size` are
-    divided into parts. A minibatch has parts of at most ten such groups, and fewer if a part would
-    have less than twice `min_positives` samples. The order of groups and parts is random.
+    Whole groups form minibatches of about `batch_size` samples. A group larger than `batch_size` is
+    divided into parts. A minibatch contains parts of up to ten such groups. The number is smaller
+    if a part would have less than twice `min_positives` samples. Groups and parts are shuffled.
 
     The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
 
     Attributes
     ----------
     n_parts : ndarray of int of shape (n_groups,)
-        Number of parts of each group; 0 for a group number without samples.
-    n_joined : int
-        Number of groups whose parts form a minibatch.
+        Number of parts of each group; 0 for groups without samples.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -191,8 +189,8 @@ class GroupBatches:
         self.n_parts = (size > 0).astype(np.int64)
         self._cut, large = [], size > batch_size
         most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
-        self.n_joined = max(1, int(most))
-        part_size = batch_size // self.n_joined
+        n_joined = max(1, int(most))
+        part_size = batch_size // n_joined
         for group in np.flatnonzero(large):
             rows = order[start[group] : stop[group]]
             positive = target[rows] == 1
@@ -205,14 +203,14 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # A minibatch has at most one part of a group.
-        self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
-        # Groups of one sample are joined in pairs, because batch normalization needs two samples.
+        # Use so many minibatches that each has at most one part of a group.
+        self._n_cut = max(-(-int(of_each.sum()) // n_joined), int(of_each.max(initial=0)))
+        # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
         unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # The last single group joins the previous unit, if there is one.
+            # If one group of one sample is left, join it with the previous unit.
             unit = np.append(unit[:-1], unit[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
@@ -232,16 +230,16 @@ class GroupBatches:
             yield batches[i]
 
     def _of_whole_groups(self):
-        """Return minibatches of random whole groups, of about equal size and never empty."""
+        """Return nonempty minibatches of about equal size, made of random whole groups."""
         if not len(self._size):
             return []
         drawn = torch.randperm(len(self._size), generator=self.generator)
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # A group belongs to the minibatch that contains its middle.
+        # Assign a group to the minibatch that contains its middle.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # There are at least as many groups as minibatches, so that none is empty.
+        # Shift groups so that no minibatch is empty. There are at least as many groups.
         place = torch.arange(len(batch))
         batch = batch.maximum(place + self._n_whole - len(batch))
         batch = place + (batch - place).cummin(0).values
@@ -252,7 +250,7 @@ class GroupBatches:
 
 
 def one_ahead(rows, batches):
-    """Yield the samples of each minibatch and copy the next ones in a separate CUDA stream."""
+    """Yield the samples of each minibatch, while a second CUDA stream copies the next minibatch."""
     copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
     ready = None
     for index in [*batches, None]:
@@ -270,8 +268,8 @@ class MiniBatches:
     """Minibatches ``(rows, (target, weight))``, each fetched by one index operation.
 
     A GPU does not wait for the CPU. The sample numbers are moved to the GPU at the start of an
-    epoch. Samples that are not on the GPU are copied during the previous minibatch, except hard
-    examples, which are known only after it.
+    epoch. Samples that are not on the GPU are copied during the previous minibatch. Hard examples
+    are copied later, because that minibatch determines them.
 
     Parameters
     ----------
@@ -304,7 +302,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Yield pairs of sample numbers, on the device of the target, and samples or None."""
+        """Yield pairs: sample numbers on the device of the target, and the samples or None."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]
@@ -316,7 +314,7 @@ class MiniBatches:
         return zip(moved, ahead, strict=True)
 
     def carry(self):
-        """Copy the hard examples for a training on other data."""
+        """Copy the hard examples, so that the next training can use them with other data."""
         for m, each in enumerate([] if self.hard is None else self.hard.each):
             by_member = self.weight is not None and self.weight.ndim > 1
             own = self.weight[:, m] if by_member else self.weight
@@ -327,7 +325,7 @@ def make_batches(
     net, X, target, weight, class_total, *,
     batch_size, min_positives=None, resumed=False, folds=None, groups=None,
 ):  # fmt: skip
-    """Return the minibatches of a training, and call `begin` of the criterion.
+    """Return the `MiniBatches` of a training, and call the criterion's method `begin`.
 
     Parameters
     ----------
@@ -346,7 +344,7 @@ def make_batches(
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     n_classes = len(class_total)
-    # With folds, one column per ensemble member.
+    # Per ensemble member (one column each if there are folds), count and weigh the classes.
     each = [weight] if folds is None else [*folds.seen(weight)]
     n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
     weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
@@ -355,7 +353,7 @@ def make_batches(
         if world_size() > 1:
             raise ValueError(f"groups are for one process; got {world_size()} that train together")
         sampler = GroupBatches(target, groups, batch_size, min_positives, net.generator)
-        criterion.set_groups(_by_group(target, groups, each, sampler, net))
+        criterion.set_groups(_by_group(target, groups, each, sampler, net.device))
         hard = criterion.hard_rows
     elif min_positives is not None and batch_size < n_rows and target.any():
         sampler = StratifiedBatchSampler(
@@ -381,7 +379,7 @@ def make_batches(
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     device = torch.device(net.device)
-    # float64, regardless of the dtype of the network.
+    # The totals stay in float64, regardless of the dtype of the network.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
     criterion.begin(class_total, mean_weight, resumed=resumed)
@@ -398,17 +396,17 @@ def make_batches(
     return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds, criterion)
 
 
-def _by_group(target, groups, weights, sampler, net):
+def _by_group(target, groups, weights, sampler, device):
     """Return a function that creates the `GroupRows` of a member."""
-    codes, n_groups = torch.from_numpy(groups).to(net.device), len(sampler.n_parts)
-    place, n_shares = groups + n_groups * target, net.n_members * sampler.n_joined
+    codes, n_groups = torch.from_numpy(groups).to(device), len(sampler.n_parts)
+    place = groups + n_groups * target
 
     def make(m):
         weight = weights[m % len(weights)]
         n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
         total = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
         mean = (total / np.maximum(n_rows, 1)).clip(min=1e-300)
-        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean, n_shares)
+        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean)
 
     return make
 

@@ -37,7 +37,7 @@ class ProgressBar(Callback):
 class TrueThreshold(Callback):
     """Record the threshold over all training samples before each step.
 
-    `history_` then has an array `true_threshold` with one value per step of each epoch, in addition
+    Each epoch in `history_` then has an array `true_threshold` with one value per step, in addition
     to the estimates in `threshold`. Both are on the scale of the network's scores. The loss must
     have a threshold, as in :class:`sktopk.DeepTopPushClassifier`. Each step requires a pass over
     the data.
@@ -92,7 +92,7 @@ class TrueThreshold(Callback):
 class Validation(Callback):
     """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Pretraining epochs do not count.
+    Epochs of the pretraining are scored, but they neither stop the training nor give the weights.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ class Validation(Callback):
         self.best_, self.age_, self.weights_, self.best_loss_ = -np.inf, 0, None, np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        # The mean over processes, so that all processes stop together.
+        # Use the mean over processes, so that all of them stop in the same epoch.
         scores = np.mean(all_objects(self.score(net)), axis=0)
         net.history.record("valid_score", float(np.mean(scores)))
         if dataset_valid is not None:
-            # skorch's callbacks use these entries.
+            # Callbacks of skorch read these entries of the history.
             loss = float(np.mean(all_objects(net.loss_of(dataset_valid.X, dataset_valid.y))))
             net.history.record("valid_loss", loss)
             net.history.record("valid_loss_best", loss < self.best_loss_)
@@ -122,9 +122,9 @@ class Validation(Callback):
         if self.patience is None or getattr(net.criterion_, "pretraining", False):
             return
         if not hasattr(net.module_, "of_member"):
-            # The weights of a custom network cannot be assigned to members.
+            # In a custom network, it is unknown which weights belong to which member.
             scores = np.mean(scores)
-        # Equal rankings may have scores that differ by rounding.
+        # Scores of equal rankings may differ by rounding errors, which are no improvement.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
         better = scores > self.best_ + rounding
         if np.any(better):

@@ -1,4 +1,4 @@
-"""Checkpoint files, from which a call of fit continues after a crash."""
+"""Checkpoint files. After a crash, a call of fit continues from its file."""
 
 import inspect
 import io
@@ -19,7 +19,7 @@ from sktopk._common._warnings import warn
 from ._process import rng_state, world_size
 from ._state import load_net_state, net_state
 
-# Names and types of the contents of a file.
+# Names and types of the values in a checkpoint file.
 KINDS = {
     "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "callbacks": dict,
     "trainable": list,
@@ -61,7 +61,7 @@ class Checkpoint:
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
         try:
-            # Writing compares this mark with the file, to detect other writers.
+            # Before a write, this mark is compared with the file, to detect other writers.
             self.mark, content = self._mark(), None
             if self.mark is not None:
                 with open(self.path, "rb") as file:
@@ -95,9 +95,9 @@ class Checkpoint:
         return self._seed
 
     def begin(self, net):
-        """Restore the state of a net from the file. Return the number of finished epochs."""
+        """Restore the net from the file. Return the number of epochs that it was trained for."""
         if self.found is None:
-            # Write errors are raised before the training.
+            # Write the file before the training, so that write errors are raised early.
             self.end_epoch(net, 0)
             return 0
         found, self.found = self.found, None
@@ -121,7 +121,7 @@ class Checkpoint:
             raise self._refused(f"does not fit this network and its callbacks ({said})") from error
 
     def end_epoch(self, net, n_epochs):
-        """Write the file."""
+        """Write the state of the net after `n_epochs` epochs to the file."""
         if net.draws:
             net.rng_state = rng_state(torch.device(net.device))
         parts = {name: _part(callback) for name, callback in net.callbacks_}
@@ -177,7 +177,7 @@ class Checkpoint:
 
 
 def check_path(path):
-    """Raise unless `path` names a file in an existing folder."""
+    """Check that `path` names a file in an existing folder."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint must be the path of a file or None; got {path!r}")
     name = os.fspath(path)
@@ -193,11 +193,11 @@ def check_path(path):
 
 
 def describe_call(estimator, data, validation):
-    """Return hashes of parameters, data and versions, which identify a call of fit."""
+    """Return a dict of hashes of parameters, data and versions. It identifies a call of fit."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes are hashed by name and other objects by content. Callbacks are hashed by
-    # their parameters, because training changes their attributes.
+    # Hash functions and classes by name, callbacks by their parameters (training changes their
+    # attributes), and other objects by content.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
@@ -205,7 +205,7 @@ def describe_call(estimator, data, validation):
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:
-            # A Dataset is only read during training, so its samples are not hashed.
+            # The samples of a Dataset are not hashed, because this would read all of them.
             X = part.X.shape if isinstance(part.X, LazyRows) else part.X
             call |= {f"X{which}": _hash(X), f"y{which}": _hash(part.y)}
             call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
@@ -219,7 +219,7 @@ def _hash(value):
         state = {name: each.numpy() for name, each in value.state_dict().items()}
         return joblib.hash((repr(value), state))
     if isinstance(value, Callback):
-        # Constructor parameters only: `get_params` of skorch returns all attributes.
+        # Hash constructor parameters only. skorch's `get_params` returns all attributes.
         names = inspect.signature(type(value)).parameters
         params = [(name, _hash(getattr(value, name, None))) for name in names]
         value = (type(value).__qualname__, params)
@@ -230,7 +230,7 @@ def _hash(value):
 
 
 def _part(callback):
-    """Return the object whose state is saved for a callback, or None."""
+    """Return the part of a callback whose state is saved, or None."""
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
@@ -238,7 +238,7 @@ def _part(callback):
 
 
 def _plain(value):
-    """Return nested plain values and tensors, as ``weights_only`` requires."""
+    """Convert a nested value to plain values and tensors, as ``weights_only`` requires."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

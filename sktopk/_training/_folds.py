@@ -14,25 +14,25 @@ class Folds:
     n_folds, n_members : int
         At least 2 folds, and at most one fold per member.
     counts : bool, default=False
-        Whether the loss counts samples by their weights, as in rankings.
+        Whether the weights are counts of samples, as in rankings. Then they are not rescaled.
     """
 
     def __init__(self, fold, n_folds, n_members, counts=False):
         self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
-        # Rescales weights of mean 1 over the samples of a member to mean 1 over all samples.
+        # The factor converts weights of mean 1 over a member's samples to mean 1 over all samples.
         self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
         if counts:
             self.factor = np.ones_like(self.factor)
         self._tensors = None
 
     def take(self, mask):
-        """Return the folds of some of the samples."""
+        """Return the folds of the samples where `mask` is true."""
         return Folds(self.fold[mask], self.n_folds, self.n_members)
 
     def own_weights(self, target, weight, weights):
-        """Return sample weights (n_samples, n_members), 0 for samples that a member holds out.
+        """Return weights (n_samples, n_members), which are 0 for samples that a member holds out.
 
         ``weights(target, weight)`` returns the weights for the samples of one member.
         """
@@ -43,18 +43,18 @@ class Folds:
         return own
 
     def seen(self, weights):
-        """Yield the sample weights in the loss of each member."""
+        """Yield for each member the weights (n_samples,) that its loss uses."""
         for m, each in enumerate(weights.T):
             yield np.where(self.rows_of(m), 0.0, each * self.factor[m])
 
     def to(self, device, dtype):
-        """Prepare `weights` for a device and the dtype of the network."""
+        """Move the folds to a device, so that `weights` returns tensors there of this dtype."""
         arrays = self.fold, self.of_member, self.factor
         fold, of_member, factor = (torch.from_numpy(each).to(device) for each in arrays)
         self._tensors = fold, of_member, factor.to(dtype)
 
     def weights(self, index, weight):
-        """Return weights (n_rows, n_members) of the samples `index`. `to` must be called before."""
+        """Return weights (n_rows, n_members) of the samples `index`. Call `to` first."""
         fold, of_member, factor = self._tensors
         weights = (fold[index].unsqueeze(1) != of_member) * factor
         return weights if weight is None else weights * weight

@@ -34,9 +34,9 @@ from .criteria._custom import CustomLoss
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
-# Largest number of samples that is passed to `from_data`, to scale the columns.
+# At most this number of samples is passed to the network's `from_data`, which scales the columns.
 MOST_SHOWN = 1 << 15
-# Training has diverged if the loss grows by MOST_GROWTH or a weight exceeds MOST_WEIGHT.
+# Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the steps during which the learning rate increases.
 RATE_INCREASE = 0.1
@@ -83,7 +83,7 @@ def build_net(
         params.setdefault("optimizer__weight_decay", weight_decay)
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # Threads share torch's global generators, but OURS take a separate generator.
+    # Networks in OURS take their own generator. Others use torch's global ones, shared by threads.
     draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
@@ -99,7 +99,7 @@ def build_net(
                 train_split=None,
                 verbose=verbose,
                 device=str(device),
-                # skorch's cache requires minibatches (X, y) without weights and hard examples.
+                # skorch's cache works only for minibatches (X, y). Ours also have weights.
                 **{"use_caching": False} | params,
             ).initialize()
         except (TypeError, ValueError) as error:
@@ -112,13 +112,13 @@ def build_net(
             net.rng_state = rng_state(device)
     for part in net.criterion_.modules():
         if isinstance(part, CustomLoss):
-            # Tensors of a user's loss, such as class weights, are usually float32.
+            # Convert the tensors of a user's loss, such as class weights. They are usually float32.
             part.loss.to(dtype)
     net.head, net.dtype, net.draws = head, dtype, draws
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members
     net.generator = torch.Generator().manual_seed(seed)
-    # A separate seed makes the noise independent of the order of the samples.
+    # Use a separate seed, so that the noise does not depend on the order of the samples.
     if criterion.draws:
         net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
     if compiled:
@@ -131,13 +131,13 @@ class Net(NeuralNetClassifier):
     """skorch's net with custom minibatches and losses, trained on encoded labels.
 
     It replaces three methods of skorch. `train` replaces `fit_loop`, because skorch treats Ctrl-C
-    as a normal end. `run_single_epoch` reads the loss from the device once per epoch, because the
-    records of skorch take a tenth of the time of a step. In `train_step`, the criterion runs the
+    as a normal end. `run_single_epoch` reads the loss from the device once per epoch, because
+    recording it per step takes a tenth of the time. In `train_step`, the criterion runs the
     backward pass. The history has one batch per epoch with the mean loss of the epoch.
     """
 
-    # Set during training: the module (with gradients averaged over processes), the loss of the
-    # first minibatch, the sample weights for callbacks, and the learning-rate schedule.
+    # These attributes are set during training: the module (with gradients averaged over processes),
+    # the loss of the first minibatch, sample weights for callbacks, and the learning-rate schedule.
     forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property
@@ -154,17 +154,17 @@ class Net(NeuralNetClassifier):
             self.own_generator.set_state(state[0])
 
     def isolated(self):
-        """Return a context that restores torch's global generators at its end."""
+        """Return a context that restores torch's global generators when it ends."""
         if not self.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def check_output(self, X):
-        """Check on two samples that the network returns the scores that the loss needs."""
+        """Pass two samples through the network, and check that its output suits the loss."""
         rows = self.rows(X[:2])
         self.module_.eval()
         try:
-            # `forward` is called directly, since a call would compile a graph for two samples.
+            # Call `forward` directly: a call of the module would compile a graph for two samples.
             with self.autocast():
                 scores = self.module_.forward(rows[:])
         except (RuntimeError, TypeError, ValueError) as error:
@@ -195,7 +195,7 @@ class Net(NeuralNetClassifier):
             )
 
     def show_data(self, X, weight):
-        """Pass samples of the training set to networks that have a method `from_data`."""
+        """Call the network's method `from_data`, if it has one, with training samples."""
         module = self.module_
         each = list(module) if isinstance(module, Members) else [module]
         asking = [one for one in each if hasattr(one, "from_data")]
@@ -209,9 +209,9 @@ class Net(NeuralNetClassifier):
             share_buffers(module)
 
     def rows(self, X, resident=False):
-        """Return the samples of X for the network, sparse if this is faster in its first layer.
+        """Return X as `Rows` for the network; sparse if its first layer is then faster.
 
-        Samples of minibatches (`resident`) are dense if a user's callback reads them.
+        With `resident`, for training, samples are dense if a user's callback reads minibatches.
         """
         sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
         sparse = sparse and world_size() == 1 and not (resident and self._shows())
@@ -228,12 +228,12 @@ class Net(NeuralNetClassifier):
     ):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt that ended it, or None.
 
-        The first `n_pretrain` epochs train cross-entropy. The dict `callbacks` runs before the
-        user's callbacks. With `cycle`, the learning rate follows one cycle, unless a callback
-        schedules it. `data` holds X, y, weight and, optionally, X_val and y_val for callbacks.
+        The loss of the first `n_pretrain` epochs is cross-entropy. The callbacks in the dict
+        `callbacks` run before the user's. With `cycle`, the learning rate follows one cycle, unless
+        a callback schedules it. `data` contains X, y, weight and, for callbacks, X_val and y_val.
         """
         own = self.callbacks_
-        # The user's callbacks run last, so that they can stop at the validation score.
+        # The user's callbacks run last, so that they can use the validation score.
         self.callbacks_ = [*callbacks.items(), *own]
         note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
@@ -246,7 +246,7 @@ class Net(NeuralNetClassifier):
         with self.isolated():
             self.notify("on_train_begin", X=X, y=y)
             try:
-                # A bound method, because skorch would register a module as part of the net.
+                # Store a bound method, because skorch would register a module as part of the net.
                 self.forward_in_training = in_parallel(self.module_).__call__
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
@@ -293,7 +293,7 @@ class Net(NeuralNetClassifier):
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
-                # skorch's EarlyStopping raises KeyboardInterrupt to end the training.
+                # A user's callback, such as skorch's EarlyStopping, raises it to end the training.
                 if callback not in users:
                     raise
                 self.stop_training = True
@@ -305,7 +305,7 @@ class Net(NeuralNetClassifier):
         losses, sizes, trace = [], [], self.criterion_.trace
         for values in trace.values():
             values.clear()
-        # Created before the first step, because per-batch schedulers record their rate here.
+        # Create the record before the first step: schedulers of each step write their rate to it.
         self.history.new_batch()
         n_batches = len(iterator)
         for i, batch in enumerate(iterator):
@@ -355,7 +355,7 @@ class Net(NeuralNetClassifier):
             for callback in listeners:
                 named = list(self.module_.named_parameters())
                 callback.on_grad_computed(self, named_parameters=named, batch=batch, training=True)
-            # Only the first evaluation is recorded if the optimizer evaluates several times.
+            # Some optimizers evaluate the loss several times. Record only the first result.
             if not result:
                 result.extend((loss, scores.detach()))
                 lengths.update({name: len(values) for name, values in trace.items()})
@@ -367,7 +367,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """Return the epochs of skorch's history, with arrays over steps instead of batches."""
+        """Return a list of dicts, one per epoch, with arrays over steps instead of batches."""
         plain = []
         for row in self.history_.to_list():
             steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
@@ -377,7 +377,7 @@ class Net(NeuralNetClassifier):
         return plain
 
     def autocast(self):
-        """Return the context of the forward pass for automatic mixed precision."""
+        """Return the context for a forward pass with automatic mixed precision."""
         if self.precision is None:
             return nullcontext()
         device = torch.device(self.device).type
@@ -392,13 +392,13 @@ class Net(NeuralNetClassifier):
         note_threads()
         with evaluating(self.module_):
             for chunk in rows.chunks(self.n_members * self.n_outputs):
-                # Not in a lower precision, whose ties have no order.
+                # Do not predict in a lower precision: rounding would cause ties.
                 with torch.inference_mode():
                     scores = module(rows[chunk])
                 yield chunk, scores.to(self.dtype)
 
     def scores(self, X):
-        """Return scores (n_samples, n_outputs), averaged over the members, as an array."""
+        """Return the mean scores of the members, an array (n_samples, n_outputs)."""
         each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
         return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 
@@ -408,7 +408,7 @@ class Net(NeuralNetClassifier):
         return torch.cat([scores.reshape(len(scores), -1) for _, scores in chunks]).cpu()
 
     def scores_out_of_fold(self, X, folds):
-        """Return scores (n_samples, n_outputs) by the members that hold out each sample, or NaN."""
+        """Return scores (n_samples, n_outputs) of the members that hold out a sample, else NaN."""
         out = np.full((len(folds.fold), self.n_outputs), np.nan, str(self.dtype)[6:])
         for fold in range(folds.n_folds):
             index = np.flatnonzero(folds.fold == fold)
@@ -419,11 +419,11 @@ class Net(NeuralNetClassifier):
         return out
 
     def scores_by_member(self, X):
-        """Return scores (n_samples, n_members) of networks with one score per sample."""
+        """Return one score per sample and member, an array (n_samples, n_members)."""
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
     def loss_of(self, X, y):
-        """Return the mean loss of samples of known classes. Keep the state of the noise."""
+        """Return the mean loss of the samples of known classes. The noise generator is kept."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
@@ -434,7 +434,7 @@ class Net(NeuralNetClassifier):
             noise.set_state(state)
         return loss
 
-    # The scoring callbacks of skorch call these methods with encoded labels.
+    # skorch's scoring callbacks, which use encoded labels, call the methods below.
 
     def decision_function(self, X):
         return self.head.decide(self.scores(X))
@@ -482,7 +482,7 @@ class Net(NeuralNetClassifier):
 
 @contextmanager
 def evaluating(module):
-    """Put a module in eval mode, and restore the mode of each part at the end."""
+    """Put a module in eval mode, and restore the modes of all its parts at the end."""
     training = [part for part in module.modules() if part.training]
     if training:
         module.eval()
@@ -494,12 +494,12 @@ def evaluating(module):
 
 
 def _is_bounded(parameter):
-    """Return whether a parameter is finite and, if it is trained, not too large."""
+    """Return whether a parameter is finite and, if it requires a gradient, not too large."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
 
 
 def _build_module(module, n_features, n_outputs, n_members, params, generator):
-    # float32, so that the initial weights do not depend on torch's default dtype.
+    # Create weights in float32, so that they do not depend on torch's default dtype.
     own = {"dtype": torch.float32, "generator": generator} if module in OURS else {}
     packed = {"n_members": n_members} if n_members > 1 and packs_members(module) else {}
 

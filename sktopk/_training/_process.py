@@ -1,4 +1,4 @@
-"""State that torch shares within a process: random generators, devices and process groups."""
+"""Global state of torch in a process: random generators, devices and process groups."""
 
 import os
 import threading
@@ -29,8 +29,8 @@ def _begin_child():
         torch.set_num_threads(1)
 
 
-# A fork copies only the calling thread. Locks of other threads stay locked, and OpenMP would wait
-# forever for its threads.
+# A fork copies only the calling thread. In the child process, locks of other threads stay locked,
+# and OpenMP would wait forever for its threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
@@ -59,7 +59,7 @@ def rng_state(device):
 
 
 def check_device(device):
-    """Return the torch.device that `device` names. "auto" is the first accelerator, or the CPU."""
+    """Return the torch.device for `device`. "auto" means the first accelerator, or else the CPU."""
     if isinstance(device, str) and device == "auto":
         for kind in ("cuda", "xpu", "mps"):
             backend = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
@@ -96,7 +96,7 @@ def world_size():
 
 
 def all_objects(value):
-    """Return the values of all processes, in the order of their ranks."""
+    """Return a list of the `value` of every process, in the order of the ranks."""
     if world_size() == 1:
         return [value]
     values = [None] * world_size()
@@ -105,12 +105,12 @@ def all_objects(value):
 
 
 def total(value):
-    """Return the sum of the numbers or arrays of all processes."""
+    """Return the sum of `value`, a number or an array, over all processes."""
     return sum(all_objects(value))
 
 
 def joined(*arrays):
-    """Return each array with the samples of all processes concatenated."""
+    """Return the arrays, each concatenated over the samples of all processes."""
     if world_size() == 1:
         return arrays
     return tuple(map(np.concatenate, zip(*all_objects(arrays), strict=True)))
@@ -125,14 +125,14 @@ def in_parallel(module):
 
 
 def share_buffers(module):
-    """Copy buffers of the first process, such as batch statistics, to all processes."""
+    """Copy the buffers of the first process, such as batch statistics, to all processes."""
     if world_size() > 1:
         for buffer in module.buffers():
             distributed.broadcast(buffer, 0)
 
 
 def all_rows(rows, sizes):
-    """Return the concatenated rows of all processes, a tensor (n,) without a gradient."""
+    """Return the concatenated rows of all processes as a tensor without a gradient."""
     padded = rows.new_zeros(max(sizes))
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in sizes]

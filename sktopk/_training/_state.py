@@ -12,7 +12,7 @@ def copied_weights(module):
 
 
 def net_state(net):
-    """Return weights, optimizer and random states and history as tensors and plain values."""
+    """Return a dict with weights, optimizer state, random state and history of a net."""
     return {
         "weights": net.module_.state_dict(),
         "optimizer": net.optimizer_.state_dict(),
@@ -31,7 +31,7 @@ def load_net_state(net, state):
     net.rng_state = state["rng_state"]
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
-    # skorch's callback for the loss stores the best one.
+    # skorch's callback for the loss needs the smallest loss so far.
     recorder = dict(net.callbacks_).get("train_loss")
     if recorder is not None:
         losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)

@@ -17,7 +17,7 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk.losses._cross_entropy import cross_entropy_loss
 
 HESSIANS = ("auto", "curvature", "gradient")
-# Lower bound of the Hessian, relative to its mean.
+# Each entry of the Hessian is at least this share of the mean entry.
 FLOOR = 1e-3
 # Arguments of a loss that users cannot set with `loss_params`.
 _OF_A_CALL = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
@@ -51,23 +51,23 @@ def objective(
 
     g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
     factor c gives both gradients the same size. Each boosting round uses all samples, so the
-    threshold of the loss is exact. With a = 0, only samples near the threshold have a gradient;
-    the log loss ranks the other samples.
+    threshold of the loss is exact, unlike that of a minibatch. With a = 0, only samples near the
+    threshold have a gradient. The log loss also ranks the other samples.
 
     Parameters
     ----------
     loss : str or callable
         Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "accuracy_at_top" or
-        "smooth_topk". A callable is called as ``loss(scores, target)``, and with `sample_weight`
-        and `groups` if it takes them.
+        "smooth_topk". A callable is called as ``loss(scores, target)``. It also gets
+        `sample_weight` and `groups` if it has parameters of these names.
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         Definition of :math:`h_L`. "curvature" is
         :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an upper bound of the
-        second derivatives for the losses of the accuracy at the top. "gradient" is
-        :math:`h_i = |g_i|`, which limits leaf values to the learning rate. "auto" is "curvature"
-        if the loss has nonzero second derivatives, else "gradient".
+        second derivatives for accuracy-at-the-top losses. "gradient" is :math:`h_i = |g_i|`, which
+        limits leaf values to the learning rate. "auto" is "curvature" if the loss has nonzero
+        second derivatives, else "gradient".
     **loss_params
         Parameters of the function `loss`, such as ``k=100``. `class_counts` is computed from the
         labels.
@@ -83,9 +83,9 @@ def objective(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not valid, or the loss does not take a parameter or requires another one.
-        The objective raises for labels or scores that the loss does not accept, and for gradients
-        that are not finite.
+        If an argument is not valid, or if a parameter of the loss is unknown or missing. The
+        objective raises an error if the loss does not accept the labels or scores, or if gradients
+        are not finite.
 
     Notes
     -----
@@ -135,7 +135,7 @@ class Objective:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return gradient and Hessian, see `objective`; `group` has the sizes of the groups."""
+        """Return gradient and Hessian (see `objective`). `group` has the sizes of the groups."""
         score = np.asarray(raw_score, dtype=np.float64)
         target = _check_target(y_true, score)
         weight = check_weight(sample_weight, len(score))
@@ -195,9 +195,9 @@ class Objective:
 
 
 def _curvature(value, scores):
-    """Return gradient and curvature.
+    """Return the gradient and the curvature of the loss.
 
-    Both are None if the loss can be differentiated only once; curvature is None if it is zero.
+    The curvature is None if it is zero. Both are None if the loss can be differentiated only once.
     """
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
@@ -213,7 +213,7 @@ def _curvature(value, scores):
 
 
 def loss_function(loss):
-    """Return the function with the name `loss`, or `loss` itself if it is callable."""
+    """Return the loss function with the name `loss`, or `loss` itself if it is callable."""
     if isinstance(loss, str):
         check_option(loss, "loss", tuple(LOSSES))
         return LOSSES[loss]
@@ -240,7 +240,7 @@ def _signature(loss):
 
 
 def _check_loss_params(loss, params):
-    """Raise if a parameter is unknown, or a required parameter is missing."""
+    """Check that all parameters are known and that no required parameter is missing."""
     known = parameters_of(loss)
     if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
         unknown = sorted(set(params) - set(known))
@@ -260,7 +260,7 @@ def _check_loss_params(loss, params):
 def initial_score(
     y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float | np.ndarray:
-    r"""Return the constant scores with the smallest log loss, from which training should start.
+    r"""Return the constant score with the smallest log loss, for the start of the training.
 
     .. math::
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
@@ -276,8 +276,8 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        For labels 0 and 1, the score of label 1, otherwise the score of each class. A class
-        without samples counts as half a sample.
+        For labels 0 and 1, the score of label 1. Otherwise the score of each class. A class
+        without samples counts as a class with half a sample.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def _check_indices(y_true):
 
 
 def _check_target(y_true, score):
-    """Return labels as int64 class indices; raise if they do not match the scores."""
+    """Return labels as int64 class indices, and check that they match the scores."""
     target = _check_indices(y_true)
     if score.ndim not in (1, 2) or len(score) != len(target):
         raise ValueError(
@@ -345,7 +345,7 @@ def _floor(hessian, weight):
 
 
 def group_codes(group, n_samples):
-    """Return the group index of each sample from the sizes of consecutive groups."""
+    """Return the group index of each sample. `group` has the sizes of consecutive groups."""
     sizes = np.asarray(group)
     if sizes.sum() != n_samples:
         raise ValueError(f"group must sum to n_samples={n_samples}; got {sizes.sum()}")

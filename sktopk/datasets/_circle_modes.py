@@ -30,8 +30,8 @@ def make_circle_modes(
     Parameters
     ----------
     n_samples : int, default=1800
-        Number of samples, divided equally among the classes. The first classes get the remainder,
-        one sample each.
+        Number of samples, divided equally among the classes. If there is a remainder, the first
+        classes get one more sample each.
     n_classes : int, default=6
         Number of classes, at least 2, at equal angles.
     sigma : float, default=10.0
@@ -40,7 +40,7 @@ def make_circle_modes(
         Angle in degrees from the major to the minor mode of a class; 30 to 90 in experiment 2.
         None means one mode per class.
     minor_share : float, default=1/3
-        Expected share of the samples of a class in its minor mode, in [0, 1]. The paper uses
+        Expected share of a class's samples that are in its minor mode, in [0, 1]. The paper uses
         1/3.
     shuffle : bool, default=True
         Whether to shuffle the samples. If False, they are sorted by class.

@@ -35,12 +35,12 @@ def inject_label_noise(
         Labels, numbers or strings.
     groups : array-like of shape (n_classes,) or dict
         Group of each class, in the order of the sorted labels. A dict maps labels to groups and
-        may have labels that are not in y.
+        may contain labels that are not in y.
     p : float
         Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
-        Seed of the random generator. For the same int, labels replaced at p are replaced by the
-        same labels at any larger p.
+        Seed of the random generator. With the same int and a larger p, all labels that are replaced
+        at p are replaced by the same labels again.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def inject_label_noise(
     classes, of_class = _groups_of_classes(y, groups)
     _, group = np.unique(of_class, return_inverse=True)
     code = np.searchsorted(classes, y)
-    # Classes sorted by group; the classes of a group are at first to first + size - 1.
+    # Sort the classes by group. The classes of a group are at first, ..., first + size - 1.
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     first = np.cumsum(size) - size

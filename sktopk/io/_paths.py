@@ -4,7 +4,7 @@ import os
 
 
 def check_path(path):
-    """Return `path` as a string, or raise if it is not valid."""
+    """Return `path` as a string, after a check that it is a path."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")

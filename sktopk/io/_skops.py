@@ -17,7 +17,7 @@ from sktopk._common._extras import import_extra
 from ._paths import check_path
 from ._trusted import TRUSTED
 
-# Parameters for files, parallelism and output. `load` resets them to their defaults.
+# `load` resets these parameters for files, parallelism and output to their defaults.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
 # Key of the parameters of `fit` in the state of a fitted network.
 _PARAMS_OF_FIT = "_fit_params"
@@ -30,10 +30,10 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     ----------
     estimator : estimator
         A classifier of this package, fitted or not, or a scikit-learn estimator with such
-        classifiers, such as a Pipeline, CalibratedClassifierCV or search.
+        classifiers, such as a Pipeline, a CalibratedClassifierCV or a GridSearchCV.
     path : str or path-like
-        File to write. An existing file is replaced atomically: after a crash, either the old or
-        the new file exists.
+        File to write. An existing file is replaced atomically: after a crash, the file has either
+        its old or its new content.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         raise ValueError(
             f"estimator must have only objects that skops can write: {error}"
         ) from error
-    # skops writes functions and classes by name, and does not check that they can be imported.
+    # skops writes functions and classes by name, but does not check that they can be imported.
     names = skops.get_untrusted_types(data=data)
     lost = [name for name in names if not _can_be_imported(name)]
     if lost:
@@ -123,8 +123,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     TypeError
         If `path` is not a path, or `trusted` is not a collection.
     ValueError
-        If the file contains types that are not trusted (the message has their names), is damaged,
-        or is not a skops file.
+        If the file contains types that are not trusted (the message lists them), if it is damaged,
+        or if it is not a skops file.
     OSError
         If the file cannot be read.
 
@@ -163,15 +163,15 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
 
 
 def _can_be_imported(name):
-    """Return whether the module of a type in use has an attribute with its name."""
+    """Return whether the module in the full name of a type has an attribute of this name."""
     module, _, attribute = name.rpartition(".")
-    # For some builtins, the module does not exist; they are not checked.
+    # Some builtins name a module that does not exist. They count as importable.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)
 
 
 def _reset_parameters(loaded):
     """Reset the parameters in `DROPPED` of all estimators in `loaded` to their defaults."""
-    # A stack instead of recursion, because deep nesting can exceed the recursion limit.
+    # Use a stack, because recursion into deep nesting can exceed the recursion limit.
     stack, seen = [loaded], set()
     while stack:
         value = stack.pop()
@@ -187,7 +187,7 @@ def _reset_parameters(loaded):
         elif hasattr(value, "__dict__"):
             if hasattr(value, "get_params"):
                 _reset_own(value)
-            # `_reset_own` handles the parameters of fitted networks.
+            # Skip `net_`, because `_reset_own` handles the parameters of fitted networks.
             stack.extend(each for name, each in vars(value).items() if name != "net_")
 
 

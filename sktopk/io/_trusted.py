@@ -19,7 +19,7 @@ _PARTS = (
     "sktopk.modules._mlp.MLP",
     "sktopk.modules._tabular_mlp.TabularMLP",
 )
-# Types of parameters of scikit-learn estimators. The pathlib._local module is of Python 3.13.
+# Types of parameters of scikit-learn estimators. Python 3.13 has the module pathlib._local.
 _PLAIN = (
     "numpy.dtype",
     "pathlib.PosixPath",

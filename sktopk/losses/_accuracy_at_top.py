@@ -27,16 +27,16 @@ ERRORS = ("false_negatives", "false_positives")
 
 
 def fill(xp, array, mask, value):
-    """Return the array with `value` where the mask is true. A NumPy array is modified in place."""
+    """Replace entries where the mask is true by `value`. A NumPy array is modified in place."""
     if xp is torch:
         return array.masked_fill(mask, value)
-    # Five times as fast as `where`.
+    # `putmask` is five times as fast as `where`.
     xp.putmask(array, mask, value)
     return array
 
 
 def along(xp, array, index):
-    """Return an index of these samples, separately for each member if the array has members."""
+    """Convert sample numbers to an index of the array. With members, each has its own numbers."""
     if array.ndim == 1:
         return index
     return xp.arange(len(array), device=array.device)[:, None], index
@@ -45,7 +45,7 @@ def along(xp, array, index):
 def quadratic(xp, z):
     """Return max(0, 1 + z)^2, the truncated quadratic of Adam, Macha, Smidl (2020).
 
-    Each surrogate is convex, nondecreasing and 1 at z = 0. It bounds the step function from above.
+    All surrogates are convex, nondecreasing, 1 at z = 0 and upper bounds of the step function.
     """
     z = hinge(xp, z)
     return z * z
@@ -59,7 +59,7 @@ def hinge(xp, z):
 
 def logistic(xp, z):
     """Return log2(1 + exp z)."""
-    # torch replaces softplus(z) by z above a threshold. The default of 20 causes a jump of 2e-9.
+    # torch computes softplus(z) as z above a threshold. Its default of 20 causes a jump of 2e-9.
     value = F.softplus(z, threshold=40) if xp is torch else xp.logaddexp(z, 0)
     return value / math.log(2)
 
@@ -80,7 +80,7 @@ def get_surrogate(name):
 
 
 def check_errors(errors):
-    """Return pairs (name, weight) of the kinds of errors that count."""
+    """Return a pair (name, weight) for each kind of errors that counts."""
     if isinstance(errors, str) and errors in ERRORS:
         return ((errors, 1.0),)
     if not isinstance(errors, Mapping):
@@ -98,7 +98,7 @@ def check_errors(errors):
 
 
 def check_threshold(threshold):
-    """Raise unless `threshold` is callable and not a class."""
+    """Check that `threshold` is callable and not a class."""
     if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
@@ -131,7 +131,7 @@ def accuracy_at_top_loss(
         As in :func:`top_push_loss`.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. Called as
-        ``threshold(scores, positive, weight)``, or with the groups as fourth argument.
+        ``threshold(scores, positive, weight)``; groups are passed as fourth argument.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both kinds with the given weights :math:`\lambda`.
@@ -141,8 +141,8 @@ def accuracy_at_top_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. The term of one kind of errors is zero, with zero gradient, if the batch lacks
-        a class that the term needs.
+        Nonnegative. A term of the sum is zero, with zero gradient, if the batch lacks a class that
+        this term needs.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def accuracy_at_top_loss(
 def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
-    """Return the loss with this threshold, for all functions of this family."""
+    """Return the loss for a threshold. All loss functions of this family call this function."""
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
@@ -203,7 +203,7 @@ def loss_at(
 
 
 def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
-    """Return the loss with one threshold per group; "mean" averages the mean losses of groups."""
+    """Return the loss with thresholds `t` per group. "mean" is the mean of the groups' means."""
     rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
     codes, counted = codes[rows], counted[rows]
     loss = surrogate(torch, distance(torch, t[codes], scores[rows], counted, errors))
@@ -219,7 +219,7 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
 
 
 def largest_score(xp, scores, weight):
-    """Return the largest score with positive weight; -inf if there is none, NaN if any is NaN."""
+    """Return the largest score of positive weight; NaN if one is NaN, -inf without samples."""
     if weight is not None:
         scores = xp.where(weight != 0, scores, -math.inf)
     return xp.amax(scores, -1) if scores.shape[-1] else xp.asarray(-math.inf)
@@ -228,15 +228,15 @@ def largest_score(xp, scores, weight):
 def distance(xp, t, scores, counted, errors):
     """Return the distance by which samples are on the wrong side of t.
 
-    The distance is -inf for samples that do not count, and if t is -inf. The surrogate of an
-    infinite score could otherwise be NaN.
+    The distance is -inf for samples that do not count, and for all samples if t is -inf. Otherwise
+    the surrogate of an infinite score could be NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
     return fill(xp, wrong, ~(counted & (t != -math.inf)), -math.inf)
 
 
 def errors_and_gradient(xp, scores, counted, weight, total, located, errors, surrogate):
-    r"""Return the weighted sum of l(t - s) or l(s - t) over the counted samples and its gradient.
+    r"""Return the weighted mean of l(t - s) or l(s - t) over the counted samples and its gradient.
 
     With distances d and total weight W, the gradient at a counted sample is
     :math:`\mp w_i \ell'(d_i) / W`. The samples that determine the threshold share the gradient
@@ -248,7 +248,7 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
     tuple (t, index, share) that `locate` of a threshold returns. With NumPy, the scores of several
     members must be finite or -inf. The value has shape (...), the gradient (..., n_samples).
     """
-    # The loss is undefined if a score of positive weight is NaN or inf. The first test is faster.
+    # If a score of positive weight is NaN or inf, return NaN. The first test is faster.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
     if not sure and not largest_score(xp, scores, weight) < math.inf:
         undefined = xp.full_like(scores, math.nan)

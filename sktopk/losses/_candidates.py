@@ -26,9 +26,9 @@ def sample_candidates(
         + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
     where B is the set of labels of the batch, and D is a simple random sample of the other classes.
-    The right side is an unbiased estimate of the left side if e does not depend on the draw. The
-    logarithms of the weights, `log_weight`, are added to the scores. A loss of these scores
-    estimates its value over all classes:
+    The right side is an unbiased estimate of the left side if e does not depend on the draw. Each
+    candidate has a weight: 1 in B and :math:`(C - |B|) / |D|` in D. If its logarithm `log_weight`
+    is added to the scores, a loss of the candidates estimates the loss of all classes:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
@@ -39,7 +39,8 @@ def sample_candidates(
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
     Losses that depend on the k-th largest score (hinge, noised, grouping and transition losses)
-    cannot be estimated in this way. Memory and time do not depend on C. A GPU is not synchronized.
+    cannot be estimated in this way. Memory and time do not depend on C. There is no synchronization
+    with a GPU.
 
     Parameters
     ----------
@@ -48,8 +49,9 @@ def sample_candidates(
     n_classes : int
         Number C of classes.
     n_candidates : int
-        Number of draws, at least 1. Repeated draws and drawn labels count once. The smooth top-k
-        loss needs many times k candidates and is 0 with at most k distinct classes.
+        Number of draws, at least 1. Classes that are drawn repeatedly, or that are also labels,
+        count once. The smooth top-k loss needs many times k candidates; it is 0 if there are at
+        most k distinct classes.
     generator : torch.Generator, default=None
         Source of the draws, on the device of `target`. None means torch's default generator.
 
@@ -64,7 +66,8 @@ def sample_candidates(
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the number of classes that a candidate represents; -inf for repetitions.
+            Logarithm of the number of classes that the candidate represents. Repetitions of a
+            class have -inf.
 
     Raises
     ------
@@ -97,7 +100,7 @@ def sample_candidates(
     if target.ndim != 1:
         raise ValueError(f"target must have shape (n_samples,); got {tuple(target.shape)}")
     target = target.long()
-    # Reading values would synchronize with a GPU.
+    # Check labels on the CPU only, because reading values would synchronize with a GPU.
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         refused = target[(target < 0) | (target >= n_classes)]
         if len(refused):
@@ -114,10 +117,10 @@ def sample_candidates(
     first = torch.ones_like(classes, dtype=torch.bool)
     first[1:] = classes[1:] != classes[:-1]
     position = torch.searchsorted(classes, target.contiguous())
-    # A stable sort puts a label before the draws of its class.
+    # The sort is stable, so a label comes before the draws of its class.
     is_label = first & (order < n_rows)
     is_sampled = first & ~is_label
-    # All sets of this number of classes are equally probable.
+    # All sampled classes have the same probability and therefore the same weight.
     weight = (n_classes - is_label.sum()).float() / is_sampled.sum()
     log_weight = torch.where(is_sampled, weight.log(), 0.0)
     return Candidates(classes, position, log_weight.masked_fill(~first, -torch.inf))

@@ -23,7 +23,7 @@ def cross_entropy_loss(
         L(s, y) = -s_y + \log \sum_j \exp s_j
 
     `label_smoothing`, in [0, 1], is the share of the target that is distributed equally over all
-    classes (Szegedy et al., CVPR 2016, section 7). See :func:`smooth_topk_loss` for the others.
+    classes (Szegedy et al., CVPR 2016, section 7). :func:`smooth_topk_loss` describes the others.
     """
     scores, target = check_soft(scores, target)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
@@ -37,7 +37,7 @@ def cross_entropy_loss(
         and reduction == "mean"
         and len(scores)
     ):
-        # The same value with one kernel. The index -100 is not ignored.
+        # torch computes this case in one kernel. Set `ignore_index`, or it would ignore -100.
         return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)
     loss = negative_log_likelihood(log_proba, target)
@@ -55,5 +55,5 @@ def negative_log_likelihood(log_proba, target):
     """
     if target.is_floating_point():
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
-    # nll_loss would ignore the index -100.
+    # Do not use nll_loss, which would ignore the index -100.
     return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)

@@ -1,4 +1,4 @@
-r"""Exact sums over all k-subsets of the classes, and the probability that a subset has a class.
+r"""Exact sums over k-subsets of the classes, and the probability that a subset contains class j.
 
 Let :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`. The module computes the elementary symmetric
 polynomials :math:`\sigma_k, \sigma_{k-1}` of thousands of classes. It also computes the share of
@@ -11,8 +11,8 @@ the subsets that contain a given class. The classes form three groups, which avo
 
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`. Then
 :math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. The result does not
-change if u is multiplied and v is divided by the same factor, the *tilt*. With a tilt of (sum of
-rest) / k and factors normalized to probabilities, float64 represents all numbers up to k = 600.
+change if u is multiplied and v is divided by the same number, the *tilt*. If the tilt is (sum of
+rest) / k and each factor 1 + a x is divided by 1 + a, no number overflows float64 for k <= 600.
 """
 
 from typing import NamedTuple
@@ -20,21 +20,21 @@ from typing import NamedTuple
 import torch
 
 MAX_K = 600
-# Elements of one block of rows: a block and one copy stay in the cache while dozens of
-# passes go over them.
+# Number of elements in a block of rows. A block and a copy of it stay in the cache during dozens of
+# passes.
 _BLOCK = 1 << 18
-# From here on two short selections beat one over the row; and wherever torch.topk of fewer than 64
-# classes for each one wanted goes over from a heap to a quickselect, several times as slow.
+# If a row has at least _LONG_ROW classes, or fewer than _PER_WANTED per selected class, two short
+# selections are several times as fast as torch.topk over the row.
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
 
 
 def row_blocks(scores):
-    """Slices of rows that fit the cache.
+    """Return slices of rows that fit the cache.
 
-    All rows at once under torch.compile, which fuses the passes, and on a GPU, which has no
-    such cache and would wait for many small kernels.
+    One slice holds all rows under torch.compile, which fuses the passes, and on a GPU, where many
+    small kernels would be slow.
     """
     n_rows, n_columns = scores.shape
     whole = torch.compiler.is_compiling() or scores.device.type != "cpu"
@@ -43,11 +43,11 @@ def row_blocks(scores):
 
 
 def largest(scores, m):
-    """The `m` largest scores of each row in descending order, and their classes."""
+    """Return the `m` largest scores of each row in descending order, and their classes."""
     n_rows, n = scores.shape
     if _PER_WANTED * m <= n < _LONG_ROW or n < 4 * m * _STRIDE:
         return scores.topk(m)
-    # The m largest of a row lie in the m groups of largest maximum.
+    # The m largest scores of a row are in the m groups with the largest maxima.
     n_groups = n // _STRIDE
     grouped = scores[:, : n_groups * _STRIDE].view(n_rows, _STRIDE, n_groups)
     group = grouped.amax(1).topk(m, sorted=False).indices
@@ -60,14 +60,14 @@ def largest(scores, m):
 
 
 def largest_others(scores, target, m):
-    """The `m` largest scores of each row but the target's, in descending order."""
+    """Return the `m` largest scores of each row without the target's, and their classes."""
     values, classes = largest(scores, m + 1)
     passed = (classes == target.unsqueeze(1)).cumsum(1)[:, :-1].bool()
     return [torch.where(passed, each[:, 1:], each[:, :-1]) for each in (values, classes)]
 
 
 def _power_sums(v, k):
-    """Sums of v, v^2, ..., v^k over the classes: float64 of shape (k, n_samples)."""
+    """Return the sums of v, v^2, ..., v^k over the classes, float64 of shape (k, n_samples)."""
     sums = [v.sum(1)]
     power = v
     for i in range(1, k):
@@ -77,7 +77,7 @@ def _power_sums(v, k):
 
 
 def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
-    """The rest, v of the classes that are not left out, and its power sums."""
+    """Return `rest`, which is v for classes outside `left_out` and else 0, and its power sums."""
     blocks = row_blocks(scores)
     rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
     p = []
@@ -90,10 +90,10 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 
 def _polynomial_of_power_sums(p, out):
-    """Fill `out` with the elementary symmetric polynomials 0 ... k: Newton's identities.
+    """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities.
 
-    Alternating signs do no harm here: the error is relative to sums in which the 2k larger
-    classes take part.
+    Cancellation by the alternating signs does not matter: the results are added to larger terms,
+    which contain the 2k largest classes.
     """
     k = len(p)
     signed = p.flip(0)
@@ -104,21 +104,21 @@ def _polynomial_of_power_sums(p, out):
 
 
 class SubsetSums(NamedTuple):
-    """Polynomials of one batch; small tensors are float64 with the samples on the last axis."""
+    """Polynomials of a batch. All except `rest` are float64 with the samples on the last axis."""
 
     log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) where e_[k] = 1; (n_samples,)
-    ratio: torch.Tensor  # the same quotient of the tilted sums
-    z: torch.Tensor  # Z_0 ... Z_k up to one factor per sample, tilted; (k + 1, n_samples)
+    ratio: torch.Tensor  # sigma_k / sigma_(k-1) of the tilted factors
+    z: torch.Tensor  # tilted Z_0 ... Z_k, up to one factor per sample; (k + 1, n_samples)
     tilt: torch.Tensor  # (n_samples,)
     odds: torch.Tensor  # tilted factors of top and middle; (k, 2, n_samples)
-    products: tuple  # a zero and the product of the first i factors, i = 0 ... k
+    products: tuple  # entry i: a zero, then the coefficients of the product of the first i factors
     rest: torch.Tensor | None  # v of the rest, 0 elsewhere; (n_samples, n_classes)
 
 
 def _zeros(count, *shape, like):
-    """`count` tensors of zeros, in one allocation, which the C library then keeps for the next.
+    """Return `count` tensors of zeros in one allocation, which the C library can reuse.
 
-    torch.compile copies a whole allocation for each write into it, so it gets separate ones.
+    torch.compile gets separate tensors, because it would copy the allocation for each write.
     """
     if torch.compiler.is_compiling():
         return tuple(like.new_zeros(shape) for _ in range(count))
@@ -126,11 +126,11 @@ def _zeros(count, *shape, like):
 
 
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
-    """Sums over the k-subsets of the classes, weighted by exp of the sum of scores / scale.
+    """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
 
-    `head` are the largest scores in descending order, at most 2 k, the k-th of them finite.
-    `left_out` are classes that are not part of the rest: those of `head`, and any that take no
-    part. `keep_rest` tells whether `rest_inclusion` will follow.
+    `head` holds the largest scores in descending order, at most 2 k. The k-th must be finite.
+    `left_out` holds classes outside the rest: the classes of `head`, and classes that are in no
+    subset. `keep_rest` is True if `rest_inclusion` will be called.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -148,7 +148,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
     odds = torch.stack([u * tilt, v / tilt], dim=1)
-    # Multiply by (1 - p) + p x; the zero is what the first coefficient shifts in.
+    # Multiply the polynomials by (1 - p) + p x. Entry 0 is a zero that shifts into coefficient 0.
     for i, proba in enumerate(odds / (1.0 + odds)):
         torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
     # Z_d = sum_j T_(j+d) R_j
@@ -162,12 +162,11 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 
 
 def head_inclusion(sums):
-    """Probability of each class of top and middle in a k-subset and in a (k-1)-subset.
+    """Return the probabilities that a k-subset and a (k-1)-subset contain a class of top or middle.
 
-    The adjoint of the product of factors, run backwards: positive terms only. It yields one
-    of the two probabilities; the other follows by one step of
-    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable once. Both have shape
-    (2 * k, n_samples).
+    Both have shape (2 * k, n_samples). The adjoint of the product of factors, which has positive
+    terms only, yields one of the two probabilities. The other follows from
+    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable if it is applied once.
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -182,7 +181,7 @@ def head_inclusion(sums):
         torch.lerp(adjoint[:-1], adjoint[1:], proba[i], out=other[:-1])
         adjoint, other = other, adjoint
     share = share * proba / z[:2]
-    left_out = share[:, 0]  # a class of the top missing from the k-subset
+    left_out = share[:, 0]  # probability that the k-subset does not contain a class of the top
     top_less_1 = 1.0 - odds[:, 0] * ratio * (1.0 - left_out)
     middle_less_1 = share[:, 1]
     middle = odds[:, 1] / ratio * (1.0 - middle_less_1)
@@ -190,18 +189,18 @@ def head_inclusion(sums):
 
 
 def rest_coefficients(sums):
-    """Coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
+    """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    The same with y shifted by one gives P_(k-1)(j). The odds o_j are below 1 for every class
-    below rank 2k, so the alternating sum is stable; y decreases from 1, the Z being
-    log-concave, and has shape (k + 1, n_samples).
+    y has shape (k + 1, n_samples). With y shifted by one, the sum is P_(k-1)(j). It is stable,
+    because the odds o_j are below 1 for all classes below rank 2k, and y decreases from 1, since
+    the Z are log-concave.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])
 
 
 def rest_inclusion(sums, coefficients):
-    """Turn `sums.rest`, in place, into sum_i (-1)^i coefficients[i] o_j^(i+1)."""
+    """Replace `sums.rest` in place by sum_i (-1)^i coefficients[i] o_j^(i+1), and return it."""
     rest, k = sums.rest, len(coefficients)
     sign = torch.ones(k, 1, dtype=coefficients.dtype, device=coefficients.device)
     sign[1::2] = -1.0

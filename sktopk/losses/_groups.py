@@ -9,9 +9,9 @@ from ._loss import check_tensor, look
 
 
 def check_groups(groups, scores):
-    """Return the group number of each sample, from 0 to n_groups - 1, and n_groups.
+    """Return group numbers from 0 to n_groups - 1, one per sample, and n_groups.
 
-    Group numbers below n_samples are kept. Other numbers are replaced.
+    Numbers are kept if all are between 0 and n_samples - 1. Otherwise the groups are renumbered.
     """
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
@@ -31,7 +31,7 @@ def check_groups(groups, scores):
 
 
 def check_takes_groups(threshold):
-    """Raise unless `threshold` can be called with groups."""
+    """Check that `threshold` can be called with groups."""
     try:
         inspect.signature(threshold).bind(*[None] * 4)
     except (TypeError, ValueError):
@@ -59,22 +59,22 @@ def largest_in(codes, n_groups, values):
 
 
 def first_in(codes, n_groups, mask):
-    """Return the first sample of each group where the mask is true; n_samples if there is none."""
+    """Return each group's first sample where the mask is true; n_samples if there is none."""
     rows = mask.nonzero().squeeze(1)
     last = rows.new_full((n_groups,), len(mask))
     return last.scatter_reduce(0, codes[rows], rows, "amin")
 
 
 def _as_integers(key):
-    """Return integers in the same order as the floats: their bits, inverted for negative floats."""
+    """Return integers that are sorted like the floats: bits, inverted for negative floats."""
     key = key + 0.0  # -0.0 becomes 0.0
     bits = key.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 def order_in(codes, n_groups, key):
-    """Return the samples in stable order of group and ascending key, and the group sizes."""
-    # Sorting integers takes a quarter of the time of floats, and short integers even less.
+    """Sort samples stably by group and ascending key. Return their order and the group sizes."""
+    # Sorting integers takes a quarter of the time of sorting floats. Short ones are even faster.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
     order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
@@ -99,7 +99,7 @@ class Ordered:
         self._size = size
 
     def _at_start(self, sums):
-        """Return the cumulative sum before the start of each group."""
+        """Return for each group the value of the cumulative sum before its first sample."""
         return torch.cat([sums.new_zeros(1), sums])[self.start]
 
     @property
@@ -109,17 +109,17 @@ class Ordered:
         return groups.repeat_interleave(self._size, output_size=len(self.order))
 
     def within(self, values=None):
-        """Return cumulative sums within each group, of sorted values or of the weights."""
+        """Return cumulative sums of sorted values (default: the weights) within each group."""
         sums = self._sums if values is None else values.cumsum(0)
         return sums - self._at_start(sums)[self.codes]
 
     def where_reached(self, rank, missing, part):
-        """Return the position where the cumulative weight of each group reaches `rank`.
+        """Return for each group the position where the cumulative weight reaches `rank`.
 
-        It is the last position if the group weighs less. It is the previous position if the weight
-        missing there is at most `missing` and at most `part` of the next sample.
+        If the weight of the group is smaller, return its last position. If the previous position
+        falls short by at most `missing` and `part` of the next sample's weight, return that one.
         """
-        # This keeps rounding errors from moving the end of a group to a sample of weight 0.
+        # Limit the goal, so that rounding errors do not move it to a last sample of weight 0.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
         place = torch.searchsorted(self._sums, goal)
         place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ._elementary_symmetric import largest
 
-# Limits of float32, the dtype of most losses.
+# Smallest and largest positive numbers of float32, the dtype of most losses.
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
@@ -46,14 +46,14 @@ def check_binary(scores, target):
 
 
 def check_floating(tensor, name):
-    """Raise unless `tensor` is a tensor with a floating point dtype."""
+    """Check that `tensor` is a tensor with a floating point dtype."""
     check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
 def check_tensor(tensor, name):
-    """Raise unless `tensor` is a torch.Tensor."""
+    """Check that `tensor` is a torch.Tensor."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
 
@@ -71,7 +71,7 @@ def _at_least_single(scores):
 def check_weight(sample_weight, scores):
     """Return None, or the sample weights with the dtype and device of `scores`.
 
-    Negative or infinite weights raise ValueError. They become NaN if `look` cannot read them.
+    Negative or infinite weights raise ValueError. If `look` cannot read them, they become NaN.
     """
     if sample_weight is None:
         return None
@@ -95,10 +95,10 @@ def _check_weight_values(weight):
 
 
 def look(tensor):
-    """Return the smallest and largest value, NaN if any value is NaN, or None.
+    """Return the smallest and the largest value (NaN if any value is NaN), or None.
 
-    None means that the values cannot be read: the tensor is empty, compiled, under vmap or on a
-    GPU, where reading would wait for the device.
+    None means that there are no values or that they cannot be read: under torch.compile or vmap,
+    or on a GPU, where reading would wait for the device.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -110,9 +110,9 @@ def look(tensor):
 
 
 def nan_above(values, largest):
-    """Return the values, or NaN where the largest score is NaN or plus infinity.
+    """Return the values, but NaN where the largest score is NaN or plus infinity.
 
-    No loss is defined for such scores. Multiplication by NaN also makes their gradient NaN.
+    Losses are undefined for these scores. Multiplication by NaN makes their gradient NaN, too.
     """
     ends = look(largest)
     if ends is not None and ends[1] < float("inf"):
@@ -121,10 +121,10 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of each sample, which has no gradient.
+    """Return the scores minus the k-th largest score of each sample, treated as a constant.
 
-    Losses that depend on differences of scores keep their value and gradient. Adding a constant to
-    scores near 0 does not lose digits.
+    If a loss depends only on differences of scores, its value and gradient stay the same. A
+    constant can be added to the returned scores, which are near 0, without loss of digits.
     """
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
@@ -132,9 +132,9 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise in a backward pass with ``create_graph=True``, as there are no second derivatives.
+    """Raise an error if a backward pass has ``create_graph=True``: there are no second derivatives.
 
-    torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
+    torch's `once_differentiable` raises an error only if the incoming gradient requires a gradient.
     Otherwise it returns a gradient without a graph.
     """
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -154,15 +154,15 @@ def as_tensor(values, name, dtype=None, device=None):
 
 
 def check_name(value, name, allowed):
-    """Raise unless `value` is one of the strings `allowed`."""
+    """Check that `value` is one of the strings `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
 
 def _as_float(value, name):
-    if isinstance(value, float):  # torch.compile does not trace the rest
+    if isinstance(value, float):  # torch.compile cannot trace the checks below
         return float(value)
-    # Conversion to float would silently drop the gradient of a tensor.
+    # Reject tensors with a gradient: conversion to float would silently drop the gradient.
     has_gradient = getattr(value, "requires_grad", False)
     if isinstance(value, bool | str) or not hasattr(value, "__float__") or has_gradient:
         came = f"{value!r}, a tensor with a gradient" if has_gradient else repr(value)
@@ -176,7 +176,7 @@ def _as_float(value, name):
 
 
 def check_fraction(value, name):
-    """Return `value` as a float. Raise unless it is in (0, 1]."""
+    """Return `value` as a float, and check that it is in (0, 1]."""
     value = _as_float(value, name)
     if not 0 < value <= 1:
         raise ValueError(f"{name}={value:g} must be in (0, 1]")
@@ -203,7 +203,7 @@ def is_soft(scores, target):
 
 
 def check_hard(scores, target, name):
-    """Return scores and int64 class indices. Raise if `target` is soft."""
+    """Return scores and int64 class indices, and check that `target` is not soft."""
     scores = check_scores(scores)
     if is_soft(scores, target):
         raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
@@ -217,7 +217,7 @@ def check_soft(scores, target):
 
 
 def check_count(value, name, allowed="an integer"):
-    """Raise unless `value` is an integer of at least 1."""
+    """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise TypeError(f"{name} must be {allowed}; got {value!r}")
     if value < 1:
@@ -225,7 +225,7 @@ def check_count(value, name, allowed="an integer"):
 
 
 def check_k(k, n_classes, most=None):
-    """Return `k` as an int. Raise unless 1 <= k < n_classes and k <= `most`."""
+    """Return `k` as an int, and check that 1 <= k < n_classes and k <= `most`."""
     check_count(k, "k")
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
@@ -235,7 +235,7 @@ def check_k(k, n_classes, most=None):
 
 
 def check_nonnegative(value, name, *, positive=False):
-    """Return `value` as a float. Raise unless it is finite in float32 and >= 0 (or > 0)."""
+    """Return `value` as a float, and check that it is finite in float32 and >= 0 (or > 0)."""
     value = _as_float(value, name)
     if not (LEAST if positive else 0) <= value <= MOST:
         raise ValueError(
@@ -252,9 +252,9 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
-    A sample of weight 2 counts like two identical samples. The mean over an empty batch or zero
-    weights is 0 and has a gradient. Negative or infinite weights raise ValueError on the CPU. On a
-    GPU, under torch.compile or vmap, they make the loss NaN.
+    A sample of weight 2 counts like two identical samples. If the batch is empty or all weights are
+    zero, the mean is 0 and has a gradient. Negative or infinite weights raise ValueError. On a GPU,
+    or under torch.compile or vmap, they make the loss NaN instead.
     """
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
@@ -268,9 +268,9 @@ def reduce_checked(loss, sample_weight, reduction):
         return loss.sum() if reduction == "sum" else loss
     dtype = loss.dtype
     if reduction == "mean":
-        # float64, because large weights times losses may exceed the range of float32.
+        # Use float64, because large weights times losses may exceed the range of float32.
         sample_weight, loss = sample_weight.double(), loss.double()
-    # A sample of weight 0 is ignored even if its loss is infinite (0 * inf is NaN).
+    # Use `where`: a sample of weight 0 is ignored even if its loss is infinite (0 * inf is NaN).
     weighted = torch.where(sample_weight == 0, torch.zeros_like(loss), sample_weight * loss)
     if reduction == "none":
         return weighted
@@ -282,7 +282,7 @@ def reduce_checked(loss, sample_weight, reduction):
     return mean.to(dtype)
 
 
-# Indented like the class docstring that follows.
+# Start of the docstring of a module, indented like the rest of this docstring.
 _DOCSTRING = """Module of :func:`{function}`.
 
     Examples
@@ -297,8 +297,8 @@ class LossModule(nn.Module):
 
     ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
     Its constructor takes the parameters of the function except scores, target, groups, weights and
-    noise. Keyword arguments such as ``k=5`` replace defaults. `class_counts` is a buffer and moves
-    with the module. If the docstring starts with an example, summary and heading are added.
+    noise. Keyword arguments such as ``k=5`` replace the function's defaults. `class_counts` is
+    stored as a buffer. If the docstring starts with an example, summary and heading are added.
 
     Attributes
     ----------
@@ -314,7 +314,7 @@ class LossModule(nn.Module):
 
     def __init_subclass__(cls, of=None, **defaults):
         super().__init_subclass__()
-        if of is None:  # a subclass of such a module
+        if of is None:  # a subclass of a module that has a function
             return
         if (cls.__doc__ or "").startswith(">>> "):
             start = _DOCSTRING.format(function=of.__name__, name=cls.__name__)
@@ -338,7 +338,7 @@ class LossModule(nn.Module):
         __init__.__signature__ = inspect.Signature([itself, *parameters])
         cls.__init__ = __init__
         cls.function = staticmethod(of)
-        # Stored at class creation so that torch.compile does not trace the inspection.
+        # Store the names now, so that torch.compile need not trace the inspection.
         cls._parameter_names = tuple(signature.parameters)
         cls.takes_generator = "generator" in cls._parameter_names
 

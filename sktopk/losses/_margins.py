@@ -18,7 +18,7 @@ def check_class_counts(class_counts, scores):
             f"class_counts must have shape ({scores.shape[1]},), one count per class; "
             f"got {tuple(counts.shape)}"
         )
-    # A compiled graph cannot branch on values, and reading them would synchronize with a GPU.
+    # Check only on the CPU: reading values would synchronize with a GPU. A compiled graph cannot.
     looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
     if looks and not (counts > 0).all():
         raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
@@ -40,7 +40,7 @@ def focal_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute cross-entropy with less weight on well-classified samples.
+    r"""Compute a cross-entropy that gives well-classified samples less weight.
 
     .. math::
         L(s, y) = -(1 - q_y)^\gamma \log q_y
@@ -80,7 +80,7 @@ def focal_loss(
     scores, target = check_hard(scores, target, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # 1 - q_y is clamped, because its power has an infinite slope at 0 if gamma < 1.
+    # Clamp 1 - q_y: its power has an infinite slope at 0 if gamma < 1.
     miss = (-torch.expm1(-cross_entropy)).clamp_min(torch.finfo(scores.dtype).tiny)
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 

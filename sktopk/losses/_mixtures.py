@@ -16,7 +16,7 @@ def expected_loss(loss, scores, target, sample_weight, reduction, **params):
     .. math::
         L(s, t) = \sum_j t_j L(s, j)
 
-    Only classes with :math:`t_j \ne 0` are evaluated. After mixup these are two per sample.
+    Only classes with :math:`t_j \ne 0` are evaluated, for example two per sample after mixup.
     """
     rows, classes = target.nonzero(as_tuple=True)
     each = loss(scores[rows], classes, **params, reduction="none") * target[rows, classes]
@@ -41,8 +41,8 @@ def topk_distribution_loss(
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
     `k` is a dict that maps each k to its positive weight p. `params` are further parameters of the
-    function `loss`. A loss with a temperature divides the scores by :math:`k_i \tau_i`, which
-    equals :math:`k_{\max} \tau` in every term. All terms therefore use the same scale of scores.
+    function `loss`. A loss with a temperature divides the scores by :math:`k_i \tau_i`. This equals
+    :math:`k_{\max} \tau` in every term, so all terms use the same scale of scores.
     """
     weights = check_k_distribution(k)
     for each in weights:
@@ -64,7 +64,7 @@ def _default_tau(loss):
 
 
 def check_k_distribution(k):
-    """Return the dict `k`. Raise unless it maps every k to a finite positive weight."""
+    """Return the dict `k`, and check that it maps every k to a finite positive weight."""
     if not isinstance(k, dict):
         raise TypeError(f"k must be a dict {{k: weight}}, such as {{1: 0.1, 5: 0.9}}; got {k!r}")
     if not k or not all(0 < weight < float("inf") for weight in k.values()):

@@ -1,11 +1,11 @@
-"""Calibrated top-k hinge with an order statistic that is smoothed by Gaussian noise."""
+"""Calibrated top-k hinge whose threshold, an order statistic, is smoothed by Gaussian noise."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ._loss import LossModule, check_hard, check_nonnegative, from_largest, reduce
+from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
 from ._margins import class_margins
 from ._order_statistics import lead, noised_kth_largest, score_of_label
 
@@ -23,16 +23,16 @@ def noised_topk_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the calibrated top-k hinge with a threshold averaged over noise.
+    r"""Compute the calibrated top-k hinge with a threshold that is averaged over noise.
 
     .. math::
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
-    where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The gradient of :math:`t` is the
-    frequency with which each class has the (k+1)-th largest score (equation 12). Several classes
-    therefore have a gradient. Every call draws new noise. The loss equals
-    :func:`topk_hinge_calibrated_loss` for ``sigma=0``.
+    where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The derivative of :math:`t` by the
+    score of a class is the frequency with which this class has the (k+1)-th largest noised score
+    (equation 12). Several classes therefore have a gradient. Every call draws new noise. The loss
+    equals :func:`topk_hinge_calibrated_loss` for ``sigma=0``.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def noised_topk_loss(
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
         Standard normal noise to use instead of random draws. `n_noise` is then ignored.
     generator : torch.Generator, default=None
-        Source of the noise; None means torch's default generator. On the CPU, noise is only drawn
+        Source of the noise. None means torch's default generator. On the CPU, noise is drawn only
         for classes that can have the (k+1)-th largest score.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
+        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def noised_topk_loss(
     tensor(1.0028)
     """
     scores, target = check_hard(scores, target, "noised_topk_loss")
-    scores = from_largest(scores)
+    scores = from_largest(scores, check_k(k, scores.shape[1]) + 1)
     margin = check_nonnegative(margin, "margin")
     threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
     loss = (margin + lead(threshold, score_of_label(scores, target))).relu()
@@ -120,7 +120,7 @@ def noised_topk_imbalanced_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
+        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def noised_topk_imbalanced_loss(
     tensor(2.)
     """
     scores, target = check_hard(scores, target, "noised_topk_imbalanced_loss")
-    scores = from_largest(scores)
+    scores = from_largest(scores, check_k(k, scores.shape[1]) + 1)
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = class_margins(class_counts, max_margin, scores)[target]
     threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ._loss import check_count, check_k, check_nonnegative, check_tensor, look, nan_above
 
-# Range of the quadrature around the k-th largest score, in standard deviations.
+# The quadrature extends over this number of standard deviations around the k-th largest score.
 _REACH = 7.5
 
 
@@ -30,7 +30,7 @@ def lead(others, label):
 
 
 def kth_largest(scores, k):
-    """Return the k-th largest score of each sample. Only one of several ties has a gradient.
+    """Return the k-th largest score of each sample. Of tied scores, only one has a gradient.
 
     The result is NaN where the largest score is NaN or plus infinity.
     """
@@ -63,8 +63,8 @@ def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
 def mean_noised_kth_largest(scores, k, sigma, noise):
     r"""Return the mean over draws of the k-th largest entry of :math:`s + \sigma Z`.
 
-    Z has shape (n_samples, n_classes, n_draws), and the result has shape (n_samples,). The gradient
-    is the frequency with which each class is the k-th largest.
+    Z has shape (n_samples, n_classes, n_draws), and the result has shape (n_samples,). The
+    derivative by the score of a class is the frequency with which this class is the k-th largest.
     """
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
@@ -74,7 +74,7 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
 
 
 def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
-    """Draw noise and return the mean that :func:`mean_noised_kth_largest` computes."""
+    """Draw noise, and return the same mean as :func:`mean_noised_kth_largest`."""
     n_samples, n_classes = scores.shape
     # Draw noise for all classes if they are few, or if a compiled graph needs fixed shapes.
     if torch.compiler.is_compiling() or n_samples == 0 or 3 * _n_top(n_classes, k) > n_classes:
@@ -89,21 +89,21 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    Let N(x) be the number of noised scores above x. For any a below the k-th largest noised score,
+    Let N(x) be the number of noised scores above x. If a is below the k-th largest noised score,
 
     .. math::
         E = a + \int_a^\infty P(N(x) \ge k) \, dx .
 
-    The trapezoidal rule converges faster than any power for such integrands. N(x) is a sum of
-    independent indicators. Its first k probabilities are the coefficients of a product of n linear
-    factors, which are multiplied in pairs. All terms are positive.
+    The error of the trapezoidal rule decreases faster than any power of the step, because the
+    integrand is smooth. N(x) is a sum of independent indicators. Its first k probabilities are
+    coefficients of a product of n linear factors, which are multiplied in pairs.
     """
-    # At most k - 1 classes have higher scores, so the k-th largest noised score is close to s_[k].
+    # Center the quadrature at s_[k]. The k-th largest noised score is close to it.
     centre = kth_largest(scores, k).detach()
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
-    # The error is exp(-2 (pi / step)^2 variance). The smallest variance occurs for n equal scores
-    # and is about 1 / (2 k log n).
+    # The quadrature error is exp(-2 (pi / step)^2 v), where v is the variance of the k-th largest
+    # score. The smallest variance, that of n equal scores, is about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
@@ -117,9 +117,9 @@ def expected_kth_largest(scores, k, sigma):
 
 
 def _multiply_pairs(factors, n_terms):
-    """Multiply adjacent polynomials in the last axis and keep the first coefficients."""
+    """Multiply neighboring polynomials along the last axis, and keep `n_terms` coefficients."""
     if factors[0].shape[2] % 2:
-        # The polynomial 1 completes the last pair.
+        # If the number is odd, append the polynomial 1 to complete the last pair.
         factors = [F.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)]
     left, right = [f[..., 0::2] for f in factors], [f[..., 1::2] for f in factors]
     degree = len(factors) - 1
@@ -132,7 +132,7 @@ def _multiply_pairs(factors, n_terms):
 def _mean_at(scores, value, winner):
     """Return the row means of `value`, whose gradient goes to the scores of the winners."""
     kept = scores.gather(1, winner)
-    # A winner whose score is minus infinity has the value minus infinity.
+    # Without noise, a winner with score minus infinity keeps this value instead of becoming NaN.
     noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
     mean = (kept + noise).mean(1)
     return nan_above(mean, mean.detach())
@@ -143,15 +143,15 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # With 18 expected exceedances, fewer than 6 occur in one of 3000 draws.
+    # The factor 2 is safe: of 18 expected exceedances, fewer than 6 occur once in 3000 draws.
     return 2 * k + 6
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
-    """Draw noise for all classes and return the k-th largest entry and its class.
+    """Draw noise for all classes, and return the k-th largest entry and its class.
 
     On a GPU this is faster than :func:`_sample_kth_largest`, which would wait for the number of
-    classes. The draws are made one after the other, so memory holds one copy of the scores.
+    classes. Draws are made one by one, so that memory holds only one copy of the scores.
     """
     best = []
     for _ in range(n_draws):
@@ -165,15 +165,15 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     r"""Sample the k-th largest entry of :math:`s + \sigma Z` and its class.
 
     The noise of the classes is independent and standard normal. Most of it need not be drawn.
-    First, noise is added to the c largest scores; T is the k-th largest result. Another class
-    matters only if its noised score exceeds :math:`L = T`, which requires
+    First, noise is added to the c largest scores. Let T be the k-th largest result. Another class
+    matters only if its noised score exceeds the level :math:`L = T`, which requires
     :math:`Z > a = (L - s_{[c]}) / \sigma`. A Poisson process finds these classes
     (:func:`_exceedances`). By symmetry, at most :math:`n k / (c + 1)` exceedances are expected for
-    any scores, and :math:`c = \sqrt{nk}` minimizes the total.
+    any scores, and :math:`c = \sqrt{nk}` minimizes the number of draws.
 
-    L may be larger as long as k classes exceed it. By Jensen's inequality, at least m classes are
-    expected to exceed :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k classes exceed
-    L, the noise below a of the other classes is drawn, too. The distribution is therefore exact.
+    The level L can be higher as long as k classes exceed it. By Jensen's inequality, at least m
+    classes are expected to exceed :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k
+    classes exceed L, the noise of all other classes is also drawn. The distribution is exact.
     """
     n_samples, n_classes = scores.shape
     n_top = _n_top(n_classes, k)
@@ -188,7 +188,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
     level = torch.maximum(level, best[:, -1])
     bound = top.amin(1).repeat_interleave(n_draws)
-    # If both are minus infinity, no other class is present, and none can exceed the level.
+    # If level and bound are minus infinity, all other classes are masked. Then a is infinite.
     a = ((level - bound) / sigma).nan_to_num(torch.inf, torch.inf).double()
     draw, cls, z = _exceedances(a, n_classes, generator)
     value = rest.take(draw // n_draws * n_classes + cls).add_(z.mul_(sigma))
@@ -213,15 +213,15 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 def _exceedances(level, n_classes, generator):
     r"""Draw which of `n_classes` independent normals exceed a level, and their values.
 
-    Each class has a Poisson process of rate :math:`-\log \Phi(a)`. At least one arrival has
-    probability :math:`1 - \Phi(a)`, like the event that the normal exceeds a. A single process
-    covers all draws and classes in order, and repeated arrivals of a class count once. `level`
-    holds one a per draw, in float64. The result (draw, cls, value) is sorted.
+    Each class has a Poisson process of rate :math:`-\log \Phi(a)`. It has at least one arrival with
+    probability :math:`1 - \Phi(a)`, which is also the probability that a normal exceeds a. A single
+    process covers all draws and classes in order, and repeated arrivals of a class count once.
+    `level` contains a for each draw, in float64. The result (draw, cls, value) is sorted.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
     n_arrivals = int(torch.poisson(ends[-1], generator=generator))
-    # Arrivals are sorted uniform numbers, computed as scaled sums of exponentials.
+    # Draw arrivals, which are sorted uniform numbers, as scaled sums of exponentials.
     times = _uniform(n_arrivals + 1, level, generator).log_().cumsum_(0)
     times = times[:-1].mul_(ends[-1] / times[-1])
     last = torch.searchsorted(times, ends)
@@ -229,7 +229,7 @@ def _exceedances(level, n_classes, generator):
     counts = torch.diff(last, prepend=last.new_zeros(1))
     draw = torch.repeat_interleave(counts, output_size=n_arrivals)
     cls = ends.index_select(0, draw).sub_(times).div_(rate.index_select(0, draw)).long()
-    # Classes are counted from the end of a draw's interval. The clamp corrects rounding errors.
+    # Number the classes from the end of a draw's interval. The clamp corrects rounding errors.
     cls = cls.neg_().add_(n_classes - 1).clamp_(0, n_classes - 1)
     first = torch.ones_like(draw, dtype=torch.bool)
     first[1:] = (cls[1:] != cls[:-1]) | (draw[1:] != draw[:-1])
@@ -244,13 +244,13 @@ def _standard_normal(size, like, generator):
 
 
 def _uniform(size, like, generator):
-    # Values in (0, 1] have a finite logarithm.
+    # Return numbers in (0, 1] instead of [0, 1), whose logarithms are finite.
     uniform = torch.rand(size, dtype=like.dtype, device=like.device, generator=generator)
     return uniform.neg_().add_(1)
 
 
 def _merge(best, winners, draw, value, cls):
-    """Return the k largest among `best` (n_draws, k) and the new values of each draw."""
+    """Return for each draw the k largest values among `best` (n_draws, k) and the new values."""
     k = best.shape[1]
     active, row, count = torch.unique_consecutive(draw, return_inverse=True, return_counts=True)
     width = k + int(count.max()) if len(draw) else k

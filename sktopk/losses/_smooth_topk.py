@@ -1,4 +1,4 @@
-"""The exact smooth top-k SVM loss, and the probability that a class is in a random top-k set."""
+"""The exact smooth top-k SVM loss, and probabilities that a random top-k set contains a class."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ from ._topk_hinge import topk_hinge_loss
 
 
 def _top1(scores, target, k, tau, margin, *, gradient_needed):
-    """Loss and gradient for k = 1, where sigma_1 is a plain sum and sigma_0 is 1."""
+    """Return loss and gradient for k = 1, where sigma_1 is a plain sum and sigma_0 is 1."""
     label = target.unsqueeze(1)
     label_score = scores.gather(1, label).squeeze(1)
     shares = scores.scatter(1, label, -torch.inf)
@@ -53,12 +53,12 @@ def _top1(scores, target, k, tau, margin, *, gradient_needed):
 
 
 def _topk(scores, target, k, tau, margin, *, gradient_needed):
-    """Loss and gradient from the sums over all k-subsets."""
+    """Return loss and gradient, computed from the sums over all k-subsets."""
     label = target.unsqueeze(1)
     head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
     label_score = scores.gather(1, label).squeeze(1)
     largest = torch.maximum(head[:, 0], label_score)
-    # Fewer than k other classes that are not masked: no loss, no gradient.
+    # If fewer than k other classes have a score above -inf, there is no loss and no gradient.
     undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
     head = head.masked_fill(undefined.unsqueeze(1), 0.0)
     left_out = torch.cat([classes, label], dim=1)
@@ -81,7 +81,7 @@ def _topk(scores, target, k, tau, margin, *, gradient_needed):
 
 
 class _SmoothTopK(torch.autograd.Function):
-    """Per-sample loss; the gradient is computed along with it, while the scores are in cache."""
+    """Loss of each sample. The forward pass also computes the gradient, with scores in cache."""
 
     @staticmethod
     def forward(ctx, scores, target, k, tau, margin):
@@ -116,18 +116,18 @@ def smooth_topk_loss(
         \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
         \qquad e_j = \exp\frac{s_j}{k \tau}
 
-    :math:`\sigma_k` sums the products over all k-subsets: eq. 10 of [1]_, which has m = 1. For
-    :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For k = 1, m = 0 and
-    :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative for every class but the
-    label and sums to 0. The cost is O(k n_classes). Second derivatives raise an error.
+    This is eq. 10 of [1]_, where m = 1. :math:`\sigma_k` is the sum over all k-subsets of the
+    product of their entries. For :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For
+    k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative except for
+    the label, and sums to 0. The time is O(k n_classes). There are no second derivatives.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
         Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or nonnegative weights of the classes. The loss is then the
-        weighted sum over the classes, at the cost of one sample per nonzero weight.
+        Integer class indices, or nonnegative weights of the classes. With weights, the loss is
+        the weighted sum over the classes, and each nonzero weight takes the time of one sample.
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
@@ -142,8 +142,8 @@ def smooth_topk_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k other classes are not masked.
-        Tied scores share their gradient equally.
+        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
+        -inf. Tied scores share their gradient equally.
 
     Raises
     ------
@@ -210,8 +210,8 @@ def smooth_topk_adjusted_loss(
 
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
     share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`
-    [2]_. The scores then rank the classes as if all were equally frequent, which is optimal for
-    macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss.
+    [2]_. Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is
+    optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss.
 
     Parameters
     ----------
@@ -223,7 +223,8 @@ def smooth_topk_adjusted_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k other classes are not masked.
+        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
+        -inf.
 
     Raises
     ------
@@ -249,7 +250,7 @@ def smooth_topk_adjusted_loss(
     k = check_k(k, scores.shape[1], most=MAX_K)
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    # Not the largest: the loss depends on scores near the k-th.
+    # Subtract the k-th largest score, because the loss depends on scores near it.
     adjusted = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
     return smooth_topk_loss(
         adjusted,
@@ -271,18 +272,18 @@ class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
 
 @torch.no_grad()
 def topk_inclusion_proba(scores: Tensor, *, k: int, tau: float | None = None) -> Tensor:
-    r"""Compute the probability of each class to be in a random k-subset.
+    r"""Compute for each class the probability that a random k-subset contains it.
 
     .. math::
         p_j = \frac{\sum_{S \ni j} \exp \sum_{i \in S} a_i}{\sum_{S} \exp \sum_{i \in S} a_i},
         \qquad a = s \text{ or } \frac{s}{k\tau}
 
-    The sums are over all subsets S of k classes: eq. 63 of [1]_, but normalised so that each
-    sample has the sum k instead of 1. For k = 1 it is the softmax.
+    The sums are over all subsets S of k classes. This is eq. 63 of [1]_, but the probabilities of a
+    sample sum to k instead of 1. For k = 1 it is the softmax.
 
-    `tau` weighs a subset as :func:`smooth_topk_loss` does; None uses the plain sum of scores, as
-    the paper does. The probabilities have no gradient. A masked class has probability 0, and with
-    fewer than k classes that are not masked, these have probability 1.
+    With `tau`, subsets have the same weights as in :func:`smooth_topk_loss`. None means a = s, as
+    in the paper. The probabilities have no gradient. A class with score -inf has probability 0. If
+    fewer than k classes have a higher score, each of them has probability 1.
 
     References
     ----------

@@ -1,13 +1,13 @@
 """Thresholds t(s, y): an order statistic, a mean of scores, or the root of an equation.
 
 A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape (n_samples,),
-the mask of the positives, and weights or None. It returns a differentiable scalar, -inf without
-samples. With group numbers as fourth argument, it returns a tensor of shape (n_groups,).
+the mask of the positives, and weights or None. It returns a differentiable scalar, which is -inf
+without samples. With group numbers as fourth argument, it returns a tensor of shape (n_groups,).
 
-The method `locate` of a threshold that is found by sorting also returns the gradient, so that
-training on minibatches needs no graph. It takes arrays of `xp`, NumPy or torch. Scores of shape
-(n_members, n_samples) give one threshold per member. `locate_each` returns thresholds and gradients
-for all groups at once.
+If a threshold is found by sorting, its method `locate` returns the threshold and the gradient.
+Training on minibatches then needs no graph. `locate` takes arrays of `xp`, NumPy or torch. Scores
+of shape (n_members, n_samples) give one threshold per member. `locate_each` returns thresholds and
+gradients for all groups at once.
 """
 
 import math
@@ -23,13 +23,13 @@ from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Tolerance for float32 rounding errors in sums of weights. The error over many samples may reach 1,
-# so the tolerance is limited to this part of a sample.
+# Largest tolerance for float32 rounding errors in sums of weights, as a part of a sample. Over many
+# samples, the errors may reach 1.
 PART = 5e-4
 
 
 def in_group(positive, of):
-    """Return the mask of the samples that a threshold is computed from."""
+    """Return the mask of the samples from which a threshold is computed."""
     positive = positive.bool()  # ~ of the integers 0 and 1 would be -1 and -2
     if of == "all":
         return torch.ones_like(positive)
@@ -37,17 +37,17 @@ def in_group(positive, of):
 
 
 def group_weight(group, weight):
-    """Return weights in float64, 0 for samples outside the group."""
+    """Return float64 weights that are 0 for samples outside the group."""
     return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
 
 
 def forgiven(rank):
-    """Return the tolerance within which a cumulative weight counts as reaching a rank."""
+    """Return the tolerance for a rank. A cumulative weight reaches the rank if it is this close."""
     return (rank * 1e-7).clip(max=PART)
 
 
 def falling(xp, scores, weight, outside=math.inf):
-    """Return the negated scores, or `outside` for samples of weight 0."""
+    """Return a sort key: the negated scores, and `outside` for samples of weight 0."""
     return fill(xp, -scores, weight == 0, outside)
 
 
@@ -60,7 +60,7 @@ def linear_in_scores(located, scores):
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest score of a group. The first of several ties has the gradient."""
+    """The largest score of a group. Of tied scores, only the first has a gradient."""
 
     of: str = "negatives"
 
@@ -96,7 +96,7 @@ class Largest:
         The arguments have shape (n_samples,). `key` holds the negated scores, infinite for samples
         that do not count. `weight` is in float64, and `codes` holds group numbers. The result is
         (t, index, share, codes). The thresholds t have shape (n_groups,) and are -inf for empty
-        groups. `share` is the derivative of threshold `codes` by the score of sample `index`.
+        groups. Entries of `share` are derivatives of t[codes] by the scores of the samples `index`.
         """
         t = largest_in(codes, n_groups, -key)
         row = first_in(codes, n_groups, -key == t[codes])
@@ -106,7 +106,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Base class of thresholds that depend on the scores up to a rank; see KthLargest."""
+    """Base class of thresholds that depend only on scores down to a rank; see KthLargest."""
 
     of: str
     k: int | None = None
@@ -148,7 +148,7 @@ class _Ranked:
             return total
         share = total * float(self.tau)
         least = share - forgiven(share)
-        # If the weights sum to 1, the share is not rounded up to a whole sample.
+        # Shares below 1 are not rounded up, so that weights with the sum 1 are allowed.
         return xp.minimum(xp.where(least < 1, share, -(-least // 1)), total)
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
@@ -156,7 +156,7 @@ class _Ranked:
 
         `xp` is NumPy or torch. The arrays have shape (..., n_samples): `key` holds the negated
         scores, `order` the samples by ascending key, and `reached` their cumulative weights. The
-        result is (t, index, share): the threshold of shape (..., 1), and the derivatives `share` by
+        result is (t, index, share): the threshold of shape (..., 1), and its derivatives `share` by
         the scores of the samples `index`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
@@ -212,14 +212,14 @@ class KthLargest(_Ranked):
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[..., -1:])
-        # Excluding the last sample makes it reach the rank, even with NaN weights.
+        # Without the last sample in the count, the position is valid even if weights are NaN.
         n_before = (reached[..., :-1] < rank).sum(-1, keepdims=True)
         previous = (n_before - 1).clip(min=0)
         before, there = (reached[along(xp, reached, n)] for n in (previous, n_before))
         nearly = rank - before <= xp.minimum(forgiven(rank), PART * (there - before))
         n_before = xp.where(nearly, previous, n_before)
         index = order[along(xp, order, n_before)]
-        # The key of an empty group is infinite.
+        # In an empty group, all keys are infinite, so the threshold is -inf.
         return -key[along(xp, key, index)], index, 1.0
 
     def locate_each(
@@ -240,7 +240,7 @@ class TopMean(_Ranked):
 
     With ``of="negatives"`` it is the threshold in the published code of tau-FPL and TopPushK. The j
     samples share the gradient. Weights, j and empty groups are treated as in :class:`KthLargest`.
-    If the rank j falls within the weight of a sample, only a part of this sample counts.
+    If j is reached within the weight of a sample, only the needed part of this weight counts.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class TopMean(_Ranked):
         rank = self.rank(xp, reached[..., -1:])
         share = xp.minimum(reached, rank)
         share[..., 1:] = share[..., 1:] - share[..., :-1]
-        # Avoids 0 / 0 in an empty group, which would make the gradient NaN.
+        # Add 1 in an empty group, because 0 / 0 would make the gradient NaN.
         share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
         ordered = key[along(xp, key, order)]
         t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
@@ -287,22 +287,22 @@ class TopMean(_Ranked):
 
 @dataclass(frozen=True)
 class SurrogateQuantile:
-    r"""Threshold at a quantile defined by a surrogate instead of the step.
+    r"""Threshold at a quantile that is defined by a surrogate instead of the step function.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
     where n is the number of samples in the group. This is the threshold of the original Pat&Mat.
-    The root is unique and lies above the quantile. The gradient is
-    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has t
-    = -inf.
+    The root t is unique and above the quantile. The gradient is
+    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. For an empty group,
+    t = -inf.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
         Samples over which the mean is computed.
     tau : float
-        The mean at the threshold, in (0, 1].
+        Value of the mean at the threshold, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l.
 
@@ -337,7 +337,7 @@ class SurrogateQuantile:
         groups: Tensor | None = None,
     ) -> Tensor:
         weight = group_weight(in_group(positive, self.of), weight)
-        # A score of -inf adds 0 to the mean, but its sample is included in n.
+        # A sample with score -inf adds 0 to the sum, but counts in n.
         adding = (weight > 0) & (scores != -torch.inf)
         if groups is not None:
             return self._in_each_group(scores, weight, adding, *check_groups(groups, scores))
@@ -370,7 +370,7 @@ class SurrogateQuantile:
 
     @property
     def locate(self) -> Callable | None:
-        """Return `locate` as in :class:`KthLargest` for the hinge, None for other surrogates."""
+        """Return `locate` (see :class:`KthLargest`) for the hinge, None for other surrogates."""
         return self._locate_hinge if self.surrogate == "hinge" else None
 
     def _locate_hinge(self, xp, key, order, reached):
@@ -390,7 +390,7 @@ class SurrogateQuantile:
         roots = 1 + (total - self.tau * reached[..., -1:]) / (weight + none)
         last = fill(xp, roots, none, -math.inf).argmax(-1, keepdims=True)
         last = along(xp, roots, last)
-        # Avoids 0 / 0 in an empty group, which would make the gradient NaN.
+        # Add 1 in an empty group, because 0 / 0 would make the gradient NaN.
         share = own * (weight <= weight[last]) / (weight[last] + none[last])
         t = fill(xp, roots[last], none[last], -math.inf)
         return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
@@ -403,9 +403,10 @@ class SurrogateQuantile:
         return share * functions[self.surrogate](torch, inside)
 
     def root(self, scores: Tensor, share: Tensor) -> Tensor:
-        """Return the largest number at which the mean exceeds tau."""
+        """Return the threshold: the largest number at which the weighted mean exceeds tau."""
         members = scores[share > 0]
-        # l(z) <= tau at z = -reach, and the mean is above 1 at z = 2 / share.sum().
+        # Bracket the root for the bisection: the weighted mean is above 1 at `low`, and at most tau
+        # at `high`, because l(-reach) <= tau.
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
         low, high = members.min() - 2 / share.sum(), members.max() + reach
         while low < (middle := (low + high) / 2) < high:
@@ -414,17 +415,17 @@ class SurrogateQuantile:
         return low
 
     def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """Return the `root` of each group; `share` is the share of a sample in its group."""
+        """Return the `root` of each group. `share` is each sample's share of its group."""
         if self.surrogate == "hinge":
             return self._hinge_roots(scores, share, codes, n_groups)
         total = sum_in(codes, n_groups, share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # A start below the root, since the mean of l is at least l at the mean score (Jensen).
+        # Start below the root: by Jensen, the mean of l is at least l at the mean score.
         mean = sum_in(codes, n_groups, torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:
-            # Newton steps do not pass the root, since the mean is convex and decreasing in t.
+            # Newton's steps never pass the root, because the mean is convex and decreasing in t.
             value = sum_in(codes, n_groups, self.weighted(SURROGATES, scores, share, root[codes]))
             slope = sum_in(codes, n_groups, self.weighted(SLOPES, scores, share, root[codes]))
             further = root + (value - self.tau) / torch.where(none, 1.0, slope)
@@ -437,7 +438,7 @@ class SurrogateQuantile:
         """Return the largest root of the linear functions of each group; see `_locate_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
         ordered = Ordered(key, share, codes, n_groups)
-        # Sums of distances from the largest score do not lose digits if the scores are large.
+        # Sum distances from the largest score, which loses no digits if the scores are large.
         top = largest_in(codes, n_groups, -key)
         top = torch.where(ordered.total > 0, top, 0.0)
         codes, reached = ordered.codes, ordered.within()
@@ -450,7 +451,7 @@ class SurrogateQuantile:
 
 
 class _Root(torch.autograd.Function):
-    """The root of an equation in the scores, differentiated implicitly."""
+    """The root of `SurrogateQuantile` as a function of the scores, with implicit derivatives."""
 
     @staticmethod
     def forward(ctx, root, scores, share, threshold, codes=None):
@@ -461,7 +462,7 @@ class _Root(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        # Second derivatives depend on the scores and on the root through the slopes.
+        # Compute the slopes here, so that autograd can differentiate them for second derivatives.
         scores, share, root = ctx.saved_tensors
         if ctx.codes is None:
             slope = ctx.threshold.weighted(SLOPES, scores, share, root)

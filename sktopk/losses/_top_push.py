@@ -26,9 +26,9 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) trains it on
-    minibatches. It adds the negative of largest score from the previous minibatch. The gradient
-    also flows through t to the first score with this value.
+    This is TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) minimizes it on
+    minibatches, each with the highest-scoring negative of the previous minibatch added. The
+    gradient also flows through t to the first score that equals t.
 
     Parameters
     ----------
@@ -39,8 +39,9 @@ def top_push_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. "mean"
-        averages the mean losses of the groups with positives. None means one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold. The
+        reduction "mean" averages the groups' mean losses over all groups with positives. None
+        means one group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -131,7 +132,7 @@ def top_push_k_loss(
 
 
 def pat_mat_np_threshold(tau):
-    """Return the threshold that a share tau of the negatives reaches."""
+    """Return the threshold that is reached by a share tau of the negatives."""
     return KthLargest("negatives", tau=tau)
 
 
@@ -191,9 +192,9 @@ def pat_mat_np_loss(
 class DeepTopPushLoss(LossModule, of=top_push_loss):
     """Module of :func:`top_push_loss`.
 
-    Algorithm 3.1 of the paper adds the negative of largest score from the previous minibatch to
-    each minibatch. :class:`sktopk.DeepTopPushClassifier` does this. In your own training loop,
-    append that sample to the minibatch.
+    Algorithm 3.1 of the paper adds to each minibatch the highest-scoring negative of the previous
+    minibatch. :class:`sktopk.DeepTopPushClassifier` does this. In your own training loop, append
+    this sample to the minibatch.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Accuracy at the top with a threshold among all scores or the positive scores."""
+"""Accuracy at the top with a threshold among all scores or among the scores of positives."""
 
 from torch import Tensor
 
@@ -64,7 +64,7 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """Return the threshold that a share tau of the samples reaches."""
+    """Return the threshold that is reached by a share tau of the samples."""
     return KthLargest("all", tau=tau)
 
 
@@ -124,7 +124,7 @@ PRECISION_AT_RECALL_ERRORS = "false_positives"
 
 
 def precision_at_recall_threshold(recall):
-    """Return the threshold that a share `recall` of the positives reaches."""
+    """Return the threshold that is reached by a share `recall` of the positives."""
     return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 

@@ -22,8 +22,9 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_ (equation 5). It equals cross-entropy for k=1. It
-    is discontinuous where a class enters the top k. It is at least log(k+1) times the top-k error.
+    is the target, one-hot for class indices [1]_ (equation 5). For k=1 it is cross-entropy. The
+    loss is discontinuous where a class enters the top k. It is at least log(k+1) times the top-k
+    error.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def topk_grouping_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, one of these classes is merged.
+        Nonnegative, in nats. If the k-th and (k+1)-th scores are equal, one of them is merged.
 
     Raises
     ------
@@ -116,10 +117,10 @@ def topk_transition_loss(
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
-    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k). A sum over other classes gives an exact 1 - Q.
+    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k). Sum the other classes to compute 1 - Q exactly.
     cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
-    # The difference is undefined if both losses are infinite. It is 0 for equal losses or weight 0.
+    # Set the gain to 0 if both losses are equal or Q = 1, because inf - inf and 0 * inf are NaN.
     nothing = (cross_entropy == grouping) | (weight == 0)
     gain = (cross_entropy - grouping).masked_fill(nothing, 0.0)
     loss = grouping + (weight.detach() if detach_weight else weight) * gain
@@ -130,7 +131,7 @@ def _group(scores, k):
     """Return log q, log q with the top k replaced by the log of their sum, and the top k."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
-    # Rounding may raise the sum above 1, which would make the loss negative.
+    # Clamp the sum, which rounding may raise above 1: the loss would be negative.
     joint = log_proba.gather(1, top).logsumexp(1, keepdim=True).clamp(max=0)
     return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
 

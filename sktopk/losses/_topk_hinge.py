@@ -47,8 +47,8 @@ def topk_hinge_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k other classes are not masked.
-        One of the tied scores takes the whole gradient.
+        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
+        -inf. One of the tied scores takes the whole gradient.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def topk_hinge_convex_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k classes are not masked.
+        Nonnegative. Zero, with zero gradient, if fewer than k classes have a score above -inf.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def topk_hinge_convex_loss(
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     violation = lead(best, scores.gather(1, label)) + margin
-    # If the k-th violation is negative, the label with violation 0 is among the k largest.
+    # The label, with violation 0, is not in `best`. It replaces a negative k-th violation.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     loss = nan_above(violation.mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)
@@ -163,8 +163,8 @@ def topk_hinge_calibrated_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes are not masked.
-        One of the tied scores takes the whole gradient.
+        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf. One of
+        the tied scores takes the whole gradient.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from ._ranking import Ranking, check_score, is_positive
 def budget_curve(
     y_true, y_score, *, pos_label=None, metric=None, value=None, max_k=None, budget=None
 ):
-    """Return the arguments of a `BudgetCurveDisplay`, which documents the parameters."""
+    """Return the arguments of `BudgetCurveDisplay`. Its docstring describes the parameters."""
     metric = _checked_metric(metric, value, max_k, budget)
     positive = is_positive(y_true, pos_label)
     each = np.ones(len(positive))
@@ -22,7 +22,7 @@ def budget_curve(
     gain = positive * each
     k = np.arange(1, len(gain) + 1)
     found = Ranking.from_values(gain, y_score).curve()[1][1:]
-    # Curves of the given scores, of a random order, and of the best order.
+    # Compute three curves: of the given scores, of a random order and of the best order.
     curves = np.stack([found, k * gain.mean(), np.cumsum(np.sort(gain)[::-1])])
     if metric == "precision":
         curves /= k
@@ -39,7 +39,7 @@ def budget_curve(
 def budget_curve_of_groups(
     y_true, y_score, *, groups, share_of_groups=0.8, pos_label=None, value=None, **options
 ):
-    """Return the arguments for k samples per group, with a band for a share of the groups."""
+    """Return the arguments of `BudgetCurveDisplay` for k samples per group, including a band."""
     check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
     metric = _checked_metric(value=value, **options)
     positive = is_positive(y_true, pos_label)
@@ -47,7 +47,7 @@ def budget_curve_of_groups(
     codes = encode_groups(groups, len(positive))
     if value is not None:
         value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
-    # Recall is undefined for groups without positives.
+    # Omit groups without positives for the recall, which they leave undefined.
     known = np.unique(codes[positive] if metric == "recall" and positive.any() else codes)
     k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k", None), []
     for own in (codes == code for code in known):
@@ -55,7 +55,7 @@ def budget_curve_of_groups(
         curves.append(budget_curve(positive[own], y_score[own], value=each, **options))
     curve = {"k": k[:max_k], "metric": metric, "budget": options.get("budget"), "by": "group"}
     for name in ("score", "chance", "ideal"):
-        # A group of fewer than k samples keeps the score of all its samples.
+        # If a group has fewer than k samples, use the score of all its samples.
         padded = [np.pad(c[name], (0, len(k) - len(c[name])), mode="edge") for c in curves]
         padded = np.stack(padded)[:, :max_k]
         curve[name] = padded.mean(axis=0)
@@ -66,7 +66,7 @@ def budget_curve_of_groups(
 
 
 def _checked_metric(metric=None, value=None, max_k=None, budget=None):
-    """Return the metric after checking the options; its default depends on `value`."""
+    """Check the options, and return the metric. Its default depends on `value`."""
     metric = ("recall" if value is None else "value") if metric is None else metric
     check_option(metric, "metric", ("precision", "recall", "value"))
     for name, count in {"max_k": max_k, "budget": budget}.items():

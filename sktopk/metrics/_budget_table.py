@@ -24,8 +24,8 @@ def budget_table(
 ) -> dict[str, np.ndarray]:
     r"""Compute hits, precision and recall of review budgets, with confidence intervals.
 
-    A review budget is a number b of samples per day, out of the `n_rows` samples of a day. The
-    same share is selected from the n given samples, which gives the expected numbers per day:
+    A review budget of b means that b of the `n_rows` samples of a day are selected. The function
+    selects the same share of the n given samples, and returns the expected numbers per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
@@ -33,10 +33,10 @@ def budget_table(
         \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. Ties count with their expectation in
-    a random order. Between integers, k is interpolated. The intervals are percentiles of bootstrap
-    samples [1]_ and describe the mean over many days. The hits of a single day vary more, with a
-    standard deviation of about the square root of their mean.
+    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. Tied samples count as the mean over
+    all their orders. If k is not an integer, the sum is interpolated. The intervals are percentiles
+    of bootstrap samples [1]_ and describe the mean over many days. The hits of a single day vary
+    more, with a standard deviation of about the square root of their mean.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def budget_table(
     Raises
     ------
     TypeError, ValueError
-        If there are not two labels, a budget exceeds `n_rows`, or an argument is not valid.
+        If `y_true` lacks two labels, a budget exceeds `n_rows`, or an argument is not valid.
 
     References
     ----------
@@ -93,7 +93,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, None)
-    # Cumulative sums over blocks of tied samples.
+    # These cumulative sums have one entry per block of tied samples.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     n_rows = n_samples if n_rows is None else n_rows
@@ -122,10 +122,10 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return the positives among the k best, and all positives, of each bootstrap sample.
+    """Return for each bootstrap sample the positives among the k best, and all positives.
 
-    Blocks of tied samples are drawn from a multinomial distribution. All samples far below the
-    largest k share a block, because they are very unlikely to be selected.
+    The sizes of blocks of tied samples are drawn from a multinomial distribution. All samples far
+    below the largest k form one block, because they are very unlikely to be selected.
     """
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16

@@ -1,4 +1,4 @@
-"""Samples sorted by score into blocks of ties, from which all top-of-ranking scores follow."""
+"""Blocks of samples with equal scores, the input of all metrics for the top of a ranking."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -20,9 +20,9 @@ from sktopk._common._scalars import (
 from sktopk._common._warnings import warn
 
 TIES = ("expected", "optimistic", "pessimistic")
-# Relative tolerance for sums of weights: in floating point, .07 * 100 is greater than 7.
+# Sums of weights are compared with this relative tolerance, because float .07 * 100 is above 7.
 _ROUNDING = 1e-10
-# Number of standard deviations below AUC 0.5 at which scores are reported as reversed.
+# There is a warning if the AUC is below 0.5 by more than this number of standard deviations.
 _SURELY = 4
 
 
@@ -30,9 +30,9 @@ _SURELY = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Each array has one entry per block. Summed over the samples of a block, `weight` is the sample
-    weight, `value` is weight times value, and `negative` is weight times 1 - value. For labels,
-    the value is 1 for positives and 0 for negatives. `count` is the number of samples.
+    Each array has one entry per block. `weight` is the sum of the sample weights in the block,
+    `value` is the sum of weight times value, and `negative` is the sum of weight times 1 - value.
+    For labels, the values are 1 (positive) and 0 (negative). `count` is the number of samples.
 
     Samples of a block are selected in random order, so the expected value is proportional to the
     selected weight. With ``ties="optimistic"`` or ``"pessimistic"``, blocks are split by value.
@@ -48,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Rank checked labels and scores; warn if the scores look reversed or like labels."""
+        """Rank samples with labels. Warn if scores seem to be reversed or to be labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -56,7 +56,7 @@ class Ranking:
 
     @classmethod
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
-        """Rank samples by score, given an array of their values; drop samples of weight 0."""
+        """Rank samples with values by score. Samples of weight 0 are dropped."""
         check_option(ties, "ties", TIES)
         n_samples = len(value)
         value = value.astype(np.float64)
@@ -65,7 +65,7 @@ class Ranking:
         group = np.zeros(n_samples, dtype=np.intp)
         if groups is not None:
             group = encode_groups(groups, n_samples)
-        # lexsort sorts by its last key first.
+        # The most important key comes last, as lexsort requires.
         keys = [y_score] if groups is None else [y_score, group]
         if ties != "expected":
             keys.insert(0, value if ties == "optimistic" else -value)
@@ -81,7 +81,7 @@ class Ranking:
         return cls(
             weight=np.add.reduceat(weight, start),
             value=np.add.reduceat(weight * value[order], start),
-            # weight - value would round a small negative weight next to a large positive one to 0.
+            # Do not use weight - value, where a large positive weight would round a small one to 0.
             negative=np.add.reduceat(weight * (1 - value[order]), start),
             count=np.diff(start, append=len(order)),
             group=group[order[start]],
@@ -89,46 +89,46 @@ class Ranking:
 
     @property
     def total_weight(self):
-        """Weight of all samples."""
+        """Sum of the weights of all samples."""
         return self.cumulative_weight[-1]
 
     @property
     def total_value(self):
-        """Value of all samples; for labels, the weight of the positives."""
+        """Sum of weight times value of all samples. For labels, the weight of the positives."""
         return self.cumulative_value[-1]
 
     @property
     def cumulative_weight(self):
-        """Weight of the first 0, 1, ... blocks."""
+        """Array of the weights of the first 0, 1, ... blocks."""
         return np.concatenate([[0.0], np.cumsum(self.weight)])
 
     @property
     def cumulative_value(self):
-        """Value of the first 0, 1, ... blocks."""
+        """Array of the values of the first 0, 1, ... blocks."""
         return np.concatenate([[0.0], np.cumsum(self.value)])
 
     @property
     def cumulative_negatives(self):
-        """Weight of the negatives in the first 0, 1, ... blocks; needs labels."""
+        """Array of the weights of negatives in the first 0, 1, ... blocks. Requires labels."""
         return np.concatenate([[0.0], np.cumsum(self.negative)])
 
     @property
     def average_precision(self):
-        """Mean over the positives of the precision down to their block; needs labels."""
+        """Mean over all positives of the precision down to the positive's block (for labels)."""
         found = self.cumulative_value[1:]
         return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
     def missing_class(self):
-        """Return "no positives" or "no negatives" if a class is absent, else None."""
+        """Return "no positives" or "no negatives" if this class is absent, else None."""
         if not self.total_value:
             return "no positives"
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return expected value and weight of the `k` best samples per group, and the places.
+        """Return expected value and weight of the `k` best samples per group, and `places`.
 
-        `k` is a sum of weights or a fraction of the weight of a group. `places` has the resolved k
-        of each group. It can exceed the weight of the group.
+        `k` is a sum of weights or a fraction of the weight of a group. `places` contains k as a sum
+        of weights for each group. It can exceed the weight of the group.
         """
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
@@ -148,18 +148,18 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return weight and expected value of the first 0, 1, ... samples."""
-        # Samples of a block share its weight equally, so their order does not change the curve.
+        """Return arrays of the weight and the expected value of the first 0, 1, ... samples."""
+        # Divide the weight of a block equally among its samples, so that their order has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
         selected = np.concatenate([[0.0], np.cumsum(per_sample)])
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 
 def _sum_before(weight, is_first):
-    """Return the weight before each block within its group, to full precision.
+    """Return for each block the weight of the earlier blocks of its group, to full precision.
 
-    Differences of cumulative sums over all groups would round small weights away. Instead, partial
-    sums are doubled in length until they reach the start of the group.
+    Differences of cumulative sums over all groups would lose small weights by rounding. Instead,
+    partial sums double in length until they reach the start of the group.
     """
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)
@@ -185,7 +185,7 @@ def last_within(cumulative, level):
 
 
 def warn_of_few(score, k, n, what):
-    """Warn that `k` exceeds the number `n` of samples; `score` names the calling function."""
+    """Warn that `k` exceeds the number `n` of samples. `score` is the name of the function."""
     warn(
         f"{score}: k={k!r} exceeds the number of {what} ({n:g}), so every ranking has the same "
         "score; use a smaller k"
@@ -204,7 +204,7 @@ def warn_of_scores(y_true, y_score, positive):
     first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
     if second < first:
         return
-    # Area under the ROC curve, and its standard deviation for random scores.
+    # Compare the area under the ROC curve with its standard deviation for random scores.
     ranks = rankdata(y_score)[positive].sum()
     area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
     if area < 0.5 - _SURELY * np.sqrt((n + 1) / (12 * n_pairs)):
@@ -216,7 +216,7 @@ def warn_of_scores(y_true, y_score, positive):
 
 
 def _warn_of_labels(y_true, y_score):
-    """Warn if the scores are the two labels, as returned by `predict`."""
+    """Warn if the scores are the two labels, as `predict` returns them."""
     if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
         return
     if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
@@ -227,20 +227,20 @@ def _warn_of_labels(y_true, y_score):
 
 
 def undefined(score, reason):
-    """Return NaN and warn that the function called `score` is undefined."""
+    """Return NaN, and warn that the metric with the name `score` is undefined."""
     warn(f"{score}: {reason}, the score is NaN", UndefinedMetricWarning)
     return float("nan")
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return nonnegative sample weights, one per row of the argument `of`; None means 1."""
+    """Return nonnegative sample weights. Check that there is one per row of the argument `of`."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")
 
 
 def check_true(y_true):
-    """Return the labels as an array of shape (n_samples,); raise if one is missing."""
+    """Return the labels as an array of shape (n_samples,), and check that none is missing."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     if y_true.ndim == 2 and y_true.shape[1] == 1:
         y_true = y_true[:, 0]
@@ -288,7 +288,7 @@ def _how_to_make_binary(labels):
 
 
 def check_score(y_score, n_samples):
-    """Return `y_score` as a real array of shape (n_samples,); infinities are allowed."""
+    """Return `y_score` as a real array of shape (n_samples,). Infinities are allowed."""
     y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(f"y_score must hold real numbers; got dtype {y_score.dtype}")
@@ -307,7 +307,7 @@ def check_score(y_score, n_samples):
 
 
 def check_rate(value, name, *, zero=False):
-    """Raise unless `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
+    """Check that `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
     allowed = f"{name} must be a number in {'[' if zero else '('}0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{allowed}; got {value!r}")

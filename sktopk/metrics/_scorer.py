@@ -17,13 +17,13 @@ _MOST_SCORES = 1 << 25
 
 
 class Scorer(BaseEstimator):
-    """Base class of scorers, which are called as ``scorer(estimator, X, y)``.
+    """Base class of scorers. A scorer is called as ``scorer(estimator, X, y)``.
 
     `BaseEstimator` provides the representation, `clone` and `set_score_request`. A subclass
     defines `score` and ``__call__ = score``.
     """
 
-    # Metadata routing treats every argument of `score` except X and y as metadata.
+    # Exclude `estimator`: metadata routing treats all arguments except X and y as metadata.
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def __getattr__(self, name):
@@ -44,9 +44,8 @@ def make_topk_scorer(
     .. math::
         \frac{\sum_i w_i h_i}{\sum_i w_i}
 
-    where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else
-    0. Samples of a class that is only in the test fold count 0. Classes without test samples are
-    ignored.
+    where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else 0.
+    For classes without training samples, it is 0. Classes without test samples are ignored.
 
     Parameters
     ----------
@@ -64,9 +63,9 @@ def make_topk_scorer(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or range. The scorer raises if the estimator has no
-        ``classes_``, or does not return one score per class. The pairwise scores of
-        ``SVC(decision_function_shape="ovo")`` are not supported.
+        If an argument has the wrong type or range. The scorer raises an error if the estimator has
+        no ``classes_`` or does not return one score per class, such as
+        ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
 
     Examples
     --------
@@ -87,7 +86,7 @@ def make_topk_scorer(
 
 
 class TopKScorer(Scorer):
-    """Scorer returned by `make_topk_scorer`, which documents the parameters."""
+    """Scorer that is returned by `make_topk_scorer`, whose docstring describes the parameters."""
 
     def __init__(self, k, *, average="micro", ties="expected"):
         self.k = k
@@ -96,11 +95,11 @@ class TopKScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the score; skorch's scoring callbacks use it as column of the history."""
+        """Name of the score, which skorch's scoring callbacks use as a column of the history."""
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier; same as calling the scorer."""
+        """Return the top-k accuracy of a fitted classifier, as a call of the scorer does."""
         ranks = label_ranks(estimator, X, y, sample_weight)
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
@@ -108,7 +107,7 @@ class TopKScorer(Scorer):
 
 
 def label_ranks(estimator, X, y, sample_weight=None):
-    """Return the `LabelRanks` of a fitted classifier, predicting large inputs in chunks."""
+    """Return the `LabelRanks` of a fitted classifier. Scores of large X are computed in chunks."""
     classes = getattr(estimator, "classes_", ())
     n_rows = _MOST_SCORES // max(1, len(classes))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
@@ -121,14 +120,14 @@ def label_ranks(estimator, X, y, sample_weight=None):
 
 def _row_chunks(X, n_rows):
     """Yield chunks of at most `n_rows` rows of an array, a sparse matrix or a data frame."""
-    # Some sparse formats do not support slicing; CSR does.
+    # Convert sparse X to CSR, because some other formats do not support slicing.
     rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
     for start in range(0, X.shape[0], max(1, n_rows)):
         yield rows[start : start + max(1, n_rows)]
 
 
 def no_classifier(estimator):
-    """Return a `TypeError` for an estimator without classes or scores."""
+    """Return a `TypeError` that says that the estimator has no classes or no scores."""
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"
@@ -138,7 +137,7 @@ def no_classifier(estimator):
 def predict_scores(estimator, X):
     """Return the classes of a fitted classifier, and its scores with one column per class.
 
-    For two classes, the scores can be one-dimensional decision scores of the second class.
+    For two classes, the scores can also be one-dimensional decision scores of the second class.
     """
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
@@ -162,7 +161,7 @@ def predict_scores(estimator, X):
 
 
 def _is_one_vs_one(estimator):
-    # Three classes have three pairs, so the shape of the scores is not enough to decide.
+    # Look at the parameter: three classes have three pairs, so the shape does not tell.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     return "ovo" in shapes

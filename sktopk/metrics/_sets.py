@@ -14,7 +14,7 @@ from ._ranking import check_true, row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, _encode
 
-# The `average` of each score of `make_set_scorer`; the size has none.
+# The argument `average` for each score of `make_set_scorer`. The size has no average.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
@@ -40,21 +40,21 @@ def set_coverage_score(
     labels : array-like of shape (n_classes,)
         The class of each column, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
-        "micro" is the mean over samples. "macro" is the mean of the coverages of the classes, so
-        that rare classes count the same (macro-coverage [1]_).
+        "micro" is the mean over samples. "macro" is the mean over classes of their coverage, in
+        which all classes have the same weight (macro-coverage [1]_).
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered; with "macro", it is a class of
+        In [0, 1]. A label that is not in `labels` is not covered. With "macro", it is a class of
         coverage 0. A class of `labels` that is not in `y_true` is ignored. NaN, with an
         `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
     ValueError
-        If `y_set` has other values than 0 and 1, shapes disagree, or an argument is out of range.
-        If `labels` are repeated, or are strings while `y_true` has numbers or vice versa.
+        If `y_set` contains values other than 0 and 1, shapes disagree, or an argument is out of
+        range. If `labels` are repeated, or if only one of `labels` and `y_true` contains strings.
 
     References
     ----------
@@ -74,7 +74,7 @@ def set_coverage_score(
     weight = row_weights(sample_weight, len(covered), "y_set")
     if not weight.any():
         return undefined("set_coverage_score", "no sample of positive weight")
-    # A covered label gets rank 1 and any other label a larger rank.
+    # A covered label gets rank 1, and any other label a larger rank, so top-1 hits are covered.
     n_tied = np.ones(len(code))
     return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
 
@@ -99,7 +99,7 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Raises
     ------
     ValueError
-        If `y_set` has other values than 0 and 1, or the weights are not valid.
+        If `y_set` contains values other than 0 and 1, or if the weights are not valid.
 
     Examples
     --------
@@ -115,14 +115,14 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
 
 
 def make_set_scorer(score: str) -> SetScorer:
-    """Make a ``scoring`` argument for the coverage or size of the sets of a `SetClassifier`.
+    """Make a ``scoring`` argument for the coverage or the size of a `SetClassifier`'s sets.
 
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
         "coverage" and "macro_coverage" are `set_coverage_score` with `average` "micro" and
-        "macro". "neg_size" is the negative `set_size_score`. A search can take several; `refit`
-        names the one that selects.
+        "macro". "neg_size" is the negative `set_size_score`. In a search with several scorers,
+        `refit` names the scorer that selects the parameters.
 
     Returns
     -------
@@ -135,8 +135,8 @@ def make_set_scorer(score: str) -> SetScorer:
     Raises
     ------
     TypeError, ValueError
-        If `score` is unknown. The scorer raises if the estimator has no ``predict_set``;
-        scikit-learn's pipelines have none.
+        If `score` is unknown. The scorer raises an error if the estimator has no method
+        ``predict_set``. scikit-learn's pipelines have no such method.
 
     Examples
     --------
@@ -158,18 +158,18 @@ def make_set_scorer(score: str) -> SetScorer:
 
 
 class SetScorer(Scorer):
-    """Scorer returned by `make_set_scorer`, which documents the parameters."""
+    """Scorer that is returned by `make_set_scorer`, whose docstring describes the parameters."""
 
     def __init__(self, score_name):
         self.score_name = score_name
 
     @property
     def __name__(self):
-        """Name of the score, as a function has one."""
+        """Name of the score, for code that expects the attribute of a function."""
         return f"set_{self.score_name}"
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the score of a fitted estimator; same as calling the scorer."""
+        """Return the score of a fitted estimator, as a call of the scorer does."""
         classes, y_set = predict_sets(estimator, X, groups)
         average = _AVERAGES[self.score_name]
         if average is None:
@@ -192,13 +192,13 @@ def predict_sets(estimator, X, groups=None):
 
 
 def coverage_asked(estimator):
-    """Return the target coverage of a set classifier; None if its method has no target."""
+    """Return the target coverage of a set classifier, or None if its method has no target."""
     method = getattr(estimator, "method", None)
     return None if method in (None, "topk", "average_k") else estimator.coverage
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return the mask of covered samples, the column of each label as in `_encode`, and `y_set`."""
+    """Return the mask of covered samples, each label's column (see `_encode`) and `y_set`."""
     y_true, y_set = check_true(y_true), check_sets(y_set)
     n_samples, n_classes = y_set.shape
     if y_true.shape != (n_samples,):
@@ -223,7 +223,7 @@ def covered_rows(y_true, y_set, labels):
 
 
 def check_sets(y_set):
-    """Return `y_set` as an array or CSR matrix; raise unless all values are 0 or 1."""
+    """Return `y_set` as an array or CSR matrix, and check that all values are 0 or 1."""
     y_set = check_array(
         on_host(y_set, "y_set"),
         accept_sparse="csr",

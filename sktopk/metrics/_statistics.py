@@ -1,4 +1,4 @@
-"""Paired t-test for scores on cross-validation splits, which share training samples."""
+"""Paired t-test for scores on cross-validation splits, whose training samples overlap."""
 
 from bisect import bisect_left
 from itertools import count, takewhile
@@ -10,9 +10,9 @@ from scipy.special import stdtr, stdtrit
 
 from sktopk._common._scalars import check_number
 
-# Conclusions from the confidence interval of a difference.
+# A verdict is one of these conclusions from the confidence interval of a difference.
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-# Largest number of additional runs that is reported.
+# If more than this number of additional runs is necessary, infinity is reported.
 _MOST_RUNS = 1000
 
 
@@ -42,17 +42,17 @@ class PairedDifference(NamedTuple):
         return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
-        """Return the p-value; for equal differences, it is 1 if they are zero, else 0."""
+        """Return the p-value. If all differences are equal, it is 1 if they are zero, else 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
 
     def verdict(self, confidence, margin):
-        """Return the conclusion of `verdict_of` from the confidence interval."""
+        """Return the conclusion that `verdict_of` draws from the confidence interval."""
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin):
-        """Estimate how many more runs would be conclusive for the same mean and variance.
+        """Estimate how many more runs, with the same mean and variance, would be conclusive.
 
         The result is 0 if the runs are conclusive, and infinite if 1000 more runs are not enough.
         """
@@ -66,12 +66,12 @@ class PairedDifference(NamedTuple):
             error = spread * sqrt(1 / n_runs + self.overlap)
             return _t_quantile(n_runs, confidence) * error <= allowed
 
-        # Bisection is valid because the half width decreases with the number of runs.
+        # Bisection is possible, because the half width decreases with the number of runs.
         more = bisect_left(range(_MOST_RUNS + 1), True, key=is_conclusive)
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Estimate the factor by which n_samples must grow for a conclusive result.
+        """Estimate the factor by which n_samples must increase to give a conclusive result.
 
         The standard deviation of scores is proportional to ``n_samples ** -0.5``. The factor is 1
         if the runs are conclusive, and infinite if difference and margin are 0.
@@ -83,17 +83,17 @@ class PairedDifference(NamedTuple):
 
 
 def _t_quantile(n_runs, confidence):
-    """Return the half width of a confidence interval in standard errors."""
+    """Return the half width of a confidence interval, as a multiple of the standard error."""
     return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
 
 
 def _conclusive_half_width(difference, margin):
-    """Return the largest half width for which the interval is conclusive."""
+    """Return the largest half width at which an interval is conclusive."""
     return max(abs(difference), margin - abs(difference))
 
 
 def verdict_of(difference, half_width, margin):
-    """Return BETTER or WORSE for an interval without zero, else EQUIVALENT or INCONCLUSIVE.
+    """Return BETTER or WORSE if the interval excludes zero, else EQUIVALENT or INCONCLUSIVE.
 
     An interval that includes zero is EQUIVALENT if it lies within the margin.
     """
@@ -104,7 +104,7 @@ def verdict_of(difference, half_width, margin):
 
 
 def best_runs(cv_results, param, metric):
-    """Return the scores of each value of `param`, at the best setting of the other parameters."""
+    """Return for each value of `param` the scores with the best setting of other parameters."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")
@@ -115,11 +115,11 @@ def best_runs(cv_results, param, metric):
         known = [key.removeprefix("mean_test_") for key in means]
         raise ValueError(f"metric must be one of {known}; got {metric!r}")
     runs = np.transpose(columns)
-    # Candidates that failed on a fold are chosen last; `_checked_runs` rejects them.
+    # Choose candidates that failed on a fold last. `_checked_runs` raises an error for them.
     mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
     best = {}
     for candidate, value in enumerate(cv_results[param]):
-        # Masked values are candidates from other grids, without this parameter.
+        # A value is masked if the candidate is from another grid, without this parameter.
         if value is not np.ma.masked:
             other = best.setdefault(str(value), candidate)
             best[str(value)] = max(other, candidate, key=lambda i: mean[i])
@@ -161,9 +161,9 @@ def clear_sign(difference, half_width):
 
 
 def intervals_in_words(difference, half_width):
-    """Return "+0.048 ± 0.016" for each interval, all with the same number of digits."""
+    """Return text such as "+0.048 ± 0.016" for each interval, with equal numbers of decimals."""
     widest = max(half_width)
-    # Two significant digits of the widest interval; three decimals if all are zero.
+    # Show two significant digits of the widest interval, or three decimals if all widths are 0.
     digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
     return [
         f"{each:+.{digits}f} ± {half:.{digits}f}"

@@ -1,4 +1,4 @@
-"""Metrics of the k samples of highest score.
+"""Metrics of the k samples with the highest scores.
 
 Each public function checks its arguments and ranks the samples. The function of the same name
 without "_score" computes the metric from a `Ranking`.
@@ -48,20 +48,20 @@ def precision_at_k_score(
         labels, such as "fraud" and "ok", need `pos_label`.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Which samples are selected if several have the k-th largest score. "expected" is the
-        expected value for a random choice. "optimistic" selects positives first, "pessimistic"
-        selects negatives first.
+        expected value for a random choice. "optimistic" selects positives first, and
+        "pessimistic" selects negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected.
         Positives and k are then summed over the groups. None means one group.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; weight 2 equals the sample twice. `k` is a sum of weights. The last
-        selected sample counts in part if its whole weight would exceed `k`.
+        Nonnegative weights. A sample of weight 2 counts twice. `k` is a sum of weights. If the
+        whole weight of the last selected sample would exceed `k`, only a part of it counts.
 
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. With
-        fewer than k samples in all or in a group, the division is still by k, with a warning.
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. If a
+        group, or the whole set, has fewer than k samples, the divisor is still k, with a warning.
 
     Raises
     ------
@@ -126,8 +126,8 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. It is 1 if `k` is at least the number of samples, with a warning if `k` is
-        greater. NaN, with a warning, if there are no positives.
+        In [0, 1]. It is 1 if `k` is at least the number of samples. If `k` is greater, there is a
+        warning. NaN, with a warning, if there are no positives.
 
     Raises
     ------
@@ -165,14 +165,14 @@ def enrichment_factor_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Divide the precision among the top fraction of the samples by the share of positives.
+    r"""Compute the precision among the top fraction of the samples, over the share of positives.
 
     .. math::
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
         \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
 
     where :math:`a_i` is the selected part of sample i, as in `precision_at_k_score`. A score of 5
-    means that the selection has 5 times as many positives as a random selection of its size.
+    means that the selection contains 5 times as many positives as a random one of the same size.
 
     Parameters
     ----------

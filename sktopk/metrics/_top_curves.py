@@ -1,4 +1,4 @@
-"""Metrics that average over all sizes of the selection, with the largest weight on small sizes."""
+"""Metrics that average over selections of all sizes. Small selections have the largest weight."""
 
 import sys
 from numbers import Real
@@ -27,15 +27,15 @@ def auc_at_quantile_score(
 
 
 def auc_at_quantile(ranking, quantile, *, normalize=False):
-    """Return the mean precision of a `Ranking` over the shares up to `quantile`."""
+    """Return the mean precision of a `Ranking` over all selected shares up to `quantile`."""
     check_rate(quantile, "quantile")
     found, selected = ranking.cumulative_value, ranking.cumulative_weight
     if not found[-1]:
         return undefined("auc_at_quantile_score", "no positives")
     end = quantile * selected[-1]
     start, width = selected[:-1], np.diff(np.minimum(selected, end))
-    # Inside a block, found = rate * selected + rest. Hence the integral of found / selected is
-    # rate * width + rest * log(1 + width / start). In the first block, start = rest = 0.
+    # Integrate found / selected over each block. Inside a block, found = rate * selected + rest, so
+    # the integral is rate * width + rest * log(1 + width / start). At first, start = rest = 0.
     rate = ranking.value / ranking.weight
     rest = found[:-1] - rate * start
     log = np.log1p(np.divide(width, start, out=np.zeros_like(width), where=start > 0))
@@ -62,8 +62,8 @@ def bedroc_score(
         \qquad S = \sum_{i : y_i = 1} e^{-\alpha r_i / n}
 
     where :math:`r_i` is the rank of sample i (1 for the highest score). :math:`S_{\min}` and
-    :math:`S_{\max}` are S with all positives at the bottom and at the top. This equals the closed
-    form in [1]_.
+    :math:`S_{\max}` are the values of S if all positives are at the bottom or at the top. This
+    equals the closed form in [1]_.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def bedroc_score(
     Returns
     -------
     score : float
-        1 if all positives are above all negatives, 0 if all positives are below. NaN, with a
-        warning, if a class is absent.
+        1 if all positives are above all negatives, and 0 if all positives are below all negatives.
+        NaN, with a warning, if a class is absent.
 
     Raises
     ------
@@ -117,14 +117,14 @@ def bedroc(ranking, alpha=20.0):
     start, width = ranking.cumulative_weight[:-1], ranking.weight
     weight = np.exp(-alpha * start / ranking.total_weight)
     weight *= -np.expm1(-alpha * width / ranking.total_weight)
-    # Sum over the rarer class directly; subtracting the other class from the total loses digits.
+    # Sum over the rarer class: subtracting the other class from the total would lose digits.
     if positive <= negative:
         least = np.exp(-alpha * negative) * -np.expm1(-alpha * positive)
         above = (weight * (ranking.value / width)).sum() - least
     else:
         above = -np.expm1(-alpha * negative) - (weight * (ranking.negative / width)).sum()
     score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
-    # Rounding can move the score slightly outside [0, 1].
+    # Clip the score, because rounding can move it slightly outside [0, 1].
     return float(np.clip(score, 0, 1))
 
 
@@ -137,7 +137,7 @@ def partial_auc_log_score(
 
 
 def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
-    """Return the mean true positive rate over the logarithm of the false positive rate."""
+    """Return the mean of the true positive rate over the logarithm of the false positive rate."""
     check_rate(max_fpr, "max_fpr")
     check_rate(min_fpr, "min_fpr")
     if not min_fpr < max_fpr:
@@ -145,6 +145,6 @@ def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
     if missing := ranking.missing_class():
         return undefined("partial_auc_log_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    # The true positive rate is constant between consecutive false positive rates.
+    # Sum over steps, because the true positive rate is constant between false positive rates.
     steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
     return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))

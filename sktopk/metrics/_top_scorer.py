@@ -43,9 +43,9 @@ _WITH_GROUPS = ("precision_at_k", "recall_at_k")
 def top_score(
     name, positive, y_score, sample_weight=None, *, ties="expected", groups=None, **params
 ):
-    """Return the metric called `name` for Boolean or 0/1 targets, which are not checked.
+    """Return the metric `name` for Boolean or 0/1 targets, which are not checked.
 
-    `params` are the parameters of the function called `name` + "_score".
+    `params` are parameters of the function with the name `name` + "_score".
     """
     positive = np.asarray(positive)
     ranking = Ranking.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
@@ -90,11 +90,11 @@ def make_top_scorer(
     "bedroc"                                              alpha, ties
     ===========================  =======================  ==========================
 
-    Two metrics exist only as scorers. "partial_auc_log" is the mean true positive rate over the
-    logarithm of the false positive rate, from a = `min_fpr` (1e-5) to b = `max_fpr` (0.05).
-    "auc_at_quantile" is the mean precision :math:`P(\tau)` among the top share :math:`\tau` of the
-    samples, over all shares up to :math:`\alpha` = `quantile` [1]_. With `normalize`, it is
-    divided by the score of a perfect ranking.
+    Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
+    over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
+    `max_fpr` (default 0.05). "auc_at_quantile" is the mean over all shares :math:`\tau` up to
+    :math:`\alpha` = `quantile` of the precision :math:`P(\tau)` among the top share of the samples
+    [1]_. With `normalize`, it is divided by the score of a perfect ranking.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -108,7 +108,8 @@ def make_top_scorer(
         Parameters of the metric. None means the default of the metric.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, which may be in a
-        pipeline or search. Without it, None means 1 or True if the other label is 0, -1 or False.
+        pipeline or search. If it has no `pos_label_`, None means 1 or True if the other label is
+        0, -1 or False.
 
     Returns
     -------
@@ -116,17 +117,17 @@ def make_top_scorer(
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
         binary classifier, or any object with ``classes_`` and ``decision_function`` (preferred) or
         ``predict_proba``. Returns a float; larger is better. The float is NaN, with an
-        `UndefinedMetricWarning`, for a fold without positives and for a classifier trained on
-        one class. The scorer can be pickled and cloned. With metadata routing,
+        `UndefinedMetricWarning`, if the test samples contain no positives, or if the classifier
+        was trained on one class. The scorer can be pickled and cloned. With metadata routing,
         ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and
         groups. Only "precision_at_k" and "recall_at_k" take groups.
 
     Raises
     ------
     TypeError, ValueError
-        If `name` is unknown, or a parameter is missing, not used by `name` or out of range. The
-        scorer raises if the estimator has no ``classes_``, no scores or more than two classes, if
-        the positive label is not known, or if `name` does not take groups.
+        If `name` is unknown, or if a parameter is missing, out of range or not used by `name`. The
+        scorer raises an error if the estimator has no ``classes_``, no scores or more than two
+        classes, if the positive label is not known, or if groups are passed and `name` takes none.
 
     References
     ----------
@@ -158,7 +159,7 @@ def make_top_scorer(
             f"{', '.join(optional) or 'no other parameter'}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
-    # Evaluating the metric raises if a parameter is out of range, and may warn of a large k.
+    # Evaluate the metric to check the parameters. Ignore its warning that k is large.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         top_score(name, [False, True], [0.0, 1.0], **params)
@@ -166,7 +167,7 @@ def make_top_scorer(
 
 
 class TopScorer(Scorer):
-    """Scorer returned by `make_top_scorer`, which documents the parameters."""
+    """Scorer that is returned by `make_top_scorer`, whose docstring describes the parameters."""
 
     def __init__(
         self,
@@ -201,17 +202,17 @@ class TopScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the score; skorch's scoring callbacks use it as column of the history."""
+        """Name of the score, which skorch's scoring callbacks use as a column of the history."""
         return "_".join(map(str, [self.name, *self.score_params().values()]))
 
     def score_params(self):
-        """Return the parameters of the metric that are not None."""
+        """Return a dict of the metric's parameters that are not None."""
         params = self.get_params(deep=False)
         others = ("name", "pos_label")
         return {key: each for key, each in params.items() if key not in others and each is not None}
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the score of a fitted classifier; same as calling the scorer."""
+        """Return the score of a fitted classifier, as a call of the scorer does."""
         if groups is not None and self.name not in _WITH_GROUPS:
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
@@ -225,7 +226,7 @@ class TopScorer(Scorer):
 
 
 def own_pos_label(estimator):
-    """Return the `pos_label_` of a fitted classifier, pipeline or search; None if it has none."""
+    """Return the `pos_label_` of a fitted classifier, pipeline or search, or None."""
     while estimator is not None and not hasattr(estimator, "pos_label_"):
         steps = getattr(estimator, "steps", None)
         estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
@@ -262,7 +263,7 @@ def positive_scores(estimator, X, pos_label=None):
 
 
 def scores_of_two_classes(estimator, X, pos_label=None):
-    """Return the same as `positive_scores`; raise for a classifier trained on one class."""
+    """Return the same as `positive_scores`, but raise an error if there is only one class."""
     pos_label, y_score = positive_scores(estimator, X, pos_label)
     if y_score is None:
         raise ValueError(f"estimator must have two classes; got one from {estimator!r}")

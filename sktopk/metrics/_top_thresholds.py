@@ -1,4 +1,4 @@
-"""Metrics of the samples above a threshold; tied samples are selected together."""
+"""Metrics of the samples above a threshold. Tied samples are selected together."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ def precision_at_recall_score(
     Returns
     -------
     score : float
-        In [0, 1]. It is 1 if there are no negatives, and NaN, with a warning, if there are no
+        In [0, 1]. It is 1 if there are no negatives. It is NaN, with a warning, if there are no
         positives.
 
     Raises
@@ -79,7 +79,7 @@ def recall_at_precision_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the largest recall of all thresholds that reach a given precision.
+    r"""Compute the largest recall among all thresholds that reach a given precision.
 
     .. math::
         \max_t \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i}
@@ -96,8 +96,8 @@ def recall_at_precision_score(
     Returns
     -------
     score : float
-        In [0, 1]. It is 0 if no threshold reaches the precision, and NaN, with a warning, if there
-        are no positives.
+        In [0, 1]. It is 0 if no threshold reaches the precision. It is NaN, with a warning, if
+        there are no positives.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def recall_at_precision(ranking, precision):
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("recall_at_precision_score", "no positives")
-    # The tolerance is for rounding: 0.7 * 10 is not exactly 7.
+    # Allow for rounding errors, because float 0.07 * 100 is above 7.
     reached = found >= precision * ranking.cumulative_weight * (1 - 1e-12)
     return float(np.max(found, where=reached, initial=0.0) / found[-1])
 
@@ -153,7 +153,7 @@ def positives_at_top_score(
     Returns
     -------
     score : float
-        In [0, 1]. Positives tied with the k-th negative do not count. The score is 1 with fewer
+        In [0, 1]. Positives tied with the k-th negative do not count. It is 1 if there are fewer
         than k negatives, with a warning if `k` > 1. NaN, with a warning, if there are no positives.
 
     Raises
@@ -182,7 +182,7 @@ def positives_at_top(ranking, k=1):
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
-    # Count the positives before the block of the k-th negative, or all if there is no such block.
+    # Count the positives before the block of the k-th negative, or all if it does not exist.
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
@@ -210,7 +210,7 @@ def true_positive_rate_at_fpr_score(
     y_true, y_score, pos_label, sample_weight
         As in `precision_at_k_score`. The scale of the weights does not matter.
     fpr : float
-        Largest allowed false positive rate f, in [0, 1]; 0 gives `positives_at_top_score`.
+        Largest allowed false positive rate f, in [0, 1]. 0 gives `positives_at_top_score`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Top-k accuracy: micro average, macro average, and by shot group."""
+"""Top-k accuracy: micro average, macro average, and by shot group (frequent to rare classes)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
-# Scores per chunk, about 1 MB of float32: both comparisons read the chunk from the cache.
+# Number of scores per chunk. About 1 MB of float32 stays in the cache for two comparisons.
 _CHUNK_SIZE = 2**18
 
 
@@ -30,7 +30,7 @@ def topk_accuracy_score(
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the number of scores of sample i that are greater than the score of its
-    label, and :math:`m_i` is the number of scores equal to it, including that of the label.
+    label, and :math:`m_i` is the number of scores equal to the label's score, which is included.
 
     Parameters
     ----------
@@ -47,19 +47,19 @@ def topk_accuracy_score(
         The class of each column of `y_score`, in any order, such as the ``classes_`` of a fitted
         classifier. None means the sorted distinct values of `y_true`, one per column.
     average : {"micro", "macro"}, default="micro"
-        "micro" is the mean over samples. "macro" is the mean of the class accuracies, so that
-        rare classes count the same [1]_. Classes without positive weight are ignored.
+        "micro" is the mean over samples. "macro" is the mean over classes of their accuracy, in
+        which all classes have the same weight [1]_. Classes without positive weight are ignored.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        How a label tied at the k-th place counts. "expected" is the probability that a random
-        choice keeps the label, "optimistic" is 1 and "pessimistic" is 0. With "expected", a
-        constant classifier scores k / n_classes.
+        The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
+        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0. With
+        "expected", a classifier with constant scores gets k / n_classes.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights; weight 2 equals the sample twice.
+        Nonnegative weights. A sample of weight 2 counts twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` counts 0; with "macro", it is a class of
+        In [0, 1]. A label that is not in `labels` counts 0. With "macro", it is a class of
         accuracy 0. A class of `labels` that is not in `y_true` is ignored. NaN, with an
         `UndefinedMetricWarning`, if no sample has positive weight.
 
@@ -67,8 +67,8 @@ def topk_accuracy_score(
     ------
     TypeError, ValueError
         If `y_score` holds NaN, shapes disagree, an array has masked entries, or an argument has
-        the wrong type or range. If `labels` are repeated, mix strings with numbers in `y_true`,
-        or are None although `y_true` does not have n_classes distinct values.
+        the wrong type or range. If `labels` are repeated, if only one of `labels` and `y_true`
+        contains strings, or if `labels` is None and `y_true` has other than n_classes values.
 
     References
     ----------
@@ -104,17 +104,17 @@ def shot_accuracy_score(
     .. math::
         A_G = \frac{1}{|G|} \sum_{c \in G} a_c
 
-    where :math:`a_c` is the top-k accuracy of the test samples of class c. The group G consists of
-    the classes with test samples whose number of training samples :math:`n_c` is in a range: many
-    :math:`n_c > 100`, medium :math:`20 \le n_c \le 100`, few :math:`n_c < 20`, as in [1]_.
+    where :math:`a_c` is the top-k accuracy of the test samples of class c. A group G contains
+    classes with test samples, by their number :math:`n_c` of training samples: many
+    (:math:`n_c > 100`), medium (:math:`20 \le n_c \le 100`) and few (:math:`n_c < 20`), as in [1]_.
 
     Parameters
     ----------
     y_true, y_score, labels, k, ties, sample_weight
         As in `topk_accuracy_score`.
     class_counts : array-like of shape (n_classes,)
-        Number of training samples of each class, in the order of `labels`. A fitted
-        `TopKClassifier` has them as ``class_count_``.
+        Number of training samples of each class, in the order of `labels`. For a fitted
+        `TopKClassifier`, pass ``class_count_``.
     few, many : float, default=20 and 100
         A class with fewer than `few` training samples is a few-shot class. A class with more than
         `many` training samples is a many-shot class.
@@ -122,9 +122,9 @@ def shot_accuracy_score(
     Returns
     -------
     scores : dict of str to float
-        Accuracy with keys "many", "medium" and "few". A label of `y_true` that is not in `labels`
-        is a few-shot class of accuracy 0. A group whose classes have no test samples is NaN, with
-        an `UndefinedMetricWarning`.
+        Accuracies with the keys "many", "medium" and "few". A label of `y_true` that is not in
+        `labels` is a few-shot class of accuracy 0. If the classes of a group have no test samples,
+        its accuracy is NaN, with an `UndefinedMetricWarning`.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Counts, per sample, of the scores greater than the score of its label, and of tied scores.
+    """For each sample, how many scores are greater than its label's score, and how many are tied.
 
     `code` is the column of the label. Labels without a column have codes from `n_classes` on.
     """
@@ -179,7 +179,7 @@ class LabelRanks:
 
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
-        """Return the ranks of the labels after checking all arguments."""
+        """Check all arguments, and return the ranks of the labels."""
         y_score = _check_scores(y_score)
         return cls.from_chunks(y_true, [y_score], y_score.shape, labels, sample_weight)
 
@@ -214,7 +214,7 @@ class LabelRanks:
         return np.where(self.code < self.n_classes, hit, 0.0)
 
     def class_accuracy(self, k, *, ties="expected"):
-        """Return the accuracy of each class, indexed by `code`; NaN for a class without weight."""
+        """Return the accuracy of each class, indexed by `code`. NaN if the class has weight 0."""
         hit = self.hits(k, ties=ties)
         _, mean = grouped_means(self.code, hit, self.sample_weight, self.n_classes)
         return _clip_to_range(mean, hit)
@@ -231,7 +231,7 @@ class LabelRanks:
 
 
 def grouped_means(group, value, weight, n_groups):
-    """Return the weight and the mean value of each group; the mean is NaN without weight."""
+    """Return the weight and the mean value of each group. The mean is NaN if the weight is 0."""
     total = np.bincount(group, weights=weight, minlength=n_groups)
     value_total = np.bincount(group, weights=value * weight, minlength=n_groups)
     return total, np.divide(value_total, total, out=np.full(len(total), np.nan), where=total > 0)
@@ -245,7 +245,7 @@ def _count_greater_and_tied(y_score, column):
     for start in range(0, n_samples, n_rows):
         rows = slice(start, start + n_rows)
         score = y_score[rows]
-        # The maximum propagates NaN.
+        # The maximum is NaN if any score is NaN.
         if np.isnan(score.max()):
             raise ValueError("y_score must not contain NaN; got NaN")
         label_score = np.take_along_axis(score, column[rows, None], axis=1)
@@ -262,7 +262,7 @@ def _check_n_rows(n_true, n_scored):
 
 
 def _check_scores(y_score):
-    """Return scores as a matrix; decision scores of two classes become two columns."""
+    """Return scores as a matrix. One-dimensional scores of two classes become two columns."""
     y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(
@@ -302,7 +302,7 @@ def _check_labels(labels, y_true, n_classes):
 
 
 def _encode(y_true, labels):
-    """Return the column of each label; unknown labels get numbers from len(labels) on."""
+    """Return the column number of each label. Unknown labels get numbers from len(labels) on."""
     code_of = {label: code for code, label in enumerate(labels)}
     code = [code_of.setdefault(label, len(code_of)) for label in y_true.tolist()]
     is_string = {isinstance(label, str) for label in labels}
@@ -316,7 +316,7 @@ def _encode(y_true, labels):
 
 
 def _mean_of_defined(values, score, reason, weights=None):
-    """Return the mean of the values that are not NaN; without any, NaN with a warning."""
+    """Return the mean of the values that are not NaN. If all are NaN, return NaN and warn."""
     defined = ~np.isnan(values)
     if not defined.any():
         return undefined(score, reason)

@@ -10,9 +10,9 @@ from sklearn.pipeline import Pipeline
 
 from ._splits import VALIDATION_SHARE
 
-# Boosting grows one tree per class and round, which is slow for many classes.
+# With more classes, boosting is omitted: it grows one tree per class and round, which is slow.
 MOST_CLASSES_TO_BOOST = 30
-# Size limit of sparse data as dense float64 array, which scikit-learn's boosting needs.
+# Boosting needs a dense float64 array. It is omitted for sparse data if this array were larger.
 MOST_BYTES_TO_BOOST = 1 << 29
 
 
@@ -20,10 +20,10 @@ def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weight
     """Return a dict of baselines, and a dict with the reasons for omitted baselines.
 
     `prefix` is the prefix of the parameters of the TopKClassifier in `estimator`, such as "clf__".
-    `with_loss` returns a copy of the estimator with the given loss. `X` is a sample of the data.
+    `with_loss` returns a copy of the estimator with the given loss. `X` contains some of the data.
     """
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
-    # TunedThresholdClassifierCV takes sample weights only with metadata routing.
+    # Do not tune the threshold with weights: this would require metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
     if n_classes == 2 and of_labels and not is_weighted:
         weighted = TunedThresholdClassifierCV(weighted, scoring=scorer, cv=VALIDATION_SHARE)
@@ -38,7 +38,7 @@ def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weight
     steps = [("dense", DenseNumbers()), ("boosting", HistGradientBoostingClassifier())]
     boosting = Pipeline(steps)
     if prefix:
-        # Boosting replaces the last step, with an additional step before it.
+        # Boosting replaces the last step. An additional step is inserted before it.
         boosting = clone(estimator)
         *others, (last, _) = boosting.steps
         boosting.set_params(steps=[*others, steps[0], (last, steps[1][1])])
@@ -64,13 +64,13 @@ def _reason_against_trees(estimator, prefix, n_classes, X):
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Return a dense array, with zeros in columns that had only missing values in `fit`.
+    """Convert X to a dense array. Columns that were entirely missing in `fit` become zeros.
 
-    scikit-learn's boosting fails on columns with only missing values.
+    scikit-learn's boosting fails if all values of a column are missing.
     """
 
     def fit(self, X, y=None):
-        """Find the columns with only missing values."""
+        """Find the columns whose values are all missing."""
         X = self._dense(X)
         self.empty_ = np.isnan(X).all(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], bool)
         return self

@@ -53,25 +53,25 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses with equal tuning budgets on the same cross-validation splits.
 
-    All losses are trained on the same folds with the same seeds and have the same number of
-    settings. In each fold, the setting is selected on a held-out quarter of the training samples,
-    fitted to all training samples and scored on the test samples. Differences from cross-entropy
-    get intervals and p-values, see :class:`LossComparison`.
+    For every loss, models are trained on the same folds with the same seeds, and the same number of
+    settings is tried. In each fold, a setting is selected on a held-out quarter of the training
+    samples. A model with this setting is fitted to all training samples and scored on the test
+    samples. :class:`LossComparison` describes the intervals and p-values of the differences.
 
     Every comparison includes these baselines:
 
-    - "cross_entropy", with which all others are compared;
+    - "cross_entropy", with which all losses are compared;
     - "logit_adjusted" (:func:`sktopk.losses.logit_adjusted_loss`);
     - "weighted_cross_entropy", with balanced class weights. For two classes, a scorer of
       scikit-learn and no sample weights, `TunedThresholdClassifierCV` also tunes the threshold;
     - "hist_gradient_boosting" of scikit-learn, for numerical data with at most 30 classes. Sparse
-      data is made dense, up to 512 MiB. If the baseline is omitted, the result has the reason.
+      data is made dense, up to 512 MiB. If this baseline is omitted, `omitted` gives the reason.
 
     Parameters
     ----------
     estimator : TopKClassifier or pipeline
-        A TopKClassifier, or a pipeline with exactly one. Its loss is replaced by each of the
-        losses, and each `random_state` by the seed of the run.
+        A TopKClassifier, or a pipeline that contains exactly one. Each run replaces the loss of the
+        TopKClassifier, and sets every `random_state` to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -85,10 +85,10 @@ def compare_losses(
     n_seeds : int, default=1
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings of each loss. "default" is four settings: the learning rate times 1/3, 1, 3 and
-        10, or for losses with a temperature, the learning rate times 1 and 3, each with tau and
-        tau / 10. None means no selection. A dict maps losses to arguments of ``ParameterGrid``;
-        other losses have the default. All losses must have the same number of settings.
+        Settings of each loss. "default" means four settings: the learning rate times 1/3, 1, 3 and
+        10. For losses with a temperature, it means the learning rate times 1 and 3, combined with
+        tau and tau / 10. None means no selection. A dict maps losses to ``ParameterGrid``
+        arguments; other losses use the default. All must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -96,7 +96,7 @@ def compare_losses(
     groups : array-like of shape (n_samples,), default=None
         Passed to `cv`. Settings are selected on held-out groups.
     confidence, margin : float, default=0.95, 0.01
-        Level of the intervals, and largest negligible difference, see :class:`LossComparison`.
+        Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
     progress : bool, default=True
         Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
@@ -110,13 +110,13 @@ def compare_losses(
     Raises
     ------
     RuntimeError
-        If a run fails. The message has its loss, fold and seed. Diverged settings raise only if
-        all settings of a run diverge; `frame` has their number.
+        If a run fails. The message states its loss, fold and seed. If the training of a setting
+        diverges, the run fails only if all its settings diverge. `frame` contains their number.
 
     Warns
     -----
     UserWarning
-        Warnings of the fits. Each warning is given once per loss.
+        Warnings of the fits. The same warning appears once per loss.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def compare_losses(
         estimator, prefix, with_loss, n_classes, scorer, first, weight is not None
     )
     omitted = {name: why for name, why in omitted.items() if name not in asked}
-    # A loss with the name of a baseline replaces the baseline.
+    # A loss of the user that has the name of a baseline replaces this baseline.
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
     candidates = candidates_of(everything, grid)
@@ -226,7 +226,7 @@ def _named_estimators(with_loss, losses):
 
 
 def _with_loss(estimator, prefix, loss):
-    """Return a copy with this loss; tau and sigma are reset if the loss does not take them."""
+    """Return a copy with this loss. tau and sigma are reset if it has no such parameters."""
     params = estimator.get_params(deep=True)
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:

@@ -1,4 +1,4 @@
-"""Settings to select from, the same number for every loss."""
+"""Settings among which one is selected for each loss. Every loss has the same number of them."""
 
 import inspect
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _TAUS = (1.0, 0.1)
 
 
 def candidates_of(estimators, grid):
-    """Return a dict with the settings (list of dicts) of each estimator."""
+    """Return a dict with a list of settings for each estimator. A setting is a dict."""
     if grid is None:
         return {name: [{}] for name in estimators}
     if grid == "default":
@@ -31,7 +31,7 @@ def candidates_of(estimators, grid):
         candidates[name] = list(ParameterGrid(each))
         for params in candidates[name]:
             clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
-    # Estimators without a learning rate have no settings to select from.
+    # Ignore estimators without a learning rate: they have only one setting, the empty dict.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
@@ -42,7 +42,7 @@ def candidates_of(estimators, grid):
 
 
 def _default_candidates(estimator):
-    """Return four settings of the learning rate, and of tau if the loss has a temperature."""
+    """Return four settings of the learning rate; if the loss has tau, two rates times two taus."""
     params = estimator.get_params(deep=True)
     rates = [name for name in params if name.split("__")[-1] == "learning_rate"]
     if len(rates) != 1 or not isinstance(params[rates[0]], Real):

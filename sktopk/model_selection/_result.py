@@ -34,9 +34,9 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{n_\text{test}}{n_\text{train}}\bigr) S^2}\Bigr)
 
-    :class:`sktopk.metrics.LossComparisonDisplay` has the formula of the interval. Seeds that share
-    a split are averaged first. If all differences are equal, the p-value is 1 if they are zero,
-    else 0.
+    The formula of the interval is in :class:`sktopk.metrics.LossComparisonDisplay`. Scores of
+    several seeds on the same split are averaged first. If all differences are equal, the p-value
+    is 1 if they are zero, else 0.
 
     The verdict on a loss with the interval :math:`\bar d \pm h` and a `margin` m is
 
@@ -52,7 +52,7 @@ class LossComparison:
         (number of settings whose training diverged), fit_seconds, run_seconds, n_train and n_test.
         Only loss, split, score, n_train and n_test are required.
     losses : list of str, default=None
-        Losses for the verdict. None means all except the baseline.
+        Losses of which the best gets the verdict. None means all except the baseline.
     baseline : str, default="cross_entropy"
         Loss with which the others are compared.
     metric : str, default="score"
@@ -62,16 +62,16 @@ class LossComparison:
     margin : float, default=0.01
         Largest difference of scores that is negligible, at least 0.
     omitted : dict of str to str, default=None
-        Omitted baselines, with the reason.
+        Names of omitted baselines, with the reason for each.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
-        Score of each loss on each split, the baseline first.
+        Scores of each loss on all splits. The baseline comes first.
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of `losses`. For m losses, the interval has the level
+        Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
 
     References
@@ -154,9 +154,9 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            `more_folds` estimates how many more folds give a conclusive verdict, and `times_rows`
-            by which factor the number of samples must grow. They are 0 and 1 if the verdict is
-            conclusive, and infinite if no number is enough. The baseline has NaN.
+            `more_folds` estimates how many more folds would give a conclusive verdict, and
+            `times_rows` how many times as many samples would. They are 0 and 1 if the verdict is
+            conclusive, and infinite if no number is enough. For the baseline, they are NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -214,7 +214,7 @@ class LossComparison:
 
 
 def _check_frame(frame):
-    """Raise unless `frame` is a data frame with the required columns."""
+    """Check that `frame` is a data frame with the required columns."""
     is_frame = isinstance(frame, pd.DataFrame)
     if is_frame and set(_COLUMNS) <= set(frame.columns):
         return
@@ -226,13 +226,13 @@ def _check_frame(frame):
 
 
 def _in_words(row):
-    """Return the difference in a row of the summary, with the half width of its interval."""
+    """Return text with the difference and the half width of the interval in a summary row."""
     (words,) = intervals_in_words([row["difference"]], [(row["high"] - row["low"]) / 2])
     return words
 
 
 def _missing_in_words(row):
-    """Return the folds or samples that would make a row of the summary conclusive."""
+    """Return text that says how many folds or samples would make a summary row conclusive."""
     more, times = row["more_folds"], row["times_rows"]
     if times == inf:
         return "a margin above 0"

@@ -1,4 +1,4 @@
-"""Splits, held-out samples and seeds, which are the same for every loss."""
+"""Splits, held-out samples and seeds. They are the same for every loss."""
 
 import copy
 from numbers import Integral
@@ -14,14 +14,14 @@ from sklearn.model_selection import (
 from sktopk._common._scalars import check_random
 from sktopk._common._splits import calibration_rows
 
-# Share of the training samples held out to select settings and thresholds.
+# This share of the training samples is held out to select settings and thresholds.
 VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
     """Return a list of ``(repeat, fold, seed, train, test, split)``, one per run of a loss.
 
-    `split` is a number for each distinct pair of training and test samples.
+    `split` is a number that is equal for runs with the same training and test samples.
     """
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
@@ -42,7 +42,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
 
 
 def _splitter(cv, seed, y, groups):
-    """Return the splitter of one repeat; if `cv` has no seed, it is shuffled with `seed`."""
+    """Return the splitter of one repetition. If `cv` has no seed, it is shuffled with `seed`."""
     if isinstance(cv, Integral):
         folds = StratifiedKFold if groups is None else StratifiedGroupKFold
         return folds(cv, shuffle=True, random_state=seed)
@@ -58,7 +58,7 @@ def _row_numbers(rows):
 
 
 def hold_out(y, random, groups=None):
-    """Return indices of samples to fit and of held-out samples, stratified or by group."""
+    """Return indices for fitting and held-out indices. The split is stratified or by group."""
     if groups is not None:
         splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
         return next(splitter.split(y, groups=groups))

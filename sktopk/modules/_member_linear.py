@@ -1,4 +1,4 @@
-"""Linear layers of several networks in one product; all layers with a gradient of their own."""
+"""Linear layers of several networks in one matrix multiplication, and their gradient."""
 
 import math
 
@@ -8,16 +8,16 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-# All that may be between a call of a layer and its `forward`; torch has no public way to ask.
+# Hooks that a call of a layer may run in addition to `forward`. torch has no public test for them.
 HOOKS = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
 
 
 class MemberLinear(nn.Module):
-    """One linear layer for each of several networks that share no weight.
+    """One linear layer for each of several networks that share no weights.
 
     The weight has shape (n_members, out_features, in_features), the bias (n_members, out_features).
-    Both are drawn as :class:`torch.nn.Linear` draws its own. The members are computed in one matrix
-    multiplication if they share samples, else in a batched one.
+    Both have the initial distribution of :class:`torch.nn.Linear`. If the members share samples,
+    one matrix multiplication computes all of them, otherwise a batched multiplication.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class MemberLinear(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (n_members, n_samples, out_features).
+        """Return the outputs of all members, of shape (n_members, n_samples, out_features).
 
-        The rows x are (n_samples, in_features), the same for all members, or (n_members,
-        n_samples, in_features).
+        x has shape (n_samples, in_features) if the samples are the same for all members, else
+        (n_members, n_samples, in_features).
         """
         if x.dim() == 2:
             values = F.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
@@ -57,7 +57,7 @@ class MemberLinear(nn.Module):
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
 
     def of_member(self, x: Tensor, m: int) -> Tensor:
-        """Return (n_samples, out_features) of rows (n_samples, in_features) by member m alone."""
+        """Return outputs (n_samples, out_features) of member m for x (n_samples, in_features)."""
         return F.linear(x, self.weight[m], self.bias[m])
 
     def extra_repr(self) -> str:
@@ -68,17 +68,16 @@ class MemberLinear(nn.Module):
 
 
 class MemberLayers(torch.autograd.Function):
-    r"""Linear layers of several networks with ReLU between them: scores, and their gradient.
+    r"""Linear layers of several networks with ReLU between them, as one differentiable function.
 
     .. math::
         f = W_L h_{L-1} + b_L, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = x
 
-    This takes two thirds of the time of the layers one by one: the hidden layers of several
-    networks do not fit the cache, so that each pass over them counts.
+    This takes two thirds of the time of separate layers, because it makes fewer passes over the
+    hidden layers, which do not fit the cache.
 
-    Applied to samples that need no gradient, (n_samples, n_features) for all members or (n_members,
-    n_samples, n_features), and to the weight and the bias of each layer in turn, as in
-    :class:`MemberLinear`. Returns the scores (n_members, n_samples, n_outputs).
+    The arguments of `apply` are x as in :class:`MemberLinear`, which gets no gradient, and then the
+    weight and the bias of each layer. It returns scores (n_members, n_samples, n_outputs).
     """
 
     @staticmethod
@@ -93,7 +92,7 @@ class MemberLayers(torch.autograd.Function):
         n_layers = len(saved) // 3
         parameters, layers = saved[: 2 * n_layers], saved[2 * n_layers :]
         if torch.is_grad_enabled():
-            # Whoever differentiates twice needs them with a graph.
+            # Second derivatives require that the inputs of the layers have a graph.
             layers = _inputs(layers[0], parameters)
         found = [None] * len(needed)
         lowest = needed.index(True) // 2
@@ -107,8 +106,8 @@ class MemberLayers(torch.autograd.Function):
 
 
 def _inputs(x, parameters):
-    """What each layer is given, of shape (n_members, n_samples, width)."""
-    # Rows that all members read are not copied.
+    """Return the inputs of all layers, each of shape (n_members, n_samples, width)."""
+    # `expand` does not copy samples that all members share.
     layers = [x if x.dim() == 3 else x.expand(len(parameters[0]), -1, -1)]
     for weight, bias in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
         layers.append(_linear(layers[-1], weight, bias).relu_())
@@ -120,23 +119,23 @@ def _linear(h, weight, bias):
 
 
 def is_as_made(layer):
-    """Tell whether calling a module is the `forward` of :class:`MemberLinear` and nothing else."""
+    """Return whether a call of a layer runs only `MemberLinear.forward`, without hooks."""
     if type(layer) is not MemberLinear or "forward" in vars(layer):
         return False
     return not any(getattr(layer, hooks) for hooks in HOOKS) and not _has_any_global_hook()
 
 
 def is_plain_training(h):
-    """Tell whether the way back of `MemberLayers` is the one that is asked for.
+    """Return whether the backward pass of `MemberLayers` can be used.
 
-    Gradients of parameters alone, not of the rows `h`, in their precision. Compilers and tracers
-    find ways of their own, and transforms of torch.func ask for other derivatives.
+    It computes gradients of the parameters, but not of the samples `h`, and has no mixed precision.
+    Compilers and tracers need the separate layers, and torch.func needs other derivatives.
     """
     if not torch.is_grad_enabled() or h.requires_grad:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
-    # Again, there is no public way to ask.
+    # torch has no public test for these modes.
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return False
     device = h.device.type

@@ -20,7 +20,7 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return, for each parameter name, the index of member m in the entry of the state dict."""
+        """Return a dict: for each state-dict key of member m, the index of its values there."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
@@ -30,12 +30,12 @@ class Members(nn.ModuleList):
 
 
 def mean_of_members(scores):
-    """Return the mean over the members of scores (n_samples, n_members, n_outputs)."""
+    """Return the mean over the second axis of scores (n_samples, n_members, n_outputs)."""
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
 def best_classes(scores, k):
-    """Return the k < n_classes classes of highest score of each row; ties in their order."""
+    """Return the k < n_classes classes of highest score in each row. Ties keep their order."""
     if torch.compiler.is_compiling():  # in a graph, no shape may depend on ties
         return scores.argsort(dim=1, descending=True, stable=True)[:, :k]
     best, index = scores.topk(k + 1, dim=1)
@@ -43,31 +43,31 @@ def best_classes(scores, k):
     index = index[:, :k].sort(1).values
     order = scores.gather(1, index).argsort(dim=1, descending=True, stable=True)
     index = index.gather(1, order)
-    # Ties at the last place need all classes.
+    # Rows whose k-th and (k+1)-th scores are tied require a stable sort of all classes.
     index[tied] = scores[tied].argsort(dim=1, descending=True, stable=True)[:, :k]
     return index
 
 
 def ordered_sets(sets, order, k):
-    """Return scores that take the top k classes from `sets` and the order from `order`.
+    """Return scores whose top k classes are chosen by `sets` and ordered by `order`.
 
     Both arguments are scores of shape (n_samples, n_classes). The top k classes are the first class
-    of `order` and the k - 1 largest other scores of `sets`. The first of tied classes is preferred.
-    In each row, a constant is added to the scores of these classes. It is as small as possible.
+    of `order` and the k - 1 other classes with the largest scores in `sets`. The first of tied
+    classes is preferred. In each row, the scores of these classes increase by a small constant.
     """
     first = order.argmax(dim=1, keepdim=True)
     columns = best_classes(sets.scatter(1, first, torch.inf), k)
     inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
     lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
     highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
-    # A clear distance, so that rounding does not create ties.
+    # Keep a distance between the two sets of classes, so that rounding does not create ties.
     room = (lowest.abs() + highest.abs() + 1) * 2.0**-10
     raised = torch.where(highest >= lowest, highest - lowest + room, 0)
     return torch.where(inside, order + raised, order)
 
 
 def score_of_member(module, m):
-    """Return a function that computes the scores of member m, if possible without the others."""
+    """Return a function that computes the scores of member m, without other members if possible."""
     if hasattr(module, "score_member"):
         return partial(module.score_member, m=m)
     return lambda x: module(x)[:, m]
@@ -77,5 +77,5 @@ def packs_members(module):
     """Return whether `module` builds all ensemble members in one network."""
     try:
         return "n_members" in inspect.signature(module).parameters
-    except (TypeError, ValueError):  # builtins without a signature
+    except (TypeError, ValueError):  # some builtins have no signature
         return False

@@ -12,8 +12,8 @@ from ._members import Members
 from ._normalized_linear import NormalizedLinear
 
 with warnings.catch_warnings():
-    # The first CSR tensor of a process emits a beta warning. It is suppressed at import, because
-    # warning filters are not thread-safe.
+    # Create a CSR tensor to suppress the beta warning of the first one in a process. Do this at
+    # import, because warning filters are not thread-safe.
     warnings.simplefilter("ignore", UserWarning)
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 
@@ -93,7 +93,7 @@ class MLP(nn.Sequential):
 
 def _linear(kind, n_in, n_out, dtype, generator):
     """Return a linear layer with torch's default initialization, drawn from `generator`."""
-    # The explicit device also works for the meta device.
+    # Pass the default device explicitly, which also works for the meta device.
     device = torch.get_default_device()
     layer = nn.utils.skip_init(kind, n_in, n_out, device=device, dtype=dtype)
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
@@ -115,14 +115,14 @@ class Dropout(nn.Dropout):
             return super().forward(x)
         generator = self.generator
         if x.device.type != "cpu":
-            # The CPU generator seeds the other one, so that only the CPU state must be saved.
+            # The CPU generator seeds the GPU generator, so that only the CPU state must be saved.
             seed = torch.randint(2**62, (), generator=generator).item()
             generator = torch.Generator(x.device).manual_seed(seed)
         kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=generator)
         return x * kept if self.p == 1 else x * kept.div_(1 - self.p)
 
     def __getstate__(self):
-        # A copy of a network must not share its generator.
+        # Drop the generator, because a network and its copy must not share it.
         return vars(self) | {"generator": None}
 
 
@@ -156,10 +156,10 @@ class _Product(torch.autograd.Function):
 
 
 class SparseInputLinear(nn.Linear):
-    """A linear layer that also accepts `SparseRows`, for which it skips zeros."""
+    """A linear layer that also accepts `SparseRows` and then skips their zeros."""
 
     def forward(self, x):
-        """Return the scores (n_samples, out_features) of a Tensor or `SparseRows`."""
+        """Return the outputs (n_samples, out_features) for a Tensor or `SparseRows`."""
         if isinstance(x, SparseRows):
             return _Product.apply(x, self.weight, self.bias)
         return super().forward(x)

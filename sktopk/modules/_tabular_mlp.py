@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_training
 from ._mlp import Dropout
 
-# n_encoded="auto": the largest number of bins, and of columns. More columns get no bins.
+# n_encoded="auto" allows at most _ROOM bins in total, and none with more than _WIDE columns.
 _ROOM = 512
 _WIDE = 256
-# Number of samples from which quantiles are computed.
+# Quantiles are computed from a subsample of about this size.
 _SAMPLED = 20_000
 # Scaled values are clipped to this range before the smooth clip, to avoid overflow.
 FAR = 1e6
@@ -139,14 +139,14 @@ class TabularMLP(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # Two samples of the same category have the inner product 1 / n in these inputs. The scale
-        # reduces the overfitting of columns with many rare categories.
+        # With this scale, two samples of the same category have the inner product 1 / n, so that
+        # columns with many rare categories overfit less.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         if missing_indicator is True:
             missing = torch.arange(n_features)
         else:
             missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
-        # Not saved in the state dict, because the constructor recomputes these buffers.
+        # Do not save these buffers in the state dict, because the constructor recomputes them.
         for name, each in {
             "missing_column": missing,
             "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
@@ -208,7 +208,7 @@ class TabularMLP(nn.Module):
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
             edges = _edges(*_values(X[:, j], weight), n_bins)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
-            # Narrower bins cannot be resolved in float32.
+            # Drop edges of narrower bins, which float32 cannot resolve.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
             place = slice(filled, filled + len(edges) - 1)
             self.bin_column[place] = j
@@ -218,7 +218,7 @@ class TabularMLP(nn.Module):
         return self
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return, for each parameter name, the index of member m in the entry of the state dict."""
+        """Return a dict: for each state-dict key of the layers, the index of member m's values."""
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
@@ -228,11 +228,11 @@ class TabularMLP(nn.Module):
         and categories, in this order.
         """
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
-        # NaN becomes the median. This includes infinity times scale 0 in constant columns.
+        # Replace NaN by 0, the scaled median. Infinity times scale 0 also gives NaN.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
         if self.n_encoded:
-            # In-place operations on whole columns, because this dominates the time with many bins.
+            # Work in place, because this dominates the time if there are many bins.
             bins = z.index_select(-1, self.bin_column)
             parts.append(bins.sub_(self.bin_start).mul_(self.bin_slope).clamp(0, 1))
         if len(self.missing_column):
@@ -251,7 +251,7 @@ class TabularMLP(nn.Module):
         h = self.encode(x)
         drops = self.dropout.p and self.training
         parameters = [p for layer in self.layers for p in layer.parameters()]
-        # The fused layers require a trainable parameter.
+        # `MemberLayers` requires at least one trainable parameter.
         learns = any(p.requires_grad for p in parameters) and not drops and is_plain_training(h)
         if learns and all(map(is_as_made, self.layers)):
             scores = MemberLayers.apply(h, *parameters)
@@ -262,11 +262,11 @@ class TabularMLP(nn.Module):
 
     def _by_layer(self, h, drops):
         for layer in self.layers[:-1]:
-            # Not in place if hooks may use the values, or if autograd would copy them.
+            # ReLU is not in place if hooks may use the values or autograd would copy them.
             inplace = not torch.is_grad_enabled() and is_as_made(layer)
             h = nn.functional.relu(layer(h), inplace=inplace)
             if drops:
-                # One mask for all members, because drawing costs as much as the multiplications.
+                # Draw one mask for all members: drawing takes as long as the multiplications.
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 
@@ -285,11 +285,11 @@ class TabularMLP(nn.Module):
 def _values(column, weight):
     """Return the sorted distinct finite values of a column and their weights, in float64.
 
-    A subsample is used unless it is constant.
+    The values are those of a subsample, or of all samples if the subsample is constant.
     """
     step = -(-len(column) // _SAMPLED)
     values = _distinct(column[::step], weight[::step])
-    # A constant subsample may have missed rare values.
+    # If the subsample is constant, look for rare values in the whole column.
     return _distinct(column, weight) if len(values[0]) < 2 and step > 1 else values
 
 
@@ -301,13 +301,13 @@ def _distinct(column, weight):
 
 
 def _scaling(values, weight, limits):
-    """Return center, scale and number of distinct values."""
+    """Return center, scale and number of distinct values of a column; zeros if it is constant."""
     if len(values) == 0:
         return 0.0, 0.0, 0
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # At least half of the samples have the same value. Use the distances of the others.
+        # At least half of the samples have the same value. Use the median distance of the others.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]
@@ -320,27 +320,27 @@ def _scaling(values, weight, limits):
 
 
 def _quantiles(values, weight, shares):
-    """Return quantiles of sorted values. If a quantile falls between two values, use their mean."""
+    """Return quantiles of sorted values. A quantile between two values is their mean."""
     total = weight.cumsum(0)
     wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
-    # Rounding errors of the sum must not decide.
+    # Rounding errors of the sum must not decide whether a quantile is between two values.
     slack = 1e-9 * total[-1]
     last = len(values) - 1
     low = torch.searchsorted(total, wanted - slack).clamp(max=last)
     high = torch.searchsorted(total, wanted + slack).clamp(max=last)
     low, high = values[low], values[high]
-    # Halves are added instead of halving the sum, which may overflow. Equal values stay exact.
+    # Halve the values before the addition, because their sum may overflow. Equal values stay exact.
     return torch.where(low == high, low, low / 2 + high / 2)
 
 
 def _edges(values, weight, n_bins):
-    """Return at most n_bins + 1 of the values as edges of bins of about equal weight."""
+    """Return at most n_bins + 1 of the values, the edges of bins of about equal weight."""
     if len(values) <= n_bins + 1:
         return values
-    # Values with more weight than a bin become edges. The other edges are quantiles of the rest.
+    # A value with more weight than an average bin becomes an edge. Other edges are quantiles.
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # The largest value is always the last edge.
+    # Add the largest value, which is always the last edge.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

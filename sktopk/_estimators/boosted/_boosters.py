@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import issparse
 
-# LightGBM reads smaller numbers as 0.
+# LightGBM treats numbers with a smaller magnitude as 0.
 SMALLEST = 1e-35
-# LightGBM parameters and aliases that are set by parameters of the estimator.
+# For each parameter of the estimator, the LightGBM parameters and aliases that it sets.
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
     "y": "num_class num_classes",
@@ -26,8 +26,8 @@ MANAGED = {
 def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
     """Return a booster trained on `rows` with the objective `function`.
 
-    `stop` is None or a tuple for early stopping: held-out samples, the metric of their raw scores,
-    and the number of rounds without an improvement. Rounds after the best one are dropped.
+    `stop` is None or a tuple for early stopping: held-out samples, a metric of their raw scores,
+    and the number of rounds without improvement. Rounds after the best one are dropped.
     """
 
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
@@ -40,7 +40,7 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
-        # With the feature filter, LightGBM fails if there are too few samples for two leaves.
+        # Disable the feature filter: with it, LightGBM fails if samples are too few for two leaves.
         params = {"verbosity": -1, "feature_pre_filter": False}
         return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, params=params)
 
@@ -67,5 +67,5 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
             elif i - best_round >= patience:
                 break
         booster.best_iteration = best_round
-    # The copy has no rounds after the best one, and no training data.
+    # Return a copy without training data and without the rounds after the best one.
     return booster.model_from_string(booster.model_to_string()).free_dataset()

@@ -8,7 +8,7 @@ from sktopk._common._groups import rows_of_groups
 
 
 class Rows(NamedTuple):
-    """Checked samples; training samples are sorted by group."""
+    """Checked samples with labels, weights and groups. Training samples are sorted by group."""
 
     X: object
     y: np.ndarray
@@ -18,10 +18,10 @@ class Rows(NamedTuple):
     groups: np.ndarray | None = None
 
     def take(self, rows):
-        """Return the samples selected by a mask or by indices."""
+        """Return the samples that `rows`, a mask or an array of indices, selects."""
         return Rows(*(None if each is None else each[rows] for each in self))
 
 
 def groups_of_both(rows):
-    """Return the sample indices of each group that contains positives and negatives."""
+    """Return a list of arrays: the sample indices of each group that contains both classes."""
     return [own for own in rows_of_groups(rows.groups) if 0 < rows.target[own].mean() < 1]

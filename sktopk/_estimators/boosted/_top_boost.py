@@ -54,12 +54,12 @@ from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
 from ._rows import Rows, groups_of_both
 
-# Early stopping of a single member holds out one of ten folds.
+# For early stopping, a single member holds out one of this number of folds.
 N_FOLDS_OF_ONE = 10
 
 
 def _has_proba(classifier):
-    """Return True if the log loss was trained, else raise with the alternatives."""
+    """Check for `available_if` that the loss is the log loss. The error shows alternatives."""
     if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
             "predict_proba is available only if the loss is the log loss: use scikit-learn's "
@@ -77,7 +77,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c gives both
-    gradients the same size, see :func:`sktopk.boosting.objective`. Each boosting round uses all
+    gradients the same size (see :func:`sktopk.boosting.objective`). Each boosting round uses all
     samples, so the threshold of the loss is exact. X may contain NaN and does not need scaling.
     Requires LightGBM: ``pip install "sktopk[boosting]"``.
 
@@ -85,18 +85,18 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     ----------
     loss : str or callable, default="top_mean"
         "top_mean" (two classes) penalizes positives below the mean score of the highest `k`
-        negatives: :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
+        negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
         "cross_entropy" is the log loss only. Other names are functions of :mod:`sktopk.losses`
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
-        callable is called as ``loss(scores, target)``, and with `sample_weight` for weights.
+        callable is called as ``loss(scores, target)``. With weights, it also gets `sample_weight`.
     k : int or float, default=0.05
-        Size of the top, as a number or as a fraction in (0, 1). For two classes, k counts samples,
-        or negatives for "top_mean" and "top_push_k". For more classes, k counts labels, at most
-        n_classes - 1.
+        Size of the top, as a number or as a fraction in (0, 1). For two classes, it is a number of
+        samples, or of negatives for "top_mean" and "top_push_k". For more classes, it is a number
+        of labels, at most n_classes - 1.
     log_loss_share : float, default=0.6
-        Share a of the log loss, in [0, 1]. With 1, only the log loss is trained.
+        Share a of the log loss, in [0, 1]. With 1, the trees are trained with the log loss only.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Definition of the Hessian of the loss, see :func:`sktopk.boosting.objective`.
+        Definition of the Hessian of the loss (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
@@ -111,17 +111,17 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
-        Number of ensemble members, whose scores are averaged. With more than one member, each
-        holds out one fold of the samples. Identical samples are in the same fold.
+        Number of ensemble members. Their scores are averaged. If there are several members, each
+        one holds out one fold of the samples. Identical samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
-        For other labels, set `pos_label`; otherwise one is chosen, with a warning.
+        For other labels, set `pos_label`. Otherwise a label is chosen, with a warning.
     n_iter_no_change : int or None, default=None
-        Number of rounds without improvement after which training stops. `score` is
-        computed on held-out samples (a tenth of the samples for one member). The best round is
-        kept. None trains all rounds.
+        Training stops after this number of rounds without improvement of `score` on held-out
+        samples (for one member, a tenth of the samples). Rounds after the best one are dropped.
+        None trains all rounds.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
@@ -140,18 +140,18 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Positive label of two classes.
     threshold_ : float
         Decision threshold for two classes: the quantile of the scores that corresponds to the
-        threshold of the loss. If the loss has no threshold, it selects as many samples as there
-        are positives. For the log loss, it is 0. If samples are held out, out-of-fold scores are
-        used.
+        threshold of the loss. If the loss has no threshold, as many samples are selected as there
+        are positives. For the log loss, it is 0. It is computed from out-of-fold scores if samples
+        are held out.
     k_ : int or float
-        Value of k in use.
+        Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
         Number of boosting rounds of each member.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Out-of-fold `decision_function` of the training samples, with more than one member. It is
-        NaN for samples that no member holds out, such as samples of weight 0.
+        Out-of-fold `decision_function` of the training samples, if there are several members. It
+        is NaN for samples that no member holds out, such as samples of weight 0.
     oob_score_ : float
-        Out-of-fold value of the metric of `score`, with more than one member.
+        Value of the metric of `score` for out-of-fold scores, if there are several members.
     n_groups_ : int
         Number of groups, if there is more than one.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -190,7 +190,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
-    # Pipelines route metadata to `predict_top` under the name of `predict`.
+    # Pipelines route metadata to `predict_top` by the requests of `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -206,23 +206,23 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Numbers or NaN. Converted to float64 unless float32.
+            Numbers or NaN. float32 is kept, other types become float64.
         y : array-like of shape (n_samples,)
             Class labels, at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights of gradients and Hessians. `min_child_samples` and histograms
-            count samples without weights. Samples of weight 0 are ignored.
+            Nonnegative weights of gradients and Hessians. `min_child_samples` and the histograms
+            ignore the weights, but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day or query; only for two classes. The loss has a
-            threshold for each group and is averaged over groups. `threshold_` is the median of the
-            thresholds. Whole groups are held out.
+            Group of each sample, such as its day or query; only for two classes. Each group has
+            its own threshold, and the loss is the mean over groups. `threshold_` is the median of
+            the thresholds. Whole groups are held out.
         """
         self._check_params()
         fitted = type(self)(**self.get_params(deep=False))
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted._fit(lightgbm, X, y, sample_weight, groups)
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        # A fit that fails does not change the fitted attributes.
+        # Replace the fitted attributes at the end, so that a fit that fails does not change them.
         self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
         return self
 
@@ -245,16 +245,16 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the indices of the n samples with the highest scores, best first (two classes).
 
-        With `groups`, return n samples of each group, in one list sorted by score. All samples of
-        smaller groups are returned, with a warning. Tied samples are in the order of X.
+        With `groups`, return n samples of each group, all sorted by score. If a group is smaller,
+        return all its samples, with a warning. Tied samples are in the order of X.
         """
         return rows_on_top(self._scores(X), n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return the k labels with the highest scores of each sample, best first.
+        """Return for each sample the k labels with the highest scores, best first.
 
-        For more than two classes. None means `k_` labels. Tied labels are in the order of
+        Requires more than two classes. None means `k_` labels. Tied labels are in the order of
         `classes_`.
         """
         scores = self._scores(X)
@@ -264,7 +264,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(_has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class; available only if the log loss was trained."""
+        """Return the probability of each class. Available only if the loss is the log loss."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
@@ -296,14 +296,14 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        # The threshold selects few samples, so the accuracy can be poor.
+        # Accuracy can be poor, because the threshold selects few samples.
         tags.classifier_tags.poor_score = True
         of_two = isinstance(self.loss, str) and self.loss in OF_TWO_CLASSES
         tags.classifier_tags.multi_class = not of_two
         return tags
 
     def _check_params(self):
-        """Raise if a parameter is not valid."""
+        """Check all parameters."""
         if isinstance(self.loss, str):
             check_option(self.loss, "loss", NAMES)
         else:
@@ -330,7 +330,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             check_number(self.n_jobs, "n_jobs", -(2**15), 2**15, integer=True)
 
     def _trains_log_loss(self):
-        """Return whether only the log loss is trained."""
+        """Return whether the trees are trained with the log loss only."""
         is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
         return is_log_loss or self.log_loss_share == 1
 
@@ -390,7 +390,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self.oob_score_ = self._quality(rows.take(known), scores[known]) if has_any else np.nan
 
     def _hold_out(self, rows):
-        """Return the masks of the samples that each member holds out."""
+        """Return a list of masks: the samples that each member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
         order = shuffled_order(rows.X, 0, rows.groups)
@@ -407,7 +407,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _threshold(self, loss, params, rows, held_out):
-        """Return the threshold of the loss on held-out samples, or on all samples if none are."""
+        """Return the threshold of the loss for out-of-fold scores, or for training scores."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if known.any():
@@ -421,7 +421,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the checked samples, and set the attributes about columns and classes."""
+        """Return the checked samples, and set attributes that describe columns and classes."""
         check_given(y)
         X = self._table(X, reset=True)
         y = check_labels(y)
@@ -447,7 +447,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
-        """Return X as float array or canonical CSR matrix."""
+        """Return X as a float array or a canonical CSR matrix."""
         check_table(X)
         X = on_host(X, "X")
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
@@ -469,13 +469,13 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return bool(self.pos_label_ == self.classes_[0])
 
     def _raw(self, boosters, X):
-        """Return the mean of the raw scores of boosters, including `init_score_`."""
+        """Return the mean of the boosters' raw scores plus `init_score_`."""
         n_threads = effective_n_jobs(self.n_jobs)
         each = [booster.predict(X, raw_score=True, num_threads=n_threads) for booster in boosters]
         return np.mean(each, axis=0) + self.init_score_
 
     def _scores(self, X):
-        """Return raw scores: of the positive class, or of each class if there are more than two."""
+        """Return raw scores of the positive class or, with more than two classes, of each class."""
         check_is_fitted(self)
         return self._raw(self.boosters_, self._table(X, reset=False))
 
@@ -486,7 +486,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return -above if self._first_is_positive() else above
 
     def _quality(self, rows, scores):
-        """Return the metric of `score` from raw scores."""
+        """Return the metric of `score`, computed from raw scores."""
         if scores.ndim == 2:
             params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
             return topk_accuracy_score(rows.y, scores, **params)
@@ -507,6 +507,6 @@ def _refuse_groups(classes):
 
 
 def _average_precision(positive, y_score, weight):
-    # scikit-learn's function can take longer than growing a tree.
+    # Do not call scikit-learn's function, which can take longer than growing a tree.
     ranking = Ranking.from_values(positive.astype(bool), y_score, weight)
     return float(ranking.average_precision) if ranking.total_value else 0.0

@@ -28,16 +28,16 @@ from sktopk.metrics._scorer import no_classifier
 
 from ._any_classifier import GivenScores, out_of_fold_scores, weight_name
 
-# `fit` warns if a frozen classifier makes no error on this number of calibration samples.
+# `fit` warns if a frozen classifier makes no error on at least this many calibration samples.
 _MANY_SAMPLES = 200
 
 
 class Trained(NamedTuple):
     """A trained classifier and its calibration samples.
 
-    `y_train` has the training labels, None for a frozen classifier. `index` has the indices of the
-    calibration samples, None for all samples. `y_score` has their out-of-fold scores, None without
-    `cross_fit`.
+    `y_train` contains the training labels; None for a frozen classifier. `index` contains the
+    indices of the calibration samples; None means all samples. `y_score` contains their out-of-fold
+    scores; None without `cross_fit`.
     """
 
     estimator: Any
@@ -49,16 +49,16 @@ class Trained(NamedTuple):
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Base class of decisions calibrated with samples that did not train the classifier.
+    """Base class of decisions that are calibrated with samples held out from the training.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
     `random_state`. Its `fit` calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
-    `_fitted_names` lists fitted attributes without a trailing underscore.
+    `_fitted_names` lists fitted attributes whose names do not end with an underscore.
     """
 
     _fitted_names = ("_seed",)
 
-    # With metadata routing, `fit` uses sample weights itself, to drop samples of weight 0.
+    # Request sample weights for `fit` itself, which drops samples of weight 0.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
 
     @classmethod
@@ -79,8 +79,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of the classes in sorted order. For two classes, one number per sample is
-            enough: a score of the positive class for `BudgetClassifier`, or the probability of the
-            second label for `SetClassifier`. The model must not have been trained on these samples.
+            enough: for `BudgetClassifier` a score of the positive class, and for `SetClassifier`
+            the probability of the second label. These samples must not be training samples.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None
@@ -116,7 +116,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing, from `fit` to the `fit` of `estimator`."""
+        """Return the metadata routing. `fit` passes metadata to the `fit` of `estimator`."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
@@ -132,7 +132,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Raise before training.
+        # Check the estimator before the training.
         if _kind(self.estimator) not in ("classifier", None):
             raise no_classifier(self.estimator)
         check_flag(self.cross_fit, "cross_fit")
@@ -144,7 +144,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _checked(self, X, y, sample_weight, groups, fit_params):
-        """Return X, labels, groups and fit parameters of the samples of positive weight."""
+        """Return X, labels, groups and fit parameters, without samples of weight 0."""
         refuse_masked(X=X, y=y, sample_weight=sample_weight, groups=groups)
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
@@ -168,8 +168,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
         """Train a clone of the classifier, and return it with its calibration samples.
 
-        If `calibrates` is False, all samples train. One sample is returned so that `fit` can check
-        the output of the classifier.
+        If `calibrates` is False, all samples are used for training. One sample is returned, so that
+        `fit` can check the output of the classifier.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
@@ -204,12 +204,12 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             for name, value in vars(self).items()
             if not name.endswith("_") and name not in self._fitted_names
         }
-        # A single assignment, so that an interrupt cannot mix attributes of two fits.
+        # Assign all attributes at once, so that an interrupt cannot mix those of two fits.
         self.__dict__ = kept | {"estimator_": estimator} | fitted
         return self
 
     def _warn_if_seen(self, n_samples):
-        """Warn that the calibration samples were probably used to train the classifier."""
+        """Warn if a frozen classifier was probably trained on the calibration samples."""
         if n_samples >= _MANY_SAMPLES and isinstance(self.estimator, FrozenEstimator):
             warn(
                 f"estimator makes no error on any of {n_samples} calibration samples. If they were "
@@ -219,8 +219,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _kind(estimator):
-    """Return the estimator type from scikit-learn's tags; None without tags."""
-    # scikit-learn 1.7 warns about estimators without tags.
+    """Return the estimator type from scikit-learn's tags, or None if there are no tags."""
+    # Do not ask scikit-learn, because version 1.7 warns about estimators without tags.
     if not hasattr(estimator, "__sklearn_tags__"):
         return None
     try:

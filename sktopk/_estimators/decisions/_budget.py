@@ -44,36 +44,37 @@ class BudgetClassifier(CalibratedDecision):
     .. math::
         s(x) > t.
 
-    `fit` computes the threshold t from calibration samples that did not train the classifier. The
-    prediction of a sample does not depend on the batch. `predict_top` returns exactly n samples of
-    a batch or of each group.
+    `fit` computes the threshold t from calibration samples that the classifier is not trained on.
+    The prediction for a sample does not depend on other samples. `predict_top` returns exactly n
+    samples of a batch or of each group.
 
     Parameters
     ----------
     estimator : estimator
         Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
-        part of the samples and calibrates with the other. A fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples calibrate.
+        part of the samples and calibrates with the other part. A fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are used for
+        calibration.
     budget : int or float, default=0.1
         Bound on the rate of `constraint`, in (0, 1). For "count", it is the share of samples to
-        flag, or as an integer the number per `n_samples_fit_` samples.
+        flag, or an integer: the number to flag among `n_samples_fit_` samples.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
         Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
-        and the false discovery rate have an upper bound, precision and recall a lower bound.
+        and the false discovery rate have an upper bound. Precision and recall have a lower bound.
     delta : float, default=0.05
-        Probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the bounds
-        of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta. Smaller values
-        need more calibration samples.
+        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
+        or that the bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level
+        1 - delta. Smaller values need more calibration samples.
     cross_fit : bool, default=False
-        If True, all samples train `estimator`, and its `oob_decision_function_` calibrates, as for
-        `TopBoostClassifier` or a random forest with ``oob_score=True``. The guarantee then has no
-        proof. Not for "fdr".
+        If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
+        calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
+        There is then no proof of the guarantee. Not for "fdr".
     validation_fraction : float, default=0.2
-        Share of the samples of `fit` held out for calibration, stratified by class. Ignored with a
-        frozen estimator or `cross_fit`.
+        Share of the samples of `fit` that is held out for calibration, stratified by class. Ignored
+        with a frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`,
-        else 1 or True. For other labels, set `pos_label`; otherwise the rarer label is used, with a
+        else 1 or True. For other labels, set `pos_label`. Otherwise the rarer label is used, with a
         warning.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision" and "fdr".
@@ -87,8 +88,8 @@ class BudgetClassifier(CalibratedDecision):
     pos_label_ : int, float, bool or str
         Label of the positives.
     threshold_ : float
-        Threshold on the scores of `pos_label_`: its probability, or the decision function, negated
-        if `pos_label_` is ``classes_[0]``. Infinite if no sample or every sample is flagged.
+        Threshold for the scores of `pos_label_`: the decision function (negated if `pos_label_` is
+        ``classes_[0]``) or the probability. Infinite if no or every sample is flagged.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
         "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
@@ -100,7 +101,7 @@ class BudgetClassifier(CalibratedDecision):
     calibration_positive_ : ndarray of shape (n_calibration,), bool
         Whether each calibration sample is positive. Only without `cross_fit`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number and names of the features, if `estimator_` has them.
+        Number and names of the features, if `estimator_` has these attributes.
 
     See Also
     --------
@@ -114,14 +115,14 @@ class BudgetClassifier(CalibratedDecision):
 
     - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
       the rate at the threshold satisfies the budget. The threshold is an order statistic of the
-      negatives [2]_ or positives, or the result of fixed sequence testing for precision [1]_.
+      negatives [2]_ or positives. For precision, it is the result of fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget. ``predict_top(X)`` uses conformal selection [4]_ [5]_ and flags more than `predict`.
     - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
     If there are too few calibration samples for a guarantee, no sample is flagged (for "recall",
-    every sample), with a warning. Samples whose score ties with the threshold are not flagged (for
-    "recall", they are). `predict_top` breaks ties by the order of the samples.
+    every sample), with a warning. A sample whose score equals the threshold is not flagged.
+    `predict_top` breaks ties by the order of the samples.
 
     References
     ----------
@@ -188,20 +189,20 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the classifier on one part of the samples, and calibrate with the other.
+        """Train the classifier on one part of the samples, and calibrate with the other part.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts.
         y : array-like of shape (n_samples,)
-            Two labels, see `pos_label`. With a frozen estimator, one of them can be absent.
+            Two labels (see `pos_label`). With a frozen estimator, one of them can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
         **fit_params : dict
-            Passed to the `fit` of `estimator`. Arrays of length n_samples are split with the
-            samples. With metadata routing, the metadata that `estimator` requests.
+            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, these are the metadata that `estimator` requests.
 
         Returns
         -------
@@ -254,15 +255,15 @@ class BudgetClassifier(CalibratedDecision):
             with a positive number are not flagged.
         """
         scores = self._scores(X)
-        # Subtract in float64, where different float32 scores keep a nonzero difference.
+        # Subtract in float64: float32 could round the difference of two scores to 0.
         scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for samples with a score above `threshold_`.
 
-        A warning is given if the share of flagged samples is very improbable given the calibration
-        samples: a p-value below 1e-6 in Fisher's exact test.
+        There is a warning if the calibration samples make the share of flagged samples very
+        improbable: if the p-value of Fisher's exact test is below 1e-6.
 
         Parameters
         ----------
@@ -289,11 +290,11 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            Number of samples to select, at least 1, from X or from each group. None selects the
-            samples that `predict` flags. For ``constraint="fdr"``, None applies conformal selection
-            to the batch X, with the same guarantee.
+            Number of samples to select from X or from each group, at least 1. None means the
+            samples that `predict` flags. For ``constraint="fdr"``, None means conformal selection
+            from the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group is a separate batch. Needs `n` or
+            Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
 
         Returns
@@ -328,8 +329,8 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             A whole batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of samples, as in ``predict_top(X, n)``, at most n_samples. For several numbers,
-            all intervals hold simultaneously (Bonferroni correction).
+            Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
+            numbers, all intervals hold simultaneously (Bonferroni correction).
 
         Returns
         -------
@@ -338,11 +339,11 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        Let K be the number of calibration samples that score above the (n + 1)-th best sample. By
-        exchangeability, the positives among these K samples have a hypergeometric
-        distribution, given the positives among the K + n samples. The interval inverts this
-        distribution with :math:`\delta / 2` for each end. Choose n without looking at X: selecting
-        the best of several intervals invalidates the level.
+        Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
+        Given the positives among these K samples and the n best samples of X together, the
+        positives among the K samples have a hypergeometric distribution. The interval inverts it,
+        with :math:`\delta / 2` for each end. Choose n without looking at X: the level is not valid
+        for the best of several intervals.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -354,7 +355,7 @@ class BudgetClassifier(CalibratedDecision):
                 f"n={max(each)} must be at most the number of samples of X ({len(scores)})"
             )
         calibration = self._calibration("hits_interval")
-        # A new generator for each call makes the interval reproducible.
+        # Create a generator for each call, so that the interval is reproducible.
         random = np.random.default_rng(self._seed)
         low, high = simultaneous_hits(*calibration, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
@@ -362,8 +363,8 @@ class BudgetClassifier(CalibratedDecision):
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return a metric of the ranking at the budget.
 
-        The metric depends on `constraint`, but not on `threshold_`, so that a threshold that
-        violates the budget has no advantage. For the accuracy of `predict`, use
+        The metric depends on `constraint`, but not on `threshold_`. A threshold that violates the
+        budget therefore has no advantage. For the accuracy of `predict`, use
         ``scoring="accuracy"``.
 
         - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
@@ -382,8 +383,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            In [0, 1]; larger is better. NaN, with a warning, if the metric needs a class that is
-            not in y.
+            In [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)
@@ -393,7 +393,7 @@ class BudgetClassifier(CalibratedDecision):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Flagging 10 % of the samples gives a poor accuracy if half of them are positive.
+        # Accuracy can be poor, because only 10 % of the samples are flagged.
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -437,11 +437,11 @@ class BudgetClassifier(CalibratedDecision):
                 scores = scores[:, place]
             elif place == 0:
                 scores = -scores
-        # In float64, a threshold fits between any two float32 scores.
+        # Convert to float64, so that there is a threshold between any two float32 scores.
         return scores.astype(np.float64)
 
     def _calibration(self, name):
-        """Return scores and labels of the calibration samples; `name` is for the error message."""
+        """Return scores and labels of the calibration samples for the method `name`."""
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
                 f"{name} needs held-out calibration samples; got cross_fit=True. Set "
@@ -456,7 +456,7 @@ class BudgetClassifier(CalibratedDecision):
 
 
 def _warn_of_threshold(problem, threshold, flagged, constraint):
-    """Warn if there is no guarantee, or if no or every calibration sample is above."""
+    """Warn if there is no guarantee, or if no or every calibration sample is flagged."""
     if problem is not None and np.isinf(threshold) and constraint != "count":
         problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
     elif problem is None and not flagged.any():

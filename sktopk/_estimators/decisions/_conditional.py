@@ -1,4 +1,4 @@
-"""Conformity thresholds for each class or group, from the samples of this class or group."""
+"""Conformity thresholds for each class or group, computed from its own samples only."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ CONDITIONS = (None, "class", "group")
 
 
 def class_thresholds(scores, code, n_classes, coverage):
-    """Return a threshold per class; minus infinity, with a warning, for too few samples."""
+    """Return a threshold per class: minus infinity, with a warning, if it has too few samples."""
     threshold = _thresholds(scores, code, n_classes, coverage)
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
@@ -39,7 +39,7 @@ def group_thresholds(scores, groups, coverage):
 
 
 def thresholds_of_samples(groups, names, threshold):
-    """Return the threshold for the group of each sample; minus infinity for unknown groups."""
+    """Return for each sample the threshold of its group; minus infinity for unknown groups."""
     if (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
         raise ValueError(
             f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
@@ -56,7 +56,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array, or None; raise if they do not match `conditional`."""
+    """Return groups as an array or None, and check that `conditional` allows or requires them."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '
@@ -65,12 +65,12 @@ def check_conditional_groups(groups, n_samples, conditional):
     if groups is None:
         return None
     encode_groups(groups, n_samples)  # raises if groups are not valid
-    # Converts strings of dtype object to a string dtype.
+    # Conversion through a list changes strings of dtype object to a string dtype.
     return np.array(np.asarray(on_host(groups, "groups")).tolist())
 
 
 def _thresholds(scores, code, n_codes, coverage):
-    """Return the threshold of each code from its samples; samples of code -1 are ignored."""
+    """Return a threshold for each code, computed from its samples. Code -1 is ignored."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
     return np.array([conformal_threshold(part, coverage) for part in parts])

@@ -1,6 +1,6 @@
 """Conformity scores of labels, their thresholds, and prediction sets.
 
-Each method defines a conformity score for each label of a sample. The set has the labels whose
+Each method defines a conformity score for each label of a sample. The set contains all labels whose
 score is at least the threshold.
 """
 
@@ -15,7 +15,7 @@ from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
-# The methods that use each parameter; all other parameters are used by all methods.
+# For each of these parameters, the methods that use it. All methods use all other parameters.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),
@@ -23,7 +23,7 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# Numbers per chunk, about 8 MB of float64, to limit the memory of sorting.
+# A chunk has at most this number of values, about 8 MB of float64, to limit the memory of sorting.
 _CHUNK_SIZE = 2**20
 
 
@@ -31,9 +31,9 @@ _CHUNK_SIZE = 2**20
 class Conformity:
     """Conformity scores of one of `METHODS`.
 
-    `u` has one number in [0, 1] per sample, by which "aps" and "raps" multiply the probability of
-    the label. With u = 1, the sets of "aps" are the shortest prefixes of the ranking whose
-    probability exceeds 1 - threshold.
+    `u` contains a number in [0, 1] for each sample. "aps" and "raps" multiply the probability of
+    the label by it. With u = 1, a set of "aps" contains the highest-ranked labels up to the first
+    one at which their total probability exceeds 1 - threshold.
     """
 
     method: str
@@ -50,7 +50,7 @@ class Conformity:
         return proba
 
     def draw(self, X, n_samples, seed):
-        """Return u for each of the `n_samples` of X, a hash of the sample and the seed.
+        """Return for each sample of X a number u, which is a hash of the sample and the seed.
 
         Conformity is therefore a fixed function of sample and label, and the guarantee holds for
         every seed. Equal samples have the same u.
@@ -59,7 +59,7 @@ class Conformity:
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
     def of_labels(self, proba, u, code):
-        """Return the conformity of column ``code[i]`` in row i; minus infinity for code -1."""
+        """Return for each row i the conformity of column ``code[i]``; -infinity for code -1."""
         out = np.full(len(proba), -np.inf)
         for rows in chunks(*proba.shape):
             known = np.flatnonzero(code[rows] >= 0)
@@ -69,7 +69,7 @@ class Conformity:
     def sets(self, proba, u, *, threshold, max_size, empty):
         """Return the columns in the sets, best first, and the start index of each set.
 
-        `threshold` is a number, an array with one per class, or a column with one per sample.
+        `threshold` is a number, an array with a number per class, or a column with one per sample.
         """
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2
@@ -84,11 +84,11 @@ class Conformity:
         """Return 1 - E with the scores E of Romano et al. (2020) and Angelopoulos et al. (2021)."""
         order = _ranking(proba)
         ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
-        # Sum from the smallest probability, so that a small tail is not rounded away.
+        # Sum from the smallest probability on, so that rounding does not remove a small tail.
         mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
         below = np.zeros_like(mass)
         below[:, :-1] = mass[:, 1:]
-        # Divide by the sum of the row, which can differ from 1 by rounding.
+        # Divide by the sum of the row, because rounding can change it from 1.
         ranked = (below + u[:, None] * ranked) / mass[:, :1]
         if self.method == "raps":
             rank = np.arange(1, proba.shape[1] + 1)
@@ -99,7 +99,7 @@ class Conformity:
 
 
 def find_threshold(conformity, proba, u, code, coverage):
-    """Return the threshold; `code` has the column of each label, -1 for unknown labels."""
+    """Return the threshold. `code` contains the column of each label, or -1 if it is unknown."""
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
@@ -115,7 +115,7 @@ def find_threshold(conformity, proba, u, code, coverage):
 
 
 def warn_of_unknown(code):
-    """Return the number of labels that the classifier does not know (code -1), with a warning."""
+    """Return the number of labels that are not classes of the classifier (code -1), and warn."""
     n_unknown = np.count_nonzero(code < 0)
     if n_unknown:
         warn(
@@ -129,9 +129,9 @@ def warn_of_single_samples(y, coverage, n_calibration):
     """Warn if new samples of classes without training samples will reduce the coverage.
 
     The share of samples that are the only sample of their class estimates the share of new samples
-    of unseen classes (I. J. Good, Biometrika 40, 237-264, 1953). The guarantee does not include
-    such samples, because the class of each calibration sample has a training sample. There is no
-    warning if the loss is below the resolution 1 / (n_calibration + 1) of the threshold.
+    of unseen classes (I. J. Good, Biometrika 40, 237-264, 1953). The guarantee does not cover new
+    samples of unseen classes, because all classes of calibration samples occur in training, too.
+    There is no warning if coverage decreases by less than the resolution 1 / (n_calibration + 1).
     """
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
@@ -148,7 +148,7 @@ def warn_of_single_samples(y, coverage, n_calibration):
 
 
 def conformal_threshold(scores, coverage):
-    """Return the ceil((n + 1) coverage)-th largest of n scores; minus infinity if n is less.
+    """Return the ceil((n + 1) coverage)-th largest of n scores; minus infinity if n is smaller.
 
     A new exchangeable score reaches the threshold with probability at least `coverage`, because
     its rank among all n + 1 scores is uniformly distributed.
@@ -163,7 +163,7 @@ def n_needed(coverage):
 
 
 def average_size_threshold(proba, k):
-    """Return the threshold for sets of k labels on average, or more if labels tie."""
+    """Return the threshold at which sets contain k labels on average, or more if labels tie."""
     n_labels = math.ceil(round(len(proba) * k, 9))
     if n_labels >= proba.size:
         return -np.inf
@@ -171,7 +171,7 @@ def average_size_threshold(proba, k):
 
 
 def class_shares(given, trained, calibration):
-    """Return the share of each class: given, in training, or in calibration (in this order)."""
+    """Return class shares: `given`, or else shares of the training or calibration labels."""
     estimator, training = trained.estimator, trained.y_train
     n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:
@@ -189,24 +189,24 @@ def class_shares(given, trained, calibration):
 
 
 def _ranking(proba):
-    """Return the columns of each row, best first; tied columns in ascending order."""
+    """Return for each row its columns, best first. Tied columns are in ascending order."""
     order = np.argsort(-proba, axis=1)
     ranked = np.take_along_axis(proba, order, axis=1)
-    # Only rows with ties need the stable sort, which is several times slower.
+    # Use the stable sort, which is several times slower, only for rows with ties.
     tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
     order[tied] = np.argsort(-proba[tied], axis=1, kind="stable")
     return order
 
 
 def _choose(conformity, threshold, max_size, empty):
-    """Return the columns in each set, best first, and the set sizes, at most `max_size`."""
+    """Return the columns in all sets, best first, and the size of each set, up to `max_size`."""
     inside = conformity >= threshold
     if empty == "top1":
         without = np.flatnonzero(~inside.any(axis=1))
         inside[without, conformity[without].argmax(axis=1)] = True
     n_classes = conformity.shape[1]
     if max_size < n_classes:
-        # Reduce the number of labels to sort.
+        # Drop labels below the max_size best of their row, so that fewer labels are sorted.
         last = np.partition(conformity, n_classes - max_size, axis=1)[:, n_classes - max_size]
         inside &= conformity >= last[:, None]
     row, column = np.nonzero(inside)
@@ -218,7 +218,7 @@ def _choose(conformity, threshold, max_size, empty):
 
 
 def chunks(n_samples, width):
-    """Yield slices of rows with `width` numbers each, of limited size."""
+    """Yield slices of rows. A row has `width` numbers, a slice about _CHUNK_SIZE numbers."""
     n_rows = max(1, _CHUNK_SIZE // width)
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)

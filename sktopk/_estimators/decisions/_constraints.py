@@ -2,12 +2,12 @@
 
 Each class has the methods
 
-- ``check(name)``: raise if the budget is not valid;
-- ``find_threshold(scores, positive, n_samples, random)``: return a threshold from calibration
-  scores that satisfies the constraint, and a warning or None;
-- ``score(y, scores, n_samples, sample_weight)``: return a metric of the ranking at the budget;
-- ``choose(scores, threshold, calibration, groups)``: return the mask of samples to review in a
-  batch, given scores and labels of the calibration samples.
+- ``check(name)``: checks the budget;
+- ``find_threshold(scores, positive, n_samples, random)``: returns a threshold that satisfies the
+  constraint, computed from calibration scores, and a warning or None;
+- ``score(y, scores, n_samples, sample_weight)``: returns a metric of the ranking at the budget;
+- ``choose(scores, threshold, calibration, groups)``: returns the mask of the samples in a batch to
+  review. `calibration` contains the scores and labels of the calibration samples.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ from sktopk.metrics import (
 from ._guarantees import count_threshold, fpr_threshold, precision_threshold, recall_threshold
 from ._selection import conformal_selection, n_samples_needed
 
-# Share of the FDR budget for the risk that the precision bound fails. In benchmarks, 0.05 to 0.2
-# gave similar thresholds.
+# This share of the FDR budget allows for the risk that the precision bound fails. In benchmarks,
+# shares of 0.05 to 0.2 gave similar thresholds.
 _RISK_SHARE = 0.1
 
 
@@ -40,7 +40,7 @@ class _Constraint:
     delta: float
 
     def check(self, name):
-        """Raise unless the budget is a rate in (0, 1)."""
+        """Check that the budget is a rate in (0, 1)."""
         self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
 
     def choose(self, scores, threshold, calibration, groups):
@@ -63,7 +63,7 @@ class Count(_Constraint):
     """A bound on the number or share of flagged samples."""
 
     def check(self, name):
-        """Raise unless the budget is a number or a share of samples."""
+        """Check that the budget is a number or a share of samples."""
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):
@@ -87,7 +87,7 @@ class FalsePositiveRate(_Constraint):
     """An upper bound on the false positive rate."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return an order statistic of the negatives."""
+        """Return a threshold at an order statistic of the negative scores."""
         return fpr_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -100,7 +100,7 @@ class Recall(_Constraint):
     """A lower bound on recall."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return an order statistic of the positives."""
+        """Return a threshold at an order statistic of the positive scores."""
         return recall_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -126,9 +126,9 @@ class FalseDiscoveryRate(_Constraint):
     def find_threshold(self, scores, positive, n_samples, random):
         r"""Return a threshold whose false discovery rate is at most the budget b.
 
-        With probability 1 - r, the precision is at least 1 - (b - r) / (1 - r), so the expected
-        share of negatives is at most (b - r) / (1 - r). Otherwise, the share is at most 1. In
-        total, it is at most :math:`(1 - r) (b - r) / (1 - r) + r = b`.
+        With probability 1 - r, the precision is at least 1 - (b - r) / (1 - r). The share of
+        negatives is then at most (b - r) / (1 - r). With probability r, the share can be up to 1.
+        In total, its expectation is at most :math:`(1 - r) (b - r) / (1 - r) + r = b`.
         """
         risk = _RISK_SHARE * self.budget
         precision = 1 - (self.budget - risk) / (1 - risk)

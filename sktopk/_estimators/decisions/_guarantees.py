@@ -7,17 +7,17 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, hypergeom
 
-# Share of the calibration samples that choose the first threshold of fixed sequence testing. In
-# benchmarks, 0.15 to 0.3 gave similar results.
+# This share of the calibration samples is used to choose the first threshold of fixed sequence
+# testing. In benchmarks, 0.15 to 0.3 gave similar results.
 _PLACING_FRACTION = 0.2
-# `predict` warns of drift below this p-value, small enough for many repeated tests.
+# `predict` warns of drift below this p-value, which is small enough for many repeated tests.
 _DRIFT_P_VALUE = 1e-6
-# Minimum number of samples per class for a warning that the classes are separated.
+# The warning about perfectly separated classes requires this number of samples of each class.
 _SOME_SAMPLES = 20
 
 
 class Rate(NamedTuple):
-    """Share of calibration samples, `count` of `n`, with its exact confidence interval."""
+    """A rate, `count` of `n` calibration samples, with its exact confidence interval."""
 
     count: int
     n: int
@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 def calibration_rates(flagged, positive, level):
-    """Return a dict of the rates of the calibration samples; rates without samples are omitted."""
+    """Return a dict of the rates of the calibration samples. Rates with n = 0 are omitted."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows["precision"] = positive[flagged]
     return {
@@ -38,7 +38,7 @@ def calibration_rates(flagged, positive, level):
 
 
 def clopper_pearson(count, n, level):
-    """Return the exact two-sided confidence interval of a rate, for `count` of `n`.
+    """Return the exact two-sided confidence interval of a rate if `count` of `n` are counted.
 
     At each limit, the binomial tail that contains `count` has probability (1 - level) / 2 (Clopper
     and Pearson, 1934). The limits are quantiles of a beta distribution, because
@@ -51,10 +51,10 @@ def clopper_pearson(count, n, level):
 
 
 def n_errors_allowed(n, rate, delta):
-    """Return the largest x with P(Binomial(n, rate) <= x) <= delta; -1 if there is none.
+    """Return the largest x with P(Binomial(n, rate) <= x) <= delta, or -1 if there is none.
 
-    Let R be the probability that a new score is beyond the (x + 1)-th most extreme of n scores. R
-    is stochastically at most Beta(x + 1, n - x), so P(R > rate) <= P(Binomial(n, rate) <= x).
+    Let R be the probability that a new score is above the (x + 1)-th largest of n scores. R is
+    stochastically at most Beta(x + 1, n - x), so P(R > rate) <= P(Binomial(n, rate) <= x).
     """
     x = int(binom.ppf(delta, n, rate))
     return x if binom.cdf(x, n, rate) <= delta else x - 1
@@ -66,7 +66,7 @@ def n_rows_needed(rate, delta):
 
 
 def count_threshold(scores, n_flagged):
-    """Return a threshold below at most `n_flagged` scores, and a warning or None."""
+    """Return a threshold that at most `n_flagged` scores exceed, and a warning or None."""
     if n_flagged >= len(scores):
         return -np.inf, None
     scores = np.sort(scores)[::-1]
@@ -86,9 +86,9 @@ def fpr_threshold(scores, positive, fpr, delta):
     """Return a threshold with P(false positive rate > fpr) <= delta, and a warning or None.
 
     The threshold is at or above an order statistic of the n negatives (umbrella algorithm of Tong,
-    Feng and Li, 2018). Fixed sequence testing from the highest threshold, with the p-values
-    P(Binomial(n, fpr) <= negatives above), has the same result. If there are too few negatives, the
-    threshold is infinite.
+    Feng and Li, 2018). Fixed sequence testing that starts at the highest threshold, with p-values
+    P(Binomial(n, fpr) <= negatives above), gives the same result. If there are too few negatives,
+    the threshold is infinite.
     """
     negative = np.sort(scores[~positive])[::-1]
     n_allowed = n_errors_allowed(len(negative), fpr, delta)
@@ -102,7 +102,7 @@ def fpr_threshold(scores, positive, fpr, delta):
 def recall_threshold(scores, positive, recall, delta):
     """Return a threshold with P(recall < `recall`) <= delta, and a warning or None.
 
-    The threshold is below an order statistic of the positives, see `fpr_threshold`.
+    The threshold is below an order statistic of the positives (compare `fpr_threshold`).
     """
     found = np.sort(scores[positive])
     n_allowed = n_errors_allowed(len(found), 1 - recall, delta)
@@ -119,18 +119,18 @@ def precision_threshold(scores, positive, precision, delta, random):
     """Return a threshold with P(precision < `precision`) <= delta, and a warning or None.
 
     The method is learn-then-test with fixed sequence testing (Angelopoulos et al., 2021). Precision
-    is not monotone in the threshold. Therefore one part of the samples chooses the first threshold,
-    the one with the smallest p-value. From there downwards, the other samples test the hypothesis
-    that the precision is too low. A threshold is accepted if its p-value
-    P(Binomial(samples above, precision) >= positives above) is at most delta, and the first failure
-    stops the test. If no threshold is accepted, the threshold is infinite.
+    is not monotone in the threshold. Therefore the first threshold is that with the smallest
+    p-value on one part of the samples. The other samples test this threshold and then lower ones,
+    one after the other, until a test fails. The hypothesis is that the precision is too low. A
+    threshold is accepted if P(Binomial(samples above, precision) >= positives above) is at most
+    delta. If no threshold is accepted, the threshold is infinite.
     """
     n_placing = math.ceil(_PLACING_FRACTION * len(scores))
     order = random.permutation(len(scores))
     placing, testing = order[:n_placing], order[n_placing:]
     candidates = np.unique(scores[placing])[::-1]
     lower = candidates[1:]
-    # Thresholds between scores are unlikely to tie with new scores.
+    # Put thresholds between scores, where they are unlikely to tie with new scores.
     thresholds = lower + (candidates[:-1] - lower) / 2
     needed = n_rows_needed(1 - precision, delta)
     if len(thresholds) == 0 or len(testing) < needed:
@@ -151,7 +151,7 @@ def precision_threshold(scores, positive, precision, delta, random):
 
 
 def separates(scores, positive):
-    """Return whether all positives score above all negatives, with enough samples of each."""
+    """Return whether all positives score above all negatives, at least 20 samples of each."""
     few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_SAMPLES
     return not few and scores[positive].min() > scores[~positive].max()
 
@@ -169,7 +169,7 @@ def share_p_value(count, n, expected):
 
 
 def drift(flagged, expected):
-    """Return a warning if the number of flagged samples is very improbable, else None."""
+    """Return a warning message if the number of flagged samples is very improbable, or None."""
     count, n = np.count_nonzero(flagged), len(flagged)
     if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
         return None
@@ -206,7 +206,7 @@ def _too_imprecise(precision, delta, count, n, n_calibration):
         f"no threshold has precision >= {precision:g} with probability {1 - delta:g}: {count} of "
         f"{n} calibration samples above the best threshold are positive"
     )
-    # Steps of 10 %, because the share of positives is not known more precisely.
+    # Increase n in steps of 10 %: the share of positives is not known more precisely.
     for factor in 1.1 ** np.arange(50):
         grown = math.ceil(count * factor), math.ceil(n * factor)
         if binom.sf(grown[0] - 1, grown[1], precision) <= delta:

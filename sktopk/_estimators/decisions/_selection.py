@@ -1,4 +1,4 @@
-"""Guarantees for a batch: conformal selection, and bounds on positives among the best samples."""
+"""Guarantees for a batch: conformal selection, and bounds of positives among the best samples."""
 
 import math
 from bisect import bisect_left
@@ -8,7 +8,7 @@ from scipy.stats import false_discovery_control, hypergeom
 
 
 def conformal_selection(old, positive, new, budget):
-    """Return the mask of selected new scores, with a false discovery rate of at most `budget`.
+    """Return the mask of the new scores that are selected at a false discovery rate <= `budget`.
 
     This is the procedure of Benjamini and Hochberg (1995) for the conformal p-values
     (1 + number of negative calibration scores >= s) / (n + 1) of Jin and Candès (2023). It can
@@ -20,12 +20,12 @@ def conformal_selection(old, positive, new, budget):
 
 
 def n_samples_needed(budget):
-    """Return the smallest n for which the smallest p-value, 1 / (n + 1), is at most `budget`."""
+    """Return the smallest n at which the smallest p-value, 1 / (n + 1), is at most `budget`."""
     return math.ceil(round(1 / budget, 9)) - 1
 
 
 def hits_interval(old, positive, new, n, delta, random):
-    """Return bounds on the positives among the n best of `new`, at level 1 - delta."""
+    """Return bounds of the number of positives among the n best of `new`, at level 1 - delta."""
     above = _labels_above(old, positive, new, n, random)
     n_above, n_positive = len(above), np.count_nonzero(above)
 
@@ -43,10 +43,10 @@ def hits_interval(old, positive, new, n, delta, random):
 
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
-    """Return bounds for several numbers of samples, at simultaneous level 1 - delta.
+    """Return bounds for several numbers of samples, which hold together at level 1 - delta.
 
-    The level is divided by Bonferroni's inequality. Bounds then improve each other, because one
-    more sample adds at most one positive.
+    Each interval has the level 1 - delta / len(ns) (Bonferroni). Intervals then improve each other,
+    because one more sample adds at most one positive.
     """
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
@@ -61,8 +61,8 @@ def _labels_above(old, positive, new, n, random):
     cut = np.partition(new, -n - 1)[-n - 1]
     above, tied = old > cut, old == cut
     if tied.any():
-        # Break ties at random, so that all orders of tied new and calibration samples are equally
-        # likely. The (n + 1)-th new sample has a beta-distributed place among tied samples.
+        # Break ties at random, so that all orders of tied new and calibration samples have the same
+        # probability. The (n + 1)-th new sample has a beta-distributed place among tied samples.
         n_taken, n_tied = n - np.count_nonzero(new > cut), np.count_nonzero(new == cut)
         place = random.beta(n_taken + 1, n_tied - n_taken)
         above |= tied & (random.random(len(tied)) < place)

@@ -1,4 +1,4 @@
-"""SetClassifier: predict a set of labels per sample, from any classifier."""
+"""SetClassifier: predict a set of labels for each sample, from any classifier."""
 
 from typing import Any, Self
 
@@ -44,7 +44,7 @@ from ._conformal import (
 
 
 def _forwards(name):
-    """Return a check for `available_if` that the classifier has the method `name`."""
+    """Return a check for `available_if`: whether the classifier has the method `name`."""
 
     def check(self):
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -57,8 +57,8 @@ def _forwards(name):
 class SetClassifier(CalibratedDecision):
     r"""Predict a set of labels for each sample, from the probabilities of any classifier.
 
-    The set has all labels with a conformity score s of at least t, which is an order statistic of
-    the scores of n calibration samples that did not train the classifier:
+    The set contains all labels whose conformity score s is at least t. The threshold t is an order
+    statistic of the scores of n calibration samples, on which the classifier is not trained:
 
     .. math::
         C(x) &= \{ y : s(x, y) \ge t \} \\
@@ -74,38 +74,39 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba` or `decision_function`, whose softmax is used. `fit` trains
-        a clone on one part of the samples and calibrates with the other. A fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples calibrate. Put
-        preprocessing inside, ``SetClassifier(make_pipeline(...))``.
+        Classifier with `predict_proba`, or with `decision_function`, whose softmax is used. `fit`
+        trains a clone on one part of the samples and calibrates with the other part. A fitted
+        classifier in a :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are
+        used for calibration. Preprocessing belongs inside: ``SetClassifier(make_pipeline(...))``.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
-        Conformity score, see Notes.
+        Conformity score (see Notes).
     k : int or float, default=5
-        Number of labels per set for "topk", mean number for "average_k", and number of ranks
-        without penalty for "raps".
+        For "topk", the number of labels per set. For "average_k", their mean number. For "raps",
+        the number of ranks without penalty.
     coverage : float, default=0.9
         Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. Classes with too few calibration samples are
-        in every set, and sets of groups with too few have all labels, with a warning.
+        the `groups` passed to `fit` and `predict_set`. With too few calibration samples, a class is
+        in every set, and the sets of a group contain all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
-        Whether sets can be empty, or contain at least the best label.
+        Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u, see Notes. The coverage is then
-        exact, and some sets are empty. With False, u = 1.
+        For "aps" and "raps": whether `predict_set` uses a random u (see Notes). If True, the
+        coverage is exact, and some sets are empty. If False, u = 1.
     penalty : float, default=0.1
-        Penalty for each rank beyond k in "raps", at least 0; lambda in [5]_.
+        For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts the training samples. A frozen estimator needs ``class_count_``; otherwise, the
-        calibration samples are counted, and the coverage is approximate.
+        means counts of the training samples. For a frozen estimator, these are its
+        ``class_count_``. If it has none, the calibration samples are counted, and the coverage is
+        approximate.
     cross_fit : bool, default=False
-        If True, all samples train `estimator`, and its `oob_decision_function_` calibrates, as for
-        `TopBoostClassifier` or a random forest with ``oob_score=True``. The guarantee then has no
-        proof.
+        If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
+        calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
+        There is then no proof of the guarantee.
     validation_fraction : float, default=0.2
-        Share of the samples of `fit` held out for calibration, stratified by class.
+        Share of the samples of `fit` that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for u.
 
@@ -116,17 +117,17 @@ class SetClassifier(CalibratedDecision):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        Minimum conformity score of labels in a set. One per class or group with `conditional`.
+        Minimum conformity score of labels in a set. With `conditional`, one per class or group.
     groups_ : ndarray of shape (n_groups,)
         Sorted names of the groups, with ``conditional="group"``.
     k_ : int or float
-        k, at most the number of classes.
+        Value of k, reduced to at most the number of classes.
     n_calibration_ : int
         Number of calibration samples, 0 for "topk".
     prevalence_ : ndarray of shape (n_classes,) or None
         Class shares of "pas".
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number and names of the features, if `estimator_` has them.
+        Number and names of the features, if `estimator_` has these attributes.
 
     See Also
     --------
@@ -135,16 +136,16 @@ class SetClassifier(CalibratedDecision):
 
     Notes
     -----
-    - "topk": the k most probable labels, without calibration and guarantee.
+    - "topk": the k most probable labels, without calibration and without a guarantee.
     - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
-      samples [3]_, without guarantee.
-    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Hard samples are
-      covered less.
+      samples [3]_, without a guarantee.
+    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Sets of uncertain
+      samples contain the label less often.
     - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
-      with u uniform in [0, 1] [4]_. Hard samples have larger sets.
+      with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
-      Rare classes are covered more, frequent classes less.
+      Sets contain labels of rare classes more often, and labels of frequent classes less often.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples.
@@ -184,7 +185,7 @@ class SetClassifier(CalibratedDecision):
 
     _fitted_names = ("_conformity", "_seed", "_use_scores")
 
-    # conditional="group" always needs groups, so users need not request them.
+    # Request groups for users, because conditional="group" always requires them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     def __init__(
@@ -225,7 +226,7 @@ class SetClassifier(CalibratedDecision):
         groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the classifier on one part of the samples, and calibrate with the other.
+        """Train the classifier on one part of the samples, and calibrate with the other part.
 
         Parameters
         ----------
@@ -233,16 +234,16 @@ class SetClassifier(CalibratedDecision):
             Samples in a format that `estimator` accepts. For "topk", all samples are used for
             training.
         y : array-like of shape (n_samples,)
-            Class labels. Calibration samples with a label that is unknown to a frozen estimator
-            count as not covered.
+            Class labels. A calibration sample counts as not covered if a frozen estimator was
+            trained without its label.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
         **fit_params : dict
-            Passed to the `fit` of `estimator`. Arrays of length n_samples are split with the
-            samples. With metadata routing, the metadata that `estimator` requests.
+            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, these are the metadata that `estimator` requests.
 
         Returns
         -------
@@ -302,8 +303,9 @@ class SetClassifier(CalibratedDecision):
     ) -> csr_array | list[np.ndarray]:
         """Return the set of labels of each sample.
 
-        A label in a set is also in the set for any larger `coverage` or k. The set does not depend
-        on the batch: the random u is a hash of the sample and of a seed from `random_state`.
+        With a larger `coverage` or k, a set contains the same labels and possibly others. It does
+        not depend on other samples: the random u is a hash of the sample and a seed from
+        `random_state`.
 
         Parameters
         ----------
@@ -317,7 +319,7 @@ class SetClassifier(CalibratedDecision):
         -------
         y_set : CSR array of shape (n_samples, n_classes), bool, or list of ndarray
             True if the class of the column is in the set. With "labels", one array per sample,
-            sorted by decreasing conformity; tied labels are in the order of `classes_`.
+            sorted by decreasing conformity. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -349,12 +351,12 @@ class SetClassifier(CalibratedDecision):
 
     @available_if(_forwards("predict_proba"))
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probabilities of `estimator_`; available if it has `predict_proba`."""
+        """Return the probabilities of `estimator_`. Available if it has `predict_proba`."""
         return self._fitted(X).predict_proba(X)
 
     @available_if(_forwards("decision_function"))
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores of `estimator_`; available if it has `decision_function`."""
+        """Return the scores of `estimator_`. Available if it has `decision_function`."""
         return self._fitted(X).decision_function(X)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

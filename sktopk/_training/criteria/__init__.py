@@ -1,1 +1,1 @@
-"""Losses of minibatches and their state."""
+"""Losses of minibatches, with the state that they keep between minibatches."""

@@ -1,4 +1,4 @@
-"""Base classes of the losses that a net trains."""
+"""Base classes of the losses that a net is trained with."""
 
 import torch
 from torch import nn
@@ -13,17 +13,17 @@ class Criterion(nn.Module):
     - `forward`, the loss of samples outside training, such as a validation set;
     - `backward`, called in every step. The default differentiates `forward`;
     - `gradient`, which replaces `backward` for scores without a graph;
-    - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets once;
+    - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets;
     - `hard_rows`: samples that join every minibatch, see :class:`TopCriterion`. `joins_hard_rows`
       is True while they join;
     - `set_groups`, for a mean over groups of samples;
-    - `is_mean`: whether the loss is a mean over samples. `of_rows`: whether each term depends on a
-      single sample. `has_totals`: whether it depends on the class totals of the training set;
+    - `is_mean`: whether the loss is a mean over samples. `of_rows`: whether each term depends on
+      one sample only. `has_totals`: whether the loss depends on the training set's class totals;
     - `takes_scores`: whether scores may be any real numbers instead of probabilities;
-    - `remedies`: advice to users if training diverges;
+    - `remedies`: advice to users for the error message if training diverges;
     - `get_extra_state` and `set_extra_state`, for state other than tensors of fixed shape.
 
-    The `state_dict` contains everything computed from samples, and the state of the generator.
+    The `state_dict` contains all values computed from samples, and the state of the generator.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class Criterion(nn.Module):
         """Store statistics of the training set of all processes.
 
         `class_total` is the sum of the sample weights of each class in this and all earlier
-        trainings. `mean_weight` is their mean in this training, without samples of weight 0. With
-        `resumed`, the samples are added to the samples of earlier trainings.
+        trainings. `mean_weight` is the mean sample weight of each class in this training, without
+        samples of weight 0. With `resumed`, earlier trainings used other samples.
         """
 
     def set_groups(self, make):
@@ -70,7 +70,7 @@ class Criterion(nn.Module):
     def set_extra_state(self, state):
         """Restore the result of `get_extra_state`."""
         noise = state["noise"]
-        # CPU and GPU generators have different states. On another device, the noise restarts.
+        # Restart the noise on another device: CPU and GPU generators have different states.
         if self.generator is not None and len(noise) == len(self.generator.get_state()):
             self.generator.set_state(noise.cpu())
 
@@ -91,7 +91,7 @@ class Criterion(nn.Module):
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # The mean loss of a minibatch counts in proportion to its mean weight.
+            # Weigh the mean loss of the minibatch by its mean sample weight.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()
@@ -103,7 +103,7 @@ class Criterion(nn.Module):
 
 
 class RowLoss(Criterion):
-    """Criterion of a function of :mod:`sktopk.losses` with its parameters.
+    """Criterion that calls a function of :mod:`sktopk.losses` with fixed parameters.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class RowLoss(Criterion):
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         if self.class_counts is not None:
-            # A class without samples so far gets the count of the rarest other class.
+            # Give a class without samples so far the count of the rarest other class.
             least = torch.where(class_total > 0, class_total, torch.inf).min()
             self.class_counts = torch.where(class_total > 0, class_total, least)
 
@@ -152,7 +152,7 @@ class TwoClassCriterion(Criterion):
         self.register_buffer("mean_weight", torch.ones(2, dtype=torch.float64))
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        # Copies, because loading a state writes into them, and criteria share these tensors.
+        # Clone the tensors, because criteria share them and loading a state writes into them.
         self.class_total, self.mean_weight = class_total.clone(), mean_weight.clone()
 
     def backward(self, scores, target, weight):
@@ -164,7 +164,7 @@ class TwoClassCriterion(Criterion):
         return self.loss_and_gradient(scores, target, weight)
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss and its gradient for the minibatches of one or all processes."""
+        """Return the loss of the minibatch of one or all processes, and its gradient."""
         scores = scores.detach().requires_grad_()
         loss = self(scores, target, weight)
         loss.backward()
@@ -173,28 +173,28 @@ class TwoClassCriterion(Criterion):
     def proportional(self, scores, positive, weight):
         """Return weights (n_samples,) that give each class its share of the training set."""
         own = torch.ones_like(scores) if weight is None else weight
-        # Class weights are estimated with the mean weight of the training set.
+        # Estimate the class weights from the mean weight in the training set.
         seen = (rows_of_classes(positive, weight) * self.mean_weight).to(scores.dtype)
         factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
-        # The scale is arbitrary. This one keeps the numbers near 1.
+        # The scale of the weights is arbitrary. This one keeps them near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
         return own * torch.where(positive, factor[1], factor[0])
 
 
 def rows_of_classes(positive, weight):
-    """Return how many negatives and positives have a positive weight: (2,) or (2, n_members)."""
+    """Count negatives and positives of positive weight: shape (2,) or (2, n_members)."""
     counted = torch.ones_like(positive) if weight is None else weight > 0
     n_positives = (counted & positive).sum(0)
     return torch.stack([counted.sum(0) - n_positives, n_positives])
 
 
 def remedies_of(loss):
-    """Return advice to users if a loss of the minibatch diverges."""
+    """Return advice for the error message if training with a minibatch loss diverges."""
     return ("raise margin",) if hasattr(loss, "margin") else ()
 
 
 class BatchCriterion(Criterion):
-    """Criterion of an nn.Module ``loss(scores, target, sample_weight)`` of a whole minibatch."""
+    """Criterion that calls an nn.Module ``loss(scores, target, sample_weight)`` on a minibatch."""
 
     is_mean = False
 

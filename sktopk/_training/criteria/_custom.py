@@ -12,8 +12,8 @@ from ._base import Criterion
 class CustomLoss(Criterion):
     """Criterion of a user's nn.Module ``loss(scores, target)``, with sample weights.
 
-    Sample weights require that the loss takes `sample_weight` or has an attribute `reduction`,
-    which is then set to "none". Losses of sktopk inside it use the generator of the net.
+    For sample weights, the loss must take `sample_weight` or have an attribute `reduction`, which
+    is then set to "none". Losses of sktopk inside the module use the generator of the net.
     """
 
     def __init__(self, loss):
@@ -23,12 +23,12 @@ class CustomLoss(Criterion):
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # A user's loss may expect probabilities.
+        # Assume for other losses of users that they may expect probabilities.
         self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
     @property
     def is_weighted(self):
-        """Whether sample weights are supported."""
+        """Whether the loss supports sample weights."""
         return self.takes_weight or getattr(self.loss, "reduction", None) in REDUCTIONS
 
     def seed(self, generator):
@@ -50,12 +50,12 @@ class CustomLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
-            # A loss of a whole minibatch may support no other reduction.
+            # Use the loss as it is: it may support no reduction other than the mean.
             if is_mean and sample_weight is None:
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=sample_weight))
-            # The weighted mean is computed here, because class weights and "sum" change the mean.
+            # Compute the weighted mean here, because class weights or "sum" give another mean.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))

@@ -17,9 +17,9 @@ class EnsembleLoss(Criterion):
         \frac{1}{M} \sum_{m=1}^M L\bigl(f_m(x), y, w_m\bigr)
 
     If the loss is a mean over single samples, one criterion treats the scores of all members as
-    samples. Any other loss has one criterion per member, with its own threshold and hard examples.
-    This also applies if the loss depends on class totals and members hold out samples. The loss of
-    samples outside training is computed from the mean score.
+    samples. For any other loss, each member has its own criterion with a threshold and hard
+    examples. The same holds if the loss depends on class totals and members hold out samples. The
+    loss of samples outside training is computed from the mean score.
 
     Scores have shape (n_samples, n_members, n_outputs). Weights have shape (n_samples,), or
     (n_samples, n_members) if each member has its own.
@@ -47,7 +47,7 @@ class EnsembleLoss(Criterion):
         self._join_hard_rows()
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        # If members hold out samples, both arguments have shape (n_classes, n_members).
+        # If members hold out samples, class_total and mean_weight have one column per member.
         for m, criterion in enumerate(self.criteria):
             criterion.n_processes = self.n_processes
             total, mean = class_total, mean_weight
@@ -84,7 +84,7 @@ class EnsembleLoss(Criterion):
             return super().gradient(scores, target, weight)
         scores, weight = scores.detach(), self._by_member(weight)
         if self.hard_rows is None and isinstance(self.criteria[0], TwoClassCrossEntropy):
-            # One operation on all members is faster than many small ones.
+            # One operation on the scores of all members is faster than one per member.
             values = self.criteria, scores, target, weight, self.criteria[0].n_processes
             loss, gradient = cross_entropy_of_members(*values)
             return loss, gradient / self.n_members
@@ -120,31 +120,31 @@ class EnsembleLoss(Criterion):
 
 
 class MemberHardRows:
-    """The hard examples of all members, a list of HardRows, which join each minibatch."""
+    """Hard examples of all members, which join every minibatch. `each` is a list of HardRows."""
 
     def __init__(self, each):
         self.each = each
 
     @property
     def size(self):
-        """Largest number of samples that join a minibatch."""
+        """Return the largest number of hard examples that can join a minibatch."""
         return sum(hard.size for hard in self.each)
 
     def join(self, index):
-        """Append the kept samples to the sample numbers of a minibatch."""
+        """Append the numbers of the hard examples to the sample numbers of a minibatch."""
         n_fresh = len(index)
         of_member = [hard.join(index)[n_fresh:] for hard in self.each]
         lengths = [len(own) for own in of_member]
         own = self.index = torch.cat(of_member)
         place = torch.arange(len(own), device=own.device)
         if own.device.type == "cpu":
-            # Hard examples of several members are joined once. A GPU would wait for their number.
+            # Append samples that several members keep only once. On a GPU, this would synchronize.
             self.index, place = own.unique(return_inverse=True)
         self._places = [n_fresh + part for part in place.split(lengths)]
         return torch.cat([index, self.index.to(index.device)])
 
     def places(self, n_rows, device):
-        """Return the positions of each member's samples in a joined minibatch of `n_rows`."""
+        """Return for each member the positions of its samples in a joined minibatch of `n_rows`."""
         one = self.each[0]
         if one.batch is None:
             return [torch.arange(n_rows, device=device)] * len(self.each)

@@ -1,4 +1,4 @@
-"""Accuracy at the top of each group, on minibatches of whole groups or parts of groups."""
+"""Accuracy at the top within groups, for minibatches of whole groups or parts of groups."""
 
 import math
 
@@ -14,13 +14,13 @@ from ._top import HardRows, with_gradient
 
 
 class GroupRows(HardRows):
-    r"""Group statistics, the hard examples of each group, and the loss of a minibatch.
+    r"""Statistics and hard examples of the groups, and the loss of a minibatch.
 
     .. math:: L = \frac{1}{G} \sum_g L_g, \qquad
         L \approx \frac{B}{G} \sum_{g \text{ in the minibatch}} \frac{L_g}{P_g}
 
     where G is the number of groups with samples that can be errors, B is the number of minibatches,
-    and :math:`P_g` is the number of parts of group g. A whole group has its own threshold. For
+    and :math:`P_g` is the number of parts of group g. The threshold of a whole group is exact. For
     a part, it is estimated as in :class:`TopCriterion`, with the hard examples of the group.
 
     Parameters
@@ -28,16 +28,14 @@ class GroupRows(HardRows):
     codes : Tensor of int of shape (n_samples,)
         Group number of each sample.
     n_parts : ndarray of int of shape (n_groups,)
-        Number of minibatches per epoch that have samples of the group.
+        Number of minibatches per epoch that contain samples of the group.
     n_batches : int
     class_total, mean_weight : ndarray of shape (2, n_groups)
         As in :meth:`Criterion.begin`, for each group.
-    n_shares : int
-        Number of networks times number of groups per minibatch, which share the hard examples.
     """
 
-    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight, n_shares):
-        self.codes, self.n_batches, self.n_shares = codes, n_batches, n_shares
+    def __init__(self, codes, n_parts, n_batches, class_total, mean_weight):
+        self.codes, self.n_batches = codes, n_batches
         self.n_parts, self.n_cut = n_parts, int(np.count_nonzero(n_parts > 1))
         place = np.where(n_parts > 1, np.cumsum(n_parts > 1) - 1, -1)
         self.place = torch.from_numpy(place).to(codes.device)
@@ -47,7 +45,7 @@ class GroupRows(HardRows):
         super().__init__(0)
 
     def hold(self, size):
-        """Set the number of hard examples per divided group."""
+        """Set the number of hard examples for each group that is divided into parts."""
         self.size = size if self.n_cut else 0
         self.forget()
 
@@ -75,7 +73,7 @@ class GroupRows(HardRows):
         self.of_group = state["index"].to(self.codes.device)
 
     def loss_and_gradient(self, criterion, scores, target, weight):
-        """Return the loss of a minibatch, its gradient and the mean threshold as tensors."""
+        """Return three tensors: the loss of a minibatch, its gradient and the mean threshold."""
         batch, n_fresh = self.batch, self.n_fresh
         values = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         values = values.flatten()
@@ -96,7 +94,7 @@ class GroupRows(HardRows):
         if self.size:
             smallest = of == "positives" and not isinstance(threshold, Largest)
             self._keep(values if smallest else -values, counts > 0, codes, present)
-        # Only samples of the minibatch count as errors.
+        # Only new samples of the minibatch count as errors, not the hard examples.
         loss, gradient = 0.0, 0.0
         for kind, factor in criterion.kinds:
             above = kind == "false_positives"
@@ -123,7 +121,7 @@ class GroupRows(HardRows):
     def in_proportion(self, positive, weight):
         """Return group numbers, weights and a factor for a loss that is averaged over groups.
 
-        The weights give the classes of each group their shares of the training set.
+        With these weights, the classes of a group have the same shares as in the training set.
         """
         present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)
@@ -132,24 +130,24 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """Return the groups of the minibatch, the position of each sample's group, and weights."""
+        """Return the groups in the minibatch, each sample's index among them, and the weights."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own
 
     def _share_of(self, label):
-        """Return the weight of a part of each group for errors of samples with this label."""
+        """Return for each group the factor B / (G P_g) of errors of samples with this label."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # The division uses the mean weight of the training set, as in TopCriterion.
+            # Divide by the mean weight of the training set, as in TopCriterion.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
 
     def _counts(self, own, positive, remembered, codes, present):
-        """Return the weight of each sample in the threshold of its group, as in TopCriterion."""
+        """Return the weight of each sample for the threshold of its group, as in TopCriterion."""
         known = torch.zeros_like(own) if remembered is None else own * remembered
         others, counts = own - known, known
         for label, mine in enumerate((~positive, positive)):
@@ -161,7 +159,7 @@ class GroupRows(HardRows):
         return counts
 
     def _located(self, threshold, values, positive, counts, codes, n_groups):
-        """Return the threshold of each group with its gradient, as `locate_each` does."""
+        """Return the thresholds of the groups and their gradient in the format of `locate_each`."""
         if hasattr(threshold, "locate_each"):
             key = falling(torch, values, counts)
             return threshold.locate_each(key, counts, codes, n_groups)
@@ -169,7 +167,7 @@ class GroupRows(HardRows):
         return t, torch.arange(len(values), device=values.device), share, codes
 
     def _keep(self, key, candidates, codes, present):
-        """Keep the samples of lowest key in each divided group."""
+        """Keep the candidates with the smallest keys of each divided group as hard examples."""
         place = self.place[present]
         self.of_group[place[place >= 0]] = -1
         rows = (candidates & (place[codes] >= 0)).nonzero().squeeze(1)

@@ -36,10 +36,10 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1)
     seen = rows_of_classes(positive, weight) * mean_weight
     if n_processes > 1:
-        # The mean over the processes, because their gradients are averaged afterwards.
+        # Take the mean over processes, because gradients are averaged over processes afterwards.
         distributed.all_reduce(seen)
         seen = seen / n_processes
-    # The minibatch may have no sample of a class with positive weight.
+    # A class gets weight 0 if the minibatch contains no sample of it with positive weight.
     share = torch.where(seen > 0, class_total / class_total.sum(0) / seen, 0.0).to(scores.dtype)
     share = torch.where(positive, share[1], share[0])
     share = share if weight is None else share * weight
@@ -55,8 +55,8 @@ class Phases(Criterion):
     .. math::
         L_1(f), \quad \text{then} \quad L_2(f)
 
-    With two heads, the network has scores :math:`f_s` for the set of the k labels and scores
-    :math:`f_o` for their order. The losses are
+    With two heads, the network returns scores :math:`f_s`, which choose the k labels, and scores
+    :math:`f_o`, which order them. The losses are
 
     .. math::
         L_1(f_o) + L_1(f_s), \quad \text{then} \quad L_1(f_o) + L_2(f_s)
@@ -64,7 +64,7 @@ class Phases(Criterion):
     Parameters
     ----------
     first, then : Criterion
-        The cross-entropy L_1, trained while `pretraining` is True, and the named loss L_2.
+        The cross-entropy L_1, used while `pretraining` is True, and the named loss L_2.
     n_heads : {1, 2}, default=1
         With 2, the last dimension of the scores holds f_s, followed by f_o.
     """

@@ -9,14 +9,15 @@ from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
-    """Binary loss of a minibatch, with samples weighted by the class shares in training.
+    """Binary loss of a minibatch. Weights give the classes their shares of the training set.
 
-    With groups, it is the mean over groups, see :class:`GroupRows`. No hard examples are kept.
+    With groups, the loss is the mean over groups (see :class:`GroupRows`). There are no hard
+    examples.
 
     Parameters
     ----------
     loss : nn.Module
-        Called as ``loss(scores, target, sample_weight)``, or with groups as fourth argument.
+        Called as ``loss(scores, target, sample_weight)``; groups are passed as fourth argument.
     """
 
     def __init__(self, loss):
@@ -48,6 +49,6 @@ class ProgramCriterion(TwoClassCriterion):
         positive = all_rows(positive.to(scores.dtype), lengths) == 1
         weight = None if weight is None else all_rows(weight, lengths)
         loss, gradient = super().loss_and_gradient(rows, positive, weight)
-        # The factor corrects for averaging the gradients over the processes.
+        # Multiply by the number of processes, because gradients are averaged over processes.
         start = sum(lengths[: distributed.get_rank()])
         return loss, len(lengths) * gradient[start : start + len(scores)].view_as(scores)

@@ -1,4 +1,4 @@
-"""Accuracy at the top on minibatches, which estimate the threshold of the training set."""
+"""Accuracy at the top on minibatches, with an estimate of the training set's threshold."""
 
 import math
 
@@ -13,31 +13,31 @@ from ._base import TwoClassCriterion
 
 
 class HardRows:
-    """The hardest samples so far, which join each minibatch.
+    """The hardest examples so far (`size` samples), which join every minibatch.
 
     Samples are stored by number. Their scores are recomputed in each minibatch, so that their
     gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    The numbers stay on the device of the minibatches. On a GPU, `size` samples of every minibatch
-    are kept, because the CPU does not know how many belong to the group of the threshold. Samples
-    outside this group get weight 0 in the next minibatch.
+    The numbers stay on the device of the minibatches. On a GPU, exactly `size` samples are kept:
+    counting the samples in the group of the threshold would synchronize. Samples outside this
+    group get weight 0 in the next minibatch.
     """
 
     def __init__(self, size):
         self.size = size
-        # The same interface as for an ensemble, here with one network.
+        # `MemberHardRows` of an ensemble has the same attribute.
         self.each = [self]
         self.forget()
 
     def forget(self):
-        """Discard all samples, including the current minibatch."""
+        """Discard the hard examples and the sample numbers of the current minibatch."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
         # Whether a minibatch may contain a sample twice.
         self.fresh_repeats = True
 
     def carry(self, rows, target, weight):
-        """Copy the kept samples for a training on other data."""
+        """Copy the hard examples, so that the next training can use them with other data."""
         weight = torch.ones(len(target), dtype=torch.float32) if weight is None else weight
         index = self._distinct()
         parts = {"rows": rows[index], "target": target[index.to(target.device)]}
@@ -45,24 +45,24 @@ class HardRows:
         self.carried = {name: part.cpu() for name, part in parts.items()}
 
     def join(self, index):
-        """Append the kept samples to the sample numbers of a minibatch."""
+        """Append the numbers of the hard examples to the sample numbers of a minibatch."""
         self.n_fresh = len(index)
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
 
     def keep(self, positions):
-        """Keep the samples at these positions of the joined minibatch."""
+        """Keep the samples at these positions of the joined minibatch as hard examples."""
         if isinstance(positions, torch.Tensor):
             self.index = self.batch[positions.to(self.batch.device)]
         else:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
     def standing(self, xp):
-        """Return masks of the kept samples and of repeated samples (None if there are none)."""
+        """Return the mask of the hard examples, and that of repeated samples (None without any)."""
         return standing(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
-        """Return numbers and copies of the kept samples as plain values."""
+        """Return the numbers of the hard examples, and their copies, as plain values."""
         return {"index": self._distinct(), "carried": self.carried}
 
     def _distinct(self):
@@ -77,29 +77,29 @@ class HardRows:
 class TopCriterion(TwoClassCriterion):
     r"""Errors on one side of a threshold that is estimated for the whole training set.
 
-    A minibatch is a sample of the training set with other class shares, joined by hard examples
-    from earlier minibatches. In the computation of the threshold, hard examples count with their
-    own weight. The weights of the other samples of class c are multiplied by
+    A minibatch contains new samples, whose class shares differ from the training set, and hard
+    examples from earlier minibatches. In the computation of the threshold, hard examples count with
+    their own weight. The weights of the new samples of class c are multiplied by
 
-    .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{others})}
+    .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
     where :math:`N_c` is the weight of the class in the training set, and W is the weight in the
     minibatch. If the threshold lies among the hard examples, the result is exact. Otherwise it is
     an estimate of the same quantile. Hard examples are chosen before the minibatch is drawn. A new
-    sample with an equally high score therefore represents others like it. Only samples of the
-    minibatch count as errors.
+    sample with an equally high score therefore also represents samples that were not drawn. Only
+    new samples count as errors.
 
     Parameters
     ----------
     threshold : callable
         A threshold of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
-        weights that returns a scalar with a gradient. The weights are defined above.
+        weights (as defined above) that returns a scalar with a gradient.
     errors : {"false_negatives", "false_positives"} or dict
         The kind of errors, or the weight of each kind.
     surrogate : str
     buffer_size : int
-        Number of hard examples: samples of the threshold's group with the largest scores, or with
-        the smallest scores if the group is "positives".
+        Number of hard examples: the samples with the largest scores in the threshold's group. If
+        the group is "positives", the samples with the smallest scores.
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
@@ -111,7 +111,7 @@ class TopCriterion(TwoClassCriterion):
 
     def set_groups(self, make):
         if self.groups is not None:
-            # Hard examples of a group are not hard examples of the whole training set.
+            # Forget hard examples of groups: they need not be hard for the whole training set.
             self.groups, self.hard_rows = None, self._of_one_list
             if self.hard_rows is not None:
                 self.hard_rows.forget()
@@ -139,7 +139,7 @@ class TopCriterion(TwoClassCriterion):
         return as_tensor(self._errors(*values, located, self.mean_weight)[0])
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of a minibatch and its gradient. Keep its hard examples for the next."""
+        """Return the loss of a minibatch and its gradient, and keep its hard examples."""
         if self.groups is not None:
             loss, gradient, t = self.groups.loss_and_gradient(self, scores.detach(), target, weight)
             self.trace["threshold"].append(t)
@@ -172,7 +172,7 @@ class TopCriterion(TwoClassCriterion):
             elif n_fresh is None:
                 total = (weight * counted).sum(-1, keepdims=True)
             else:
-                # The total weight is estimated with the mean weight of the training set.
+                # Estimate the total weight from the mean weight in the training set.
                 n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
                 total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
             values = scores, counted, weight, total, located, kind, self.surrogate
@@ -185,7 +185,7 @@ class TopCriterion(TwoClassCriterion):
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # A kept sample that is drawn again counts once, which does not matter for a maximum.
+        # A hard example that is drawn again must count once. For a maximum, this does not matter.
         remembered = repeated = None
         if size > (1 if largest else 0):
             remembered, repeated = hard.standing(xp)
@@ -195,7 +195,7 @@ class TopCriterion(TwoClassCriterion):
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        # Hard examples have the largest scores, or the smallest scores among the positives.
+        # Hard examples have the largest scores; if they are positives, the smallest scores.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
         order = known = None
@@ -216,12 +216,12 @@ class TopCriterion(TwoClassCriterion):
             else:
                 located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and hard.index.shape[-1] < size:
-            # The group may have fewer samples than the buffer.
+            # Drop samples of weight 0, in case the group has fewer samples than the buffer.
             known = known[own[known] > 0]
         return located, known
 
     def _counts(self, xp, own, positive, remembered, class_total):
-        """Return the weight of each sample in the threshold, as the class docstring describes."""
+        """Return the weight of each sample for the threshold, as defined in the class docstring."""
         class_total = as_arrays(xp, class_total)
         of = getattr(self.threshold, "of", "all")
         own = xp.asarray(own, dtype=xp.float64)
@@ -239,12 +239,12 @@ class TopCriterion(TwoClassCriterion):
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
-        """Return the loss over the minibatches of all processes. Each keeps its hard examples."""
+        """Return the loss of the minibatches of all processes, and its gradient for this one."""
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
         mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         fresh = torch.cat([torch.arange(length) < n for n, length in sizes])
-        # New samples come before kept samples, as in the minibatch of one process.
+        # Move the hard examples to the end, as in the minibatch of one process.
         order = (~fresh).to(torch.int8).argsort(stable=True)
         whole = None
         if hard is not None:
@@ -266,7 +266,7 @@ class TopCriterion(TwoClassCriterion):
         loss, gradient = self._errors(*values, located, self.mean_weight, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = as_tensor(gradient)
-        # The factor corrects for averaging the gradients over the processes.
+        # Multiply by the number of processes, because gradients are averaged over processes.
         return loss, len(lengths) * gathered[mine]
 
 
@@ -294,7 +294,7 @@ def losses_of_members(criteria, scores, target, weight):
 
 
 def can_join(criteria, scores):
-    """Return whether `losses_of_members` applies: equal shapes and a threshold with `locate`."""
+    """Return whether `losses_of_members` applies: shapes are equal, thresholds have `locate`."""
     one = criteria[0]
     if not isinstance(one, TopCriterion) or one.groups is not None or one.n_processes > 1:
         return False
@@ -305,14 +305,14 @@ def can_join(criteria, scores):
         n_rows = len(own_rows[0].batch)
         if any(len(own.index) != own.size or len(own.batch) != n_rows for own in own_rows):
             return False
-    # On a GPU, scores that are not finite are allowed, and reading them would synchronize.
+    # On a GPU, scores are not checked, because reading them would synchronize.
     return scores.device.type != "cpu" or bool(scores.max() < math.inf)
 
 
 def standing(xp, batch, n_fresh, fresh_repeats):
     """Return the masks of :meth:`HardRows.standing`, also for a batch (n_members, n_samples)."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # With torch, a group of few samples may repeat a sample among the kept ones.
+    # Compare all pairs. torch needs the code below: small groups may keep a sample twice.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
@@ -334,7 +334,7 @@ def standing(xp, batch, n_fresh, fresh_repeats):
 
 
 def arrays(scores, target, weight):
-    """Return numpy or torch, and scores, mask of the positives and weights as its arrays."""
+    """Return `xp` (numpy or torch), and as its arrays the scores, the positives and weights."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -356,7 +356,7 @@ def as_tensor(array):
 
 
 def located_by_autograd(xp, threshold, scores, positive, order, counts):
-    """Return the threshold of a weighted sample and its gradient, for any threshold function."""
+    """Return the value of any threshold function for weighted scores, and its gradient."""
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
     weight[order] = counts.to(scores.dtype)
@@ -366,7 +366,7 @@ def located_by_autograd(xp, threshold, scores, positive, order, counts):
 
 
 def with_gradient(threshold, scores, *args):
-    """Return thresholds and the gradient of the sum of the finite ones."""
+    """Return the thresholds, and the gradient of the sum of all that are not minus infinity."""
     leaf = scores.detach().requires_grad_()
     with torch.enable_grad():
         t, share = threshold(leaf, *args), None

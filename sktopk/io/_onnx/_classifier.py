@@ -36,7 +36,7 @@ class _OneByOne(nn.Module):
 
 
 class Outputs(nn.Module):
-    """Module that returns scores, label indices and, if available, probabilities of samples.
+    """Module that returns scores, label indices and, if the classifier has them, probabilities.
 
     Parameters
     ----------
@@ -62,15 +62,15 @@ class Outputs(nn.Module):
         # `head` combines the scores of networks with two outputs.
         self.head = net.head
         self.n_classes = len(classifier.classes_)
-        # Added to the scores before the softmax; None if probabilities use decision scores.
+        # Logarithms that are added before the softmax; None if probabilities use decision scores.
         self.log_frequencies, self.k = None, None
         if isinstance(classifier, TopKClassifier):
             self.log_frequencies = torch.as_tensor(classifier._log_prior(), dtype=self.dtype)
             self.k = int(classifier.k_)
-        # A tensor, because torch exports Python numbers as float32.
+        # Store the threshold as a tensor, because torch exports Python numbers as float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
         self.threshold = torch.tensor(threshold, dtype=torch.float64)
-        # Whether high scores of the network mean the first of two classes.
+        # True if high scores of the network mean the first of two classes.
         pos_label = getattr(classifier, "pos_label_", None)
         self.turned = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
@@ -82,7 +82,7 @@ class Outputs(nn.Module):
 
     @property
     def names(self):
-        """Names of the outputs."""
+        """Return the names of the graph's outputs."""
         label = "label" if self.k is None else "topk_labels"
         return ["scores", label, *(["proba"] if self.has_proba else [])]
 
@@ -108,7 +108,7 @@ class Outputs(nn.Module):
     def _decision(self, of_classes):
         """Return the result of `decision_function`."""
         if of_classes.ndim == 1 or of_classes.shape[1] == 1:
-            # Subtract in float64, where different float32 scores keep a nonzero difference.
+            # Subtract in float64: float32 could round the difference of two scores to 0.
             scores = (of_classes.flatten().double() - self.threshold).to(self.dtype)
             return -scores if self.turned else scores
         return of_classes if self.n_classes > 2 else of_classes[:, 1] - of_classes[:, 0]
@@ -119,7 +119,7 @@ class Outputs(nn.Module):
             return of_classes.topk(self.k, dim=1).indices
         if scores.ndim == 2:
             return scores.argmax(dim=1)
-        # Samples with score 0 are predicted negative.
+        # A sample with score 0 is predicted as negative.
         return (scores >= 0 if self.turned else scores > 0).long()
 
     def _calibrated(self, scores):
@@ -129,5 +129,5 @@ class Outputs(nn.Module):
             return scores.softmax(dim=1)
         proba = scores.sigmoid()
         total = proba.sum(dim=1, keepdim=True)
-        # Uniform if all probabilities underflow.
+        # If all probabilities underflow, return equal ones.
         return torch.where(total > 0, proba / total, 1 / self.n_classes)

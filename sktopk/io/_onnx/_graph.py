@@ -12,7 +12,7 @@ from sktopk._common._extras import import_extra
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 10
-# Alternatives in error messages, for a classifier and for a pipeline.
+# Advice for error messages if a classifier or a pipeline cannot be exported.
 RECIPE = "Save the estimator with joblib.dump or sktopk.io.dump"
 RECIPE_OF_STEPS = (
     "Apply these steps outside the graph, or save the pipeline with joblib.dump or sktopk.io.dump"
@@ -44,11 +44,11 @@ def classifier_graph(onnx, outputs, classes):
     operators = import_extra("onnxscript", "to_onnx", "onnx").opset18
 
     def stable_sort(x, stable=True, dim=-1, descending=False):
-        # torch has no translation for stable sort. TopK returns tied values in order.
+        # torch cannot export a stable sort. TopK is equivalent, since it keeps the order of ties.
         size = operators.Gather(operators.Shape(x), operators.Constant(value_ints=[dim]))
         return operators.TopK(x, size, axis=dim, largest=int(descending))
 
-    # Two samples, because torch treats a dimension of size 1 as constant.
+    # Trace with two samples, because torch treats a dimension of size 1 as constant.
     rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.dtype)
     names = list(outputs.names)
     label, names[1] = names[1], _INDEX
@@ -66,7 +66,7 @@ def classifier_graph(onnx, outputs, classes):
                 verbose=False,
             )
     except Exception as error:  # torch raises many types
-        # The innermost cause has the reason.
+        # The reason is in the innermost cause.
         while error.__cause__ is not None:
             error = error.__cause__
         raise ValueError(
@@ -75,7 +75,7 @@ def classifier_graph(onnx, outputs, classes):
     model = program.model_proto
     model.ir_version = IR_VERSION
     graph, helper = model.graph, onnx.helper
-    # torch has no strings, so labels are gathered by index after the exported graph.
+    # torch has no strings, so a last node selects the labels by their indices.
     graph.initializer.append(onnx.numpy_helper.from_array(classes, "sktopk_classes"))
     graph.node.append(helper.make_node("Gather", ["sktopk_classes", _INDEX], [label]))
     (info,) = (each for each in graph.output if each.name == _INDEX)
@@ -129,7 +129,7 @@ def _converted(onnx, steps, dtype):
             f"skl2onnx cannot convert the steps {names} ({reason}). {RECIPE_OF_STEPS}"
         ) from error
     converted.ir_version = IR_VERSION
-    # skl2onnx declares the oldest possible versions, but merged graphs need equal versions.
+    # skl2onnx declares the oldest possible versions. Graphs to be merged must have equal versions.
     for opset in converted.opset_import:
         opset.version = OPSETS.get(opset.domain, opset.version)
     del converted.graph.value_info[:]  # optional shapes, some of which are wrong

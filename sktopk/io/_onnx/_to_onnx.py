@@ -32,8 +32,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     Parameters
     ----------
     estimator : estimator
-        Fitted classifier of this package with a network, or a Pipeline that ends with one and
-        whose other steps skl2onnx can convert. Either can be in a FrozenEstimator.
+        Fitted classifier of this package with a network, or a Pipeline whose last step is such a
+        classifier. skl2onnx must be able to convert the other steps. A FrozenEstimator is allowed.
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
@@ -53,7 +53,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     NotFittedError
         If the estimator is not fitted.
     TypeError
-        If the estimator has no network of this package, or labels that ONNX does not support.
+        If the estimator has no network of this package, or if ONNX does not support its labels.
     ValueError
         If a step or the network cannot be converted, if the classifier was trained on categories,
         if ONNX Runtime cannot run the graph, or if its outputs differ from those of the estimator.
@@ -74,14 +74,14 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     output             equal to
     =================  =================================================================
     "scores"           `decision_function`, with the threshold subtracted
-    "topk_labels"      `predict_topk` of a `TopKClassifier`, with k of `k_`
+    "topk_labels"      `predict_topk` of a `TopKClassifier`, with k = `k_`
     "label"            `predict` of all other classifiers
     "proba"            `predict_proba`, calibrated; only if the estimator has this method
     =================  =================================================================
 
     Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
     score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
-    Labels can differ between classes whose scores are equal within the tolerance.
+    If the scores of classes are equal within the tolerance, their labels can be exchanged.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
 
 def _parts(estimator):
-    """Return the steps before the classifier, and the classifier."""
+    """Return a list of the steps before the classifier, and the classifier."""
     steps, inner = [], estimator
     while not has_network(inner):
         if isinstance(inner, FrozenEstimator):

@@ -4,7 +4,7 @@ Scores are divided by the margin. The hinges at a threshold tau are
 
     z_i = max(0, 1 - (s_i - tau)) for positives,    z_j = max(0, 1 + (s_j - tau)) for negatives.
 
-They are at least 1 if the prediction s > tau is wrong. Their kinks are at s_i - 1 and s_j + 1.
+A hinge is at least 1 if the prediction s > tau is wrong. The kinks are at s_i - 1 and s_j + 1.
 Between kinks, every sum of hinges is linear in tau.
 """
 
@@ -32,20 +32,20 @@ SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
-    """Scores divided by the margin, the weights of the samples of each class, and the kinks."""
+    """Scores divided by the margin, with sample weights for each class and with kinks."""
 
     scores: torch.Tensor
-    positive: torch.Tensor  # 0 for negatives
-    negative: torch.Tensor  # 0 for positives
+    positive: torch.Tensor  # sample weights of positives, 0 for negatives
+    negative: torch.Tensor  # sample weights of negatives, 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
     kink: torch.Tensor
-    # True for scores of minus infinity, which are replaced by a low number. None if there are none.
+    # Mask of the scores of minus infinity, which are replaced by a low number; None without any.
     bottom: torch.Tensor | None = None
     groups: OneGroup | Groups = OneGroup()
 
     @property
     def mirrored(self):
-        """Return the batch with the classes exchanged and the scores negated."""
+        """Return the batch with exchanged classes and negated scores."""
         return self._replace(
             scores=-self.scores,
             positive=self.negative,
@@ -56,29 +56,29 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with weights divided by the largest one, against overflow."""
+        """Return the batch with all weights divided by the largest weight, to avoid overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
     def select(self, rows):
-        """Return the batch restricted to some samples of one group."""
+        """Return a batch of some of the samples, without groups."""
         return Batch(*(None if part is None else part[rows] for part in self[:-1]))
 
 
 def split_classes(scores, target, margin, sample_weight, groups=None):
     """Check the arguments of a binary loss and return its :class:`Batch`.
 
-    With groups, the weights are in float64, because cumulative sums run over all groups.
+    With groups, the weights are float64: cumulative sums run over all groups and get large.
     """
     scores, is_positive = check_binary(scores, target)
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
     if sample_weight is not None:
-        # Samples of weight 0 may have any score, including infinity.
+        # Samples of weight 0 may have any score, even infinity. Replace it by 0.
         scores = scores.masked_fill(sample_weight == 0, 0.0)
-    # The loss depends on differences of scores only. Scores near 0 keep more digits, and
-    # subtracting one of the scores keeps ties.
+    # Center the scores: the loss depends only on differences, and scores near 0 keep more digits.
+    # The center is one of the scores, so that ties stay ties.
     scores, bottom = in_units(scores, margin, centred=True)
     positive = is_positive.to(scores.dtype)
     negative = 1 - positive
@@ -95,8 +95,8 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, margin, *, centred=False):
     """Return scores divided by the margin, and the mask of scores of minus infinity or None.
 
-    Scores of minus infinity become finite numbers, so low that hinges and sigmoids are constant. If
-    a score is NaN or plus infinity, all become NaN. With `centred`, the median is 0.
+    Scores of minus infinity become finite numbers that are so low that hinges and sigmoids are
+    constant. If a score is NaN or plus infinity, all become NaN. With `centred`, the median is 0.
     """
     known = scores.detach()
     ends = look(known)
@@ -113,7 +113,7 @@ def in_units(scores, margin, *, centred=False):
 
 
 class WithGradient(torch.autograd.Function):
-    """A value, or one value per row of the scores, with a gradient that is already computed."""
+    """A value, or one value per row of the scores, whose gradient is already computed."""
 
     @staticmethod
     def forward(ctx, scores, value, gradient):
@@ -132,8 +132,8 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     The loss is 0 if a class is missing. With groups, it is the mean over groups with both classes.
 
     `closed_form` returns the optimum and its derivative by the scores. `program` returns the
-    arguments of :func:`linear_program`. `bound` is the limit of the loss if a score on which it
-    depends tends to minus infinity.
+    arguments of :func:`linear_program`. `bound` is the limit of the loss as a score tends to minus
+    infinity, if the loss depends on this score.
     """
     check_name(solver, "solver", SOLVERS)
     refuse_program(solver, batch)
@@ -145,11 +145,11 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
         loss = optimum(program(batch.select(positive + negative > 0), **parameters))
     else:
         with torch.no_grad():
-            # float32 would lose a class of small weight in sums with a class of large weight.
+            # Use float64. In float32, sums with large weights would lose a class of small weight.
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # A nonzero slope at the replaced score means that the loss is unbounded.
+                # If the slope at a replaced score is not 0, the loss tends to `bound` there.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -158,7 +158,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
 
 
 def refuse_program(solver, batch):
-    """Raise if the linear program is requested for several groups."""
+    """Check that the linear program is not requested for several groups."""
     if solver == "program" and isinstance(batch.groups, Groups):
         raise ValueError(
             "solver='program' must come without groups: it solves one program. Call the loss for "
@@ -167,13 +167,13 @@ def refuse_program(solver, batch):
 
 
 def check_finite(scores, bottom):
-    """Raise unless all scores of the linear program are finite."""
+    """Check that all scores are finite, as the linear program requires."""
     if (bottom is not None and bottom.any()) or not scores.isfinite().all():
         raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
 
 
 def reduce_batch(loss, weight, reduction):
-    """Reduce a loss that is the same for all samples of the batch."""
+    """Return the loss of the batch as the mean, or times the sum of the weights as the sum."""
     if reduction == "none":
         raise ValueError(
             "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
@@ -182,21 +182,21 @@ def reduce_batch(loss, weight, reduction):
 
 
 def optimum(program):
-    """Return the optimal value of a program, given the arguments of :func:`linear_program`."""
+    """Return the optimal value of a program. `program` is a dict of its arguments."""
     from ._linear_program import linear_program
 
     return linear_program(**program).fun.to(program["c"].dtype)
 
 
 class Kinks(NamedTuple):
-    """The kinks of each group in ascending order, and the class weights on both sides of them."""
+    """The kinks of each group in ascending order, with the weight of each class on one side."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
     negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # Sums of slope times gap. All terms have the same sign, so there is no cancellation.
+    # The hinges below are sums of slope times gap. Terms have the same sign and do not cancel.
 
     @property
     def gap(self):
@@ -220,10 +220,10 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the derivative of the minimal weighted sum of hinges by the scores.
+    """Return the derivatives of the minimal weighted sum of hinges by the scores.
 
     The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. The
-    multiplier of a positive hinge is its cost times its weight. An inactive hinge has multiplier 0.
+    multiplier of a hinge above 0 is its cost times its weight, that of an inactive hinge is 0.
     Hinges at their kink share the rest, so that the multipliers of both classes have the same sum.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
@@ -251,9 +251,10 @@ def sparse_matrix(entries, shape, like):
 
 
 def hinge_rows(batch):
-    """Return entries and right sides of sign tau - z <= sign kink and -z <= 0, and sample numbers.
+    """Return entries, right sides and sample numbers of the constraints that define the hinges.
 
-    The variables are x = [tau, z_1, ..., z_n]. The constraints are rows 0 to 2n - 1.
+    They are sign tau - z <= sign kink (rows 0 to n - 1) and -z <= 0 (rows n to 2n - 1), in the
+    variables x = [tau, z_1, ..., z_n].
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

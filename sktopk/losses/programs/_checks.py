@@ -8,13 +8,13 @@ from ._matrices import SPARSE_LAYOUTS
 
 
 def check_vector(vector, name, c):
-    """Return a finite floating point tensor of at least one dimension, on the device of `c`."""
+    """Return `vector` after checks: finite floats, at least one dimension, on the device of `c`."""
     shape, least = ("(..., n_variables)", 1) if name == "c" else ("(..., n_rows)", 0)
     return _check(vector, name, c, (), shape, lambda size: size and size[-1] >= least)
 
 
 def check_matrix(matrix, name, c):
-    """Return a checked matrix, coalesced if it is sparse. None becomes a matrix without rows."""
+    """Return a checked matrix, coalesced if sparse. None is replaced by a matrix without rows."""
     n = c.shape[-1]
     if matrix is None:
         return c.new_zeros(0, n)
@@ -25,7 +25,7 @@ def check_matrix(matrix, name, c):
 
 
 def check_rhs(rhs, name, matrix, matrix_name, c):
-    """Return the checked right side of a matrix. None is valid for a matrix without rows."""
+    """Return the checked right side of a matrix. None is valid if the matrix has no rows."""
     n_rows = matrix.shape[-2]
     if rhs is None:
         if n_rows:

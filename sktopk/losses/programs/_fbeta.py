@@ -37,10 +37,10 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where the minimum is over thresholds with :math:`P < n_+`. The hinge sums P and N bound the
-    number of false negatives and false positives. This is one of the measures of [1]_, as a
-    linear-fractional program that a substitution makes linear [2]_. The gradient includes the
-    derivative of the threshold. Sorting finds the best threshold, a kink, in O(n log n).
+    where the minimum is over thresholds with :math:`P < n_+`. The hinge sums P and N are upper
+    bounds of the numbers of false negatives and false positives. This is one of the measures of
+    [1]_, as a linear-fractional program that a substitution makes linear [2]_. The gradient
+    includes the derivative of the threshold. Sorting finds the best threshold in O(n log n).
 
     Parameters
     ----------
@@ -101,16 +101,16 @@ def beta_shares(beta):
 
 
 def _closed_form(batch, beta):
-    # Numerator and denominator are divided by 1 + beta^2.
+    # Divide numerator and denominator by 1 + beta^2.
     recall, precision = beta_shares(beta)
     batch = batch.balanced
     kinks = sort_kinks(batch)
     total = kinks.groups.of_rows(or_one(batch.groups.sum(batch.positive)))
     P, N = kinks.positive_hinges(), kinks.negative_hinges()
     denominator = total + precision * (N - P)
-    # The denominator may be negative where P >= n_+.
+    # Exclude thresholds with P >= n_+, where the denominator may be negative.
     error = ((recall * P + precision * N) / denominator).masked_fill(P >= total, torch.inf)
-    # Between kinks the error is a monotone function of tau, so a kink is optimal.
+    # Search the kinks only: between kinks, the error is a monotone function of tau.
     error, best = kinks.groups.least(error)
     denominator = denominator.take(best)
     costs = (recall + precision * error) / denominator, precision * (1 - error) / denominator
@@ -120,13 +120,13 @@ def _closed_form(batch, beta):
 def fbeta_program(batch, beta):
     """Return the program in x = [t tau, t z, t], where t is the inverse of the denominator.
 
-    t is multiplied by n_+ and weights are divided by n_+, which keeps all numbers near 1.
+    t is multiplied by n_+, and weights are divided by n_+, to keep all numbers near 1.
     """
     recall, precision = beta_shares(beta)
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
-    # The right side becomes the column of t.
+    # The substitution multiplies the right side by t. The right side is therefore the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {

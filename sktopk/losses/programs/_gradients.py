@@ -6,15 +6,16 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# If x is not unique, a part of the gradient is temporarily multiplied by 1 / _DAMPING. The damping
-# is therefore larger than in polishing.
+# Damping of the linear systems. It is larger than in polishing, because it multiplies a part of the
+# gradient temporarily by 1 / _DAMPING if x is not unique.
 _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """A value computed without autograd. The map `adjoint` gives the gradient of `source`.
+    """A value that was computed without autograd, as a function of `source`.
 
-    Programs that are not `solved` have the gradient 0.
+    `adjoint` maps the gradient by the value to the gradient by `source`. Programs that are not
+    `solved` get the gradient 0.
     """
 
     @staticmethod
@@ -26,15 +27,15 @@ class _Solved(torch.autograd.Function):
     def backward(ctx, gradient):
         check_once("linear_program")
         gradient = ctx.adjoint(gradient)
-        # The gradient of an unsolved program is 0, even if `gradient` is NaN.
+        # Use `where`, so that an unsolved program has the gradient 0 even if `gradient` is NaN.
         solved = ctx.solved.view(-1, *[1] * (gradient.ndim - 1))
         return torch.where(solved, gradient, 0.0), None, None, None
 
 
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
-    """Return the optimum with the gradient of its Lagrangian at fixed x and multipliers.
+    """Return the optimum. Its gradient is that of the Lagrangian at fixed x and multipliers.
 
-    With `width`, it is the optimum of the penalty with this width.
+    With `width`, return the optimum of the penalty with this width.
     """
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
@@ -46,7 +47,7 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
     lagrangian = (cost * x).sum(-1) + penalty
     value = lagrangian.detach()
     if not width:
-        # The Lagrangian of an unfinished iterate is not an approximation of the optimum.
+        # Return the cost of an unfinished iterate, whose Lagrangian may be far from the optimum.
         value = torch.where(solution.status == OPTIMAL, value, (cost * x).sum(-1).detach())
     value = value.masked_fill(solution.status == INFEASIBLE, torch.inf)
     value = value.masked_fill(solution.status == UNBOUNDED, -torch.inf)
@@ -54,8 +55,8 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
 
 
 def differentiable_vertex(matrix, rhs, cost, equality, solution):
-    """Return x with the gradient of M_J x = h_J, where J are the rows with nonzero multipliers."""
-    # The costs do not move a vertex. Adding 0 times the costs makes their gradient 0, not None.
+    """Return x as the solution of M_J x = h_J, where J are the rows with nonzero multipliers."""
+    # The costs do not change a vertex. Add 0 times the costs, so that their gradient is not None.
     slack = matrix.times(solution.x) - rhs + 0.0 * cost.sum(-1, keepdim=True)
     constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
 
@@ -70,7 +71,7 @@ def differentiable_vertex(matrix, rhs, cost, equality, solution):
 
 
 def differentiable_minimiser(matrix, rhs, cost, equality, solution, width):
-    """Return x with the gradient of the minimizer of the penalty, from its last Newton step."""
+    """Return x as the minimizer of the penalty. Its gradient is that of the last Newton step."""
     slack = matrix.times(solution.x) - rhs
     violation = torch.where(equality, slack, slack.clamp_min(0))
     stationarity = width * cost + matrix.transposed_times(violation)

@@ -1,4 +1,4 @@
-"""Linear programs solved by HiGHS, the simplex and interior-point solver of scipy."""
+"""Solution of linear programs by HiGHS, the simplex and interior-point solver of scipy."""
 
 import torch
 
@@ -31,23 +31,23 @@ def solve_highs(matrix, rhs, cost, equality):
         if found.status == OPTIMAL:
             solution.x[program] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
-            # scipy returns derivatives of the optimum by the right side.
+            # scipy returns the derivatives of the optimum by the right side: minus the multipliers.
             solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
 
 def _linprog(arguments, method="highs", bounds=(None, None)):
-    # Imported here because no other method needs scipy.
+    # Import scipy here, because no other method needs it.
     from scipy.optimize import linprog
 
     return linprog(**arguments, method=method, bounds=bounds)
 
 
 def _decided(arguments, found):
-    """Distinguish infeasible from unbounded programs if presolve could not.
+    """Return the result; if presolve could not, find out if a program is infeasible or unbounded.
 
-    HiGHS without presolve would do this, but may print to stdout. A feasible program is unbounded
-    if its cost decreases along a ray.
+    A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve would
+    also find out, but may print to stdout.
     """
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:

@@ -76,12 +76,12 @@ def linear_program(
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
-        Costs, floating point. The leading dimensions of all arguments are broadcast. They are the
-        shape of the batch of programs.
+        Costs, floating point. The leading dimensions of all arguments are broadcast to the shape
+        of the batch of programs.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
-        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
-        leading dimensions or the shape of the batch. Only its stored entries have a gradient. None,
-        together with ``b_ub=None``, means no inequalities.
+        Left side of the inequalities: dense, sparse COO or sparse CSR. The leading dimensions of
+        a sparse matrix are none or the shape of the batch, and only its stored entries have a
+        gradient. None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -92,20 +92,21 @@ def linear_program(
         - "newton": Newton's method on an exterior penalty with multipliers, for all programs at
           once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
           multiplied with vectors (conjugate gradients).
-        - "penalty": the penalty without multipliers, as in [1]_. The result is a smooth lower bound
-          of `fun` with its own gradient, see the notes.
+        - "penalty": the penalty without multipliers, as in [1]_. `fun` is then a smooth lower bound
+          of the optimum, with its own gradient (see the notes).
         - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
         Width of ``method="penalty"``, positive.
     tol : float, default=None
-        Largest relative violation, dual residual and gap of a solution, positive. A program
-        counts as without optimum if all solutions have a norm above 1e-3 / `tol` (clipped to [1e2,
-        1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where rounding
-        makes dependent rows inconsistent. Not used by "highs".
+        Largest relative violation, dual residual and gap of a solution, positive. If all solutions
+        have a norm above 1e-3 / `tol` (clipped to [1e2, 1e6]), the program counts as having no
+        optimum. None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where
+        rounding makes dependent rows inconsistent. Not used by "highs".
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Unsolved programs cause a RuntimeWarning, a RuntimeError or neither, and have gradient zero.
+        What unsolved programs cause: a RuntimeWarning, a RuntimeError or neither. They have
+        gradient zero.
 
     Returns
     -------
@@ -116,10 +117,11 @@ def linear_program(
         x : Tensor of shape (..., n_variables)
             Solution, or the last iterate if unsolved (zeros with "highs").
         fun : Tensor of shape (...)
-            Optimum. Infinity if infeasible, minus infinity if unbounded, the cost of x if stopped.
+            Optimum. Infinity if the program is infeasible, minus infinity if it is unbounded. The
+            cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Multipliers of the inequalities, nonnegative: minus scipy's marginals. The multipliers
-            and the following fields have no gradient.
+            Nonnegative multipliers of the inequalities, which are minus scipy's marginals. This
+            field and all following fields have no gradient.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64
@@ -132,7 +134,7 @@ def linear_program(
         gap : Tensor of shape (...)
             Distance between the primal and the dual value.
         n_iter : Tensor of shape (...), int64
-            Newton steps, or iterations of HiGHS.
+            Number of Newton steps, or of iterations of HiGHS.
 
     Raises
     ------
@@ -149,7 +151,7 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
-    where :math:`\varepsilon` is ``smoothing``. Its optimum is the Moreau envelope of :math:`p` in
+    where :math:`\varepsilon` is ``smoothing``. The minimum is the Moreau envelope of :math:`p` in
     the right sides. It is smooth in b, at most :math:`p` and at least
     :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for infeasible programs. Status 2
     therefore does not occur, and `primal_residual` is the distance from feasibility. The penalty
@@ -162,8 +164,8 @@ def linear_program(
     derivatives raise an error.
 
     A step with a dense matrix takes about n_rows n_variables^2 operations. A step with a sparse
-    matrix takes a few multiplications if most variables occur in few rows, as in programs with a
-    threshold. For other sparse matrices, "highs" is faster.
+    matrix takes a few multiplications by the matrix if most variables occur in few rows, as in
+    programs with a threshold. For other sparse matrices, "highs" is faster.
 
     References
     ----------
@@ -208,7 +210,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # Inconsistent rows are no problem for the penalty.
+        # The penalty allows the small tolerance in float32, too: it needs no consistent rows.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
@@ -269,7 +271,7 @@ def _report(status, on_failure):
 
 
 def _residuals(matrix, rhs, cost, equality, solution, width):
-    """Return the violation, the dual residual and the gap, in the units of the arguments."""
+    """Return the violation, the dual residual and the gap of the unscaled programs."""
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
     violation = torch.where(equality, slack.abs(), slack).clamp_min(0).amax(-1)

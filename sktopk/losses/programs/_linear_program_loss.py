@@ -24,17 +24,17 @@ class LinearProgramLoss(nn.Module):
     Parameters
     ----------
     build : callable
-        ``build(scores, target) -> dict`` with the arguments of one program: c, A_ub, b_ub and,
-        optionally, A_eq and b_eq. It is called as ``build(scores, target, sample_weight=...)`` if
-        the loss gets weights. Define it at module level to make the loss picklable.
+        Function ``build(scores, target)`` that returns a dict with the arguments of one program: c,
+        A_ub, b_ub and, optionally, A_eq and b_eq. It also gets `sample_weight` if the loss is
+        called with weights. Define it at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
         As in :func:`linear_program`.
 
     Raises
     ------
     TypeError, ValueError
-        When called, if `build` is not callable or does not return the arrays of one program, or
-        :func:`linear_program` raises.
+        When called, if `build` is not callable or does not return the arrays of one program, or if
+        :func:`linear_program` raises the error.
     RuntimeError
         When called with ``on_failure="raise"``, if the program has no solution.
 

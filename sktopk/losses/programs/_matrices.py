@@ -1,7 +1,7 @@
 """The constraint matrices of a batch of linear programs, dense or sparse.
 
-Inequality rows come before equality rows. Both classes compute the matrix multiplications that the
-solver needs. Both solve systems with the matrix of the active rows times its transpose. The sparse
+Inequality rows come before equality rows. Both classes compute the matrix multiplications of the
+solver. Both solve systems with the matrix M_J'M_J, where M_J contains the active rows. The sparse
 class does not form this matrix.
 """
 
@@ -16,7 +16,7 @@ _CG_MAX_ITER = 2000
 
 
 def or_one(size):
-    """Return nonnegative sizes with 0 replaced by 1, for use as divisors."""
+    """Return nonnegative numbers with 0 replaced by 1, so that they can be divisors."""
     return torch.where(size > 0, size, 1.0)
 
 
@@ -29,11 +29,11 @@ class DenseRows(NamedTuple):
         return DenseRows(self.values.detach())
 
     def times(self, x):
-        """Multiply with one vector x per program, of shape (n_programs, n_variables)."""
+        """Multiply each matrix by its own vector. x has shape (n_programs, n_variables)."""
         return (self.values @ x.unsqueeze(-1)).squeeze(-1)
 
     def transposed_times(self, y):
-        """Multiply the transpose with one vector y per program, of shape (n_programs, n_rows)."""
+        """Multiply the transpose of each matrix by a vector. y has shape (n_programs, n_rows)."""
         return (self.values.mT @ y.unsqueeze(-1)).squeeze(-1)
 
     def scaled(self, rows, columns):
@@ -47,7 +47,7 @@ class DenseRows(NamedTuple):
         r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
         hessian = self.values.mT @ (active.unsqueeze(-1) * self.values)
         diagonal = hessian.diagonal(dim1=-2, dim2=-1)
-        # A damping below the rounding errors would not make the matrix positive definite.
+        # Use at least `floor`: smaller damping is lost in rounding errors of the diagonal.
         floor = 1e-14 * diagonal.amax(-1, keepdim=True)
         diagonal += torch.maximum(damping, floor)
         factor, failed = torch.linalg.cholesky_ex(hessian)
@@ -77,11 +77,11 @@ class SparseRows(NamedTuple):
         return self._replace(values=self.values.detach())
 
     def times(self, x):
-        """Multiply with one vector x per program, of shape (n_programs, n_variables)."""
+        """Multiply each matrix by its own vector. x has shape (n_programs, n_variables)."""
         return self._sum(self.values * x.reshape(-1).index_select(0, self.columns), self.rows, 1)
 
     def transposed_times(self, y):
-        """Multiply the transpose with one vector y per program, of shape (n_programs, n_rows)."""
+        """Multiply the transpose of each matrix by a vector. y has shape (n_programs, n_rows)."""
         return self._sum(self.values * y.reshape(-1).index_select(0, self.rows), self.columns, 2)
 
     def _sum(self, entries, places, axis):
@@ -110,7 +110,7 @@ class SparseRows(NamedTuple):
 
     def entries(self, program):
         """Return the matrix of one program as an array."""
-        # Imported here because only "highs" needs scipy.
+        # Import scipy here, because only "highs" needs it.
         from scipy.sparse import csr_array
 
         _, n_rows, n_variables = self.shape
@@ -121,10 +121,11 @@ class SparseRows(NamedTuple):
 
 
 def conjugate_gradients(product, diagonal, g):
-    """Solve one positive definite system per row of `g`, preconditioned by its diagonal.
+    """Solve one positive definite system per row of `g`, with its diagonal as preconditioner.
 
-    In arrow-shaped matrices, a few variables occur in all rows and the others in one row each.
-    Almost all preconditioned eigenvalues are then 1, so a few iterations suffice for any size.
+    If the matrix has the shape of an arrow, a few variables occur in all rows and each other
+    variable in one row. Almost all preconditioned eigenvalues are then 1, so a few iterations
+    suffice for any size.
     """
     x = torch.zeros_like(g)
     residual, search = g, g / diagonal
@@ -146,7 +147,7 @@ def conjugate_gradients(product, diagonal, g):
 
 
 def stack_rows(A_ub, A_eq, batch_shape):
-    """Stack the checked constraint matrices and keep their gradients."""
+    """Return the checked constraint matrices, stacked by differentiable operations."""
     n_programs = batch_shape.numel()
     if A_ub.layout == A_eq.layout == torch.strided:
         if A_ub.ndim == A_eq.ndim == 2:

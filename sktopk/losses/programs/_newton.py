@@ -1,15 +1,15 @@
 r"""Linear programs by Newton's method on an exterior penalty.
 
-The module solves a batch of programs, min c'x subject to M x <= h, where a mask marks the rows
-that are equations. The proximal method of multipliers (Rockafellar, 1976) minimizes
+The module solves a batch of programs, min c'x subject to M x <= h. The rows in the mask `equality`
+are equations. The proximal method of multipliers (Rockafellar, 1976) minimizes
 
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
 by Newton's method, computes the new multipliers from the minimizer, reduces eps and repeats. The
-quadratic term in x makes every subproblem solvable, even if the program has no optimum. In this
-case, the steps of the multipliers converge to a proof of infeasibility, or the steps of x converge
-to a ray along which the cost decreases without bound.
+quadratic term in x makes every subproblem solvable. If the program has no optimum, the steps of the
+multipliers converge to a proof of infeasibility, or the steps of x converge to a ray along which
+the cost decreases without bound.
 """
 
 from typing import NamedTuple
@@ -25,15 +25,15 @@ _PROXIMAL_RATIO = 0.1  # rho / eps
 _ARMIJO, _MAX_HALVINGS = 1e-4, 60
 # After a step shorter than _SHORT times Newton's step, the damping is multiplied by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
-# A certificate of no optimum must exclude all solutions up to a norm (of the scaled program). This
-# norm decreases with `tol`, since entries rounded to float32 allow no certificate for large norms.
-# A ray that excludes _LEAST_NORM is made more exact before it is tested.
+# A proof that there is no optimum must exclude all solutions up to a norm (of the scaled program).
+# The norm is smaller for a larger `tol`: entries rounded to float32 allow no proof for large norms.
+# If a ray excludes solutions up to _LEAST_NORM, it is made more exact and tested again.
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
 
 class Solution(NamedTuple):
-    """The final iterate of a method, with one row or number per program."""
+    """The last iterate of a method. Each field has one row or number per program."""
 
     x: torch.Tensor
     multipliers: torch.Tensor
@@ -42,7 +42,7 @@ class Solution(NamedTuple):
 
 
 class ScaledProgram:
-    """A batch of programs, scaled to rows, columns, costs and right sides near 1.
+    """A batch of programs, scaled so that norms of rows, columns, costs and right sides are near 1.
 
     The scaled program has M' = R M C, h' = R h / sigma and c' = C c / kappa. Then x = sigma C x'
     and y = kappa R y', and the scaled Lagrangian is the original one divided by kappa sigma.
@@ -61,11 +61,11 @@ class ScaledProgram:
         self.cost = self.columns * cost / self.cost_unit
 
     def project(self, rows):
-        """Set the negative entries of inequality rows to 0."""
+        """Replace negative entries of `rows` that belong to inequalities by 0."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
     def error(self, x, multipliers, cost):
-        """Return the largest of the relative infeasibility, dual infeasibility and gap."""
+        """Return the largest of three relative errors: primal and dual infeasibility, and gap."""
         primal = _largest(self.project(self.matrix.times(x) - self.rhs)) / (1 + _largest(x))
         dual = _largest(cost + self.matrix.transposed_times(multipliers))
         value = _dot(cost, x)
@@ -81,7 +81,7 @@ class ScaledProgram:
 
 
 def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
-    """Solve the programs by the method that the module's docstring describes."""
+    """Solve the programs by the proximal method of multipliers (see the module docstring)."""
     program = ScaledProgram(matrix, rhs, cost, equality)
     last_width = torch.full_like(cost[:, :1], _SMALLEST_WIDTH)
     run = _Newton(program, last_width, tol, use_multipliers=True)
@@ -110,7 +110,7 @@ def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
 
 
 class _Newton:
-    """State of the method for a batch in which the programs progress independently."""
+    """State of the method for a batch of programs, each of which progresses independently."""
 
     def __init__(self, program, last_width, tol, *, use_multipliers):
         self.program = program
@@ -142,7 +142,7 @@ class _Newton:
         self.status = torch.where(self.status < 0, LIMIT, self.status)
 
     def _goal(self):
-        """Return the size of the gradient at which a subproblem counts as solved."""
+        """Return the bound for the gradient below which a subproblem counts as solved."""
         goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
         if self.use_multipliers:
             return goal
@@ -171,7 +171,7 @@ class _Newton:
         self.x = torch.where(moved, self.x + length * direction, self.x)
         self.slack = torch.where(moved, matrix.times(self.x) - self.program.rhs, self.slack)
         self._evaluate()
-        # The function is piecewise quadratic, so a full step within one piece is exact.
+        # The function is piecewise quadratic, so a full step that stays in one piece is exact.
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
@@ -180,8 +180,8 @@ class _Newton:
     def _adapt_damping(self, length, least):
         """Increase the damping after a short step, and reduce it after a full step.
 
-        Without damping, a variable in no active row moves far, and the step ends at the first row
-        that it meets. Each of n such variables would cost a step.
+        Without damping, a variable that is in no active row moves far, and the step ends at the
+        first row that becomes active. Each of these variables would then need a step of its own.
         """
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
@@ -190,7 +190,7 @@ class _Newton:
         self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
-        """Halve the step, starting from 1, until the subproblem decreases enough (Armijo)."""
+        """Halve the step length from 1 on, until the subproblem decreases enough (Armijo rule)."""
         rho = _PROXIMAL_RATIO * self.width
         slope = _dot(self.gradient, direction)
         linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
@@ -200,12 +200,12 @@ class _Newton:
         for _ in range(_MAX_HALVINGS):
             shifted = (self.slack + length * image) / self.width + self.multipliers
             trial = self.program.project(shifted)
-            # A difference of squares keeps small decreases that rounding would remove.
+            # Factor the difference of squares, so that rounding does not remove small decreases.
             penalty = _dot(trial - self.next_multipliers, trial + self.next_multipliers)
             fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
             new_slope = linear + length * square + _dot(image, trial)
-            # A slope that is still negative shows that the convex function has decreased, even if
-            # rounding hides the decrease.
+            # If the slope is still negative, the convex function has decreased, even if rounding
+            # hides the decrease.
             accepted = (
                 accepted | (fall <= _ARMIJO * length * slope) | (new_slope <= -_ARMIJO * slope)
             )
@@ -215,7 +215,7 @@ class _Newton:
         return length, accepted.squeeze(-1)
 
     def _judge(self, settled):
-        """Assign a status or the next subproblem to programs whose subproblem is solved."""
+        """Give each program with a solved subproblem a final status or its next subproblem."""
         ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
         column = settled.unsqueeze(-1)
         if self.use_multipliers:
@@ -242,7 +242,7 @@ class _Newton:
         self.status = torch.where(programs & (self.status < 0), status, self.status)
 
     def _drop_cost(self, ray):
-        """Restart programs that have a ray without cost, to find out if they are feasible."""
+        """Restart programs with a ray, without their costs, to find out if they are feasible."""
         column = ray.unsqueeze(-1)
         self.has_ray = self.has_ray | ray
         self.cost = self.cost.masked_fill(column, 0)
@@ -252,7 +252,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether the cost decreases without bound along `direction` or close to it."""
+        """Return whether `direction`, or a ray close to it, decreases the cost without bound."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
@@ -267,7 +267,7 @@ class _Newton:
         return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
 
     def _straightened(self, direction):
-        """Return the direction without its small violations of rows."""
+        """Return the direction, changed slightly so that it no longer violates rows by a little."""
         matrix, fall = self.program.matrix, -_dot(self.cost, direction)
         rise = matrix.times(direction) / self.program.row_norms
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
@@ -278,7 +278,7 @@ class _Newton:
         return direction
 
     def _is_proof(self, step):
-        """Return whether a step of the multipliers proves infeasibility (Farkas' lemma)."""
+        """Return whether a step of the multipliers proves infeasibility by Farkas' lemma."""
         step = self.program.project(step)
         step = step / or_one(_largest(step))
         contradiction = -_dot(self.program.rhs, step)
@@ -288,10 +288,10 @@ class _Newton:
 
 
 def _polish(program, x, multipliers, noise):
-    """Solve the equations of the active rows more exactly than Newton's method.
+    """Return x and multipliers that solve the equations of the active rows more exactly.
 
     The corrections of x and of the active multipliers are the smallest that solve M_J x = h_J and
-    M_J'y_J = -c. They are used where they reduce the error. Multipliers up to `noise` are zero.
+    M_J'y_J = -c. They are used if they reduce the error. Multipliers up to `noise` become zero.
     """
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
@@ -307,7 +307,7 @@ def _polish(program, x, multipliers, noise):
 
 
 def _polish_minimiser(program, width, x):
-    """Take final undamped Newton steps if they stay within one quadratic piece."""
+    """Return x after a few undamped Newton steps, or x itself if they leave its quadratic piece."""
     slack = program.matrix.times(x) - program.rhs
     active = program.equality | (slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

@@ -19,7 +19,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge errors of negatives at the highest threshold with a given recall.
+    r"""Compute the hinge errors of negatives at the highest threshold with at least a given recall.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -28,9 +28,9 @@ def precision_at_recall_program_loss(
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
     This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
-    upper bounds of errors. The recall at the best threshold is therefore at least r, and the loss
-    is at least its false-positive rate. At the best threshold, the mean over the positives is 1 -
-    r. Sorting finds this threshold in O(n log n).
+    upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
+    false-positive rate is at most the loss. The mean hinge of the positives is exactly 1 - r there.
+    Sorting finds this threshold in O(n log n).
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge errors of positives at the lowest threshold with a given FPR.
+    r"""Compute the hinge errors of positives at the lowest threshold with at most a given FPR.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -89,9 +89,9 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    This linear program always has a solution. Hinges are upper bounds of errors. The false-positive
-    rate at the best threshold is therefore at most :math:`\varphi`, and the loss is at least 1
-    minus its recall. The loss equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
+    This linear program always has a solution. Hinges are upper bounds of errors. At the best
+    threshold, the false-positive rate (FPR) is therefore at most :math:`\varphi`, and the recall is
+    at least 1 minus the loss. The loss equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
     :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
 
     Parameters
@@ -137,13 +137,13 @@ def _at_budget(batch, budget):
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
-    # The hinges of the positives increase with tau and are 0 at the first kink.
+    # Find the tau at which the positives' hinges, which increase with tau, sum to `allowed`.
     last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
     last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
     hinge = (batch.kink - tau).relu()
     total = or_one(groups.sum(batch.negative))
-    # tau changes with the mean score of the positives whose hinge is active.
+    # The derivative of tau by the scores: it moves with the mean of the positives below tau + 1.
     above = batch.negative * (hinge > 0)
     below = batch.positive * (batch.kink <= groups.of_rows(last_kink))
     gradient = above - groups.of_rows(groups.sum(above) / slope) * below
@@ -151,7 +151,7 @@ def _at_budget(batch, budget):
 
 
 def budget_program(batch, budget):
-    """Return the program in x = [tau, z] that bounds the mean hinge of the positives."""
+    """Return the program in x = [tau, z], where `budget` bounds the mean hinge of the positives."""
     entries, right, i = hinge_rows(batch)
     n = len(i)
     entries.append((2 * n, 1 + i, batch.positive / batch.positive.sum()))

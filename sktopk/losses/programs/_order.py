@@ -17,33 +17,33 @@ class OneGroup:
         return weight.amax(-1)
 
     def of_rows(self, numbers):
-        """Return values of the groups, repeated for each of their samples."""
+        """Return for each sample the value of its group. `numbers` has one value per group."""
         return numbers
 
     def mean(self, value, gradient, batch):
-        """Return the mean of the values of the groups and its gradient."""
+        """Return the mean of `value` over the groups, and its gradient."""
         return value, gradient
 
     def sort(self, key):
-        """Return the sorted keys, the samples in this order, and the groups in this order."""
+        """Sort the samples by key. Return the sorted keys, the order, and the sorted groups."""
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index that includes at least the samples of a mask."""
+        """Return an index of all samples in the mask. It may include other samples."""
         return slice(None)
 
     def with_again(self, rows):
-        """Return the groups of all samples followed by some samples repeated."""
+        """Return the groups of all samples, followed by those of the repeated samples `rows`."""
         return self
 
-    # The following methods take values in the order of `sort`.
+    # The methods below take values in sorted order.
 
     def previous(self, values):
-        """Return the previous value in the group, or the same value if it is the first."""
+        """Return for each value the previous one in its group; the first value stays the same."""
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
-        """Return the previous position in the group, or the same position if it is the first."""
+        """Return the position before `place` in the group; the first position stays the same."""
         return (place - 1).clamp(min=0)
 
     def within(self, values):
@@ -51,12 +51,12 @@ class OneGroup:
         return values.cumsum(-1)
 
     def after(self, values):
-        """Return the sum of the later values of the group, without cancellation."""
+        """Return for each value the sum of the later ones in its group, without cancellation."""
         sums = values.flip(-1).cumsum(-1).flip(-1)
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
     def last(self, mask):
-        """Return the last true position of a mask whose true values come first."""
+        """Return the last true position of a mask that is true up to some position."""
         return mask.sum() - 1
 
     def least(self, values):
@@ -115,7 +115,7 @@ class OrderedGroups(Groups):
         super().__init__(numbers.repeat_interleave(size, output_size=n_rows), len(size))
         self.stop = size.cumsum(0)
         self.start = self.stop - size
-        # For a group without samples this is the first sample of another group.
+        # For a group without samples, `first` is a sample of another group. It is not used.
         self.first = self.start.clamp(max=max(0, n_rows - 1))
 
     def previous(self, values):

@@ -62,8 +62,8 @@ def pairwise_auc_loss(
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
     The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with
-    the same ``multi_class``; "mu" bounds 1 minus AUC_mu. The mean excludes problems for which the
-    batch lacks a class. The cost is that of one binary loss per problem.
+    the same ``multi_class``. "mu" is an upper bound of 1 minus AUC_mu. The mean excludes problems
+    with a class that the batch lacks. Each problem takes the time of one binary loss.
 
     Parameters
     ----------
@@ -72,9 +72,10 @@ def pairwise_auc_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}, or integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2, log2(1 + exp z), or 1 + z clipped to [0,
-        1]. "squared_hinge" equals "quadratic". Use "ramp" for comparisons only, as misranked pairs
-        have no gradient. Published code for [1]_ uses it with ``margin=0.01``.
+        The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
+        max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1]. Use
+        the ramp only for comparisons with the published code for [1]_ (``margin=0.01``), because
+        misranked pairs have no gradient.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Binary problems over which multi-class scores are averaged.
     margin, solver, groups, sample_weight, reduction
@@ -132,7 +133,7 @@ def pairwise_auc_loss(
     elif solver == "closed_form":
         problems = problems.balanced
         loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems[:3], OneGroup())).sum()
-        if problems.bottom is not None and surrogate != "ramp":  # the ramp is bounded
+        if problems.bottom is not None and surrogate != "ramp":  # the ramp stays finite
             loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
     else:
         check_finite(problems.scores, problems.bottom)
@@ -142,7 +143,7 @@ def pairwise_auc_loss(
 
 
 class Problems(NamedTuple):
-    """Binary problems, one per row, over whose pairs the loss is averaged.
+    """Binary problems, one per row. The loss is the mean over their pairs.
 
     Scores are divided by the margin. Samples of other classes have weight 0.
     """
@@ -154,14 +155,14 @@ class Problems(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the problems with weights divided by the largest of each, against overflow."""
+        """Return problems whose weights are divided by the largest one, to avoid overflow."""
         positive, negative = (
             w / or_one(w.amax(-1, keepdim=True)) for w in (self.positive, self.negative)
         )
         return self._replace(positive=positive, negative=negative)
 
     def unbounded(self):
-        """Return whether a positive with score minus infinity is paired with any negative."""
+        """Return whether a positive with score minus infinity is in a pair with a negative."""
         positive = (self.positive * self.bottom).sum(-1)
         return (positive * self.negative.sum(-1)).any()
 
@@ -183,13 +184,13 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
     refuse_program(solver, batch)
     rows = batch.groups
     defined = rows.defined(batch.positive, batch.negative)
-    # The weights of the pairs of each group sum to 1.
+    # Scale the weights so that those of the pairs of each group sum to 1.
     batch = batch.balanced
     positive, negative = (
         weight / rows.of_rows(or_one(rows.sum(weight)))
         for weight in (batch.positive, batch.negative)
     )
-    # Rounding errors in sums over other groups must not enter the gradient of undefined groups.
+    # Detach groups without pairs: rounding errors in sums must not give them a gradient.
     scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
     pairs = _PAIR_SUMS[surrogate](scores, positive, negative, rows)
     loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
@@ -209,7 +210,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
         weight = scores.new_ones(n_samples)
     else:
         scores = scores.masked_fill((weight == 0).unsqueeze(1), 0.0)
-    # index_add raises if the target is not a class index.
+    # `index_add` raises an error if a target is not a class index.
     class_weight = scores.new_zeros(n_classes).index_add(0, target, weight)
     of_class = target == torch.arange(n_classes, device=target.device).unsqueeze(1)
     scores, bottom = in_units(scores, margin)
@@ -218,24 +219,24 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
     if multi_class == "mu":
         a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
         if bottom is not None:
-            # The difference of two scores of minus infinity is undefined.
+            # Scores of minus infinity give NaN, because their difference is undefined.
             scores = scores.masked_fill(bottom, torch.nan)
         return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
     if multi_class == "ovo":
-        # One problem per class suffices: class a against a rest of classes of equal weight.
+        # One problem per class suffices: class a against the rest, where each class has weight 1.
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class
     return Problems(scores, positive, negative, bottom), weight
 
 
-# Weighted sums of l(s_j - s_i) over the pairs of each problem or group.
+# The functions below return weighted sums of l(s_j - s_i) over the pairs of each problem or group.
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Return, for sorted kinks, the gap and the sum of `rise` before each, and of `fall` after it.
+    """Return the gaps between sorted kinks, sums of `rise` before and of `fall` after each gap.
 
-    Gaps are computed within each group.
+    The last result is the sorted groups. A gap is between two kinks of the same group.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)
@@ -245,33 +246,33 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # The integral over t of the weight of s_i - 1 < t times the weight of s_j > t.
+    # Integrate over t: weight of positives with s_i - 1 < t times weight of negatives with s_j > t.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
 
 def _quadratic_pairs(scores, positive, negative, groups):
-    # The square of a hinge is twice the integral of the hinge up to its argument.
+    # Integrate hinges: the square of a hinge is twice the integral of the hinge up to its argument.
     kink = scores - positive.sign()
     gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
-    # This order of factors does not multiply an infinite square by the weight 0.
+    # In this order of the factors, an infinite square is never multiplied by the weight 0.
     return (gap * after * (2 * hinges - growth)).sum(-1)
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # The ramp is constant beyond the margin. Gaps are clipped to 2, so that s_i - 1 differs from
-    # s_i even for large scores.
+    # The ramp is constant beyond the margin, so clipping gaps to 2 does not change the sum. It
+    # ensures that s_i - 1 differs from s_i even for large scores.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # The same integral as for the hinge, restricted to s_i - 1 < t < s_i.
+    # Compute the integral of the hinge, restricted to s_i - 1 < t < s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # A GPU sums in the dtype of the summands. In float32, weights would not cancel completely and
-    # would be multiplied by large gaps.
+    # Sum in float64, which a GPU does not do by itself. In float32, weights would not cancel
+    # completely, and the rest would be multiplied by large gaps.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
@@ -291,9 +292,9 @@ def _logistic_pairs(scores, positive, negative, groups):
 
 
 def _logistic_pairs_of(groups, scores, positive, negative):
-    """Return the sum over the pairs of all groups and its gradient, computed in blocks."""
+    """Return the sum over the pairs of all groups, and its gradient, in blocks of pairs."""
     high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    # The negatives of a group are adjacent, and `first` is their start for each positive.
+    # Make the negatives of a group adjacent. `first` is their start for each positive.
     low = low[groups.codes[low].argsort(stable=True)]
     n_low = torch.bincount(groups.codes[low], minlength=groups.n_groups)
     n_pairs, first = n_low[groups.codes[high]], (n_low.cumsum(0) - n_low)[groups.codes[high]]
@@ -312,10 +313,10 @@ def _logistic_pairs_of(groups, scores, positive, negative):
 
 
 def _all_logistic_pairs(scores, positive, negative):
-    """Return the sum over the pairs of one problem and its gradient, computed in blocks."""
+    """Return the sum over the pairs of one problem, and its gradient, in blocks of pairs."""
     if scores.device.type == "cpu":
         high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    else:  # All pairs, even with weight 0: counting them would synchronize with the GPU.
+    else:  # Keep pairs of weight 0, because counting the others would synchronize with the GPU.
         high = low = torch.arange(len(scores), device=scores.device)
     low_scores, low_weight = scores[low], negative[low]
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
@@ -339,7 +340,7 @@ _PAIR_SUMS = {
 
 
 def pairwise_auc_program(problems):
-    """Return the program with one variable z per pair, z >= 1 - (s_i - s_j) and z >= 0."""
+    """Return the program with a variable z per pair, where z >= 1 - (s_i - s_j) and z >= 0."""
     positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
     problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
     lead = problems.scores[problem, i] - problems.scores[problem, j]

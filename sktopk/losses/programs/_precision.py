@@ -38,10 +38,10 @@ def recall_at_precision_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and P
-    divided by n_+ is at least 1 minus the recall. Often no threshold is known to reach the
-    precision p, so there is a penalty instead of a constraint. This is one of the measures of [1]_,
-    as a linear program. The minimum is at a kink of a hinge or a root of V, found in O(n log n).
+    where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and
+    the recall is at least 1 minus :math:`P / n_+`. There is a penalty instead of a constraint,
+    because often no threshold satisfies :math:`V \le 0`. This is one of the measures of [1]_, as a
+    linear program. The minimum is at a kink of a hinge or a root of V. It takes O(n log n).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def recall_at_precision_loss(
     precision : float
         The precision p, in (0, 1].
     penalty : float, default=2.0
-        Penalty M for a violation that equals the weight of all negatives, positive.
+        Penalty M, positive: the cost of a violation V that equals the weight of all negatives.
 
     Returns
     -------
@@ -94,8 +94,8 @@ def _elastic(batch, precision, penalty):
     violation = precision * N + (1 - precision) * (P - in_all)
     price = penalty / n_negative
     error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
-    # The violation falls to 0 in at most one gap. Its multiplier there is between 0 and the price
-    # and makes the slopes of P and N equal.
+    # The violation falls to 0 in at most one gap between kinks. In this gap, its multiplier is
+    # between 0 and the price, and makes the slopes of P and N equal.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all
@@ -147,23 +147,23 @@ def precision_at_k_loss(
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
     where :math:`T^*` runs over the sets of k samples with the most positives. This is the
-    structured hinge of precision at k [1]_ with the ramp of [2]_. With at least k samples of each
-    class,
+    structured hinge of precision at k [1]_ with the ramp of [2]_. If each class has at least k
+    samples, then
 
     .. math::
         L = \frac{1}{k} \sum_{i=1}^{k}
             \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
 
-    The loss is at least 1 minus the precision at k. It ignores positives beyond the k best. It is
-    the optimum of a linear program. With more than k positives, it is not convex in the scores.
+    The loss is at least 1 minus the precision at k. It ignores all positives except the k best. It
+    is the optimum of a linear program. With more than k positives, it is not convex in the scores.
 
     Parameters
     ----------
     scores, target, margin, solver, groups, sample_weight, reduction
         As in :func:`fbeta_loss`.
     k : int
-        Number of samples at the top, ``1 <= k <= n_samples``, per group if there are groups. If the
-        weights sum to less than k, all samples are at the top.
+        Number of samples at the top (of each group), ``1 <= k <= n_samples``. If the weights sum to
+        less than k, all samples are at the top.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return the weight at the top and its ideal division into positives and negatives."""
+    """Return the weight at the top, and its positive and its negative part in the best case."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
@@ -212,7 +212,7 @@ def _top_sums(batch, k):
     groups = batch.groups
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
-    # float64, because large scores cancel and leave differences of the order of 1.
+    # Use float64, because large scores cancel and leave differences of the order of 1.
     exact = scores.double()
     (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
     reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
@@ -224,7 +224,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """Return, for each pair (weight, amount), the weights of the largest keys up to this amount."""
+    """Return for each pair (weight, amount) the weights of the largest keys, up to this amount."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
@@ -236,10 +236,10 @@ def _tops(groups, key, taken):
 
 
 def precision_at_k_program(batch, k):
-    """Return the program in x = [lambda, z, y], with both maxima as minima.
+    """Return the program in x = [lambda, z, y], which expresses both maxima as minima.
 
-    By duality, the largest sum is the minimum of k lambda + w'z subject to z >= 0 and lambda + z >=
-    s_i + [y_i = 0]. The variables y choose T*.
+    By duality, the first maximum is the minimum of k lambda + w'z subject to z >= 0 and
+    lambda + z >= s_i + [y_i = 0]. The variables y choose T*.
     """
     scores, positive, negative, sign = batch[:4]
     n = len(scores)

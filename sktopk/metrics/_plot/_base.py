@@ -1,4 +1,4 @@
-"""Base classes and drawing functions of all displays; only this module imports matplotlib."""
+"""Base classes and drawing functions of all displays. Only this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's color palette without yellow, which is hard to see on white.
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
-# Seven markers and six colors give 42 different combinations.
+# Seven markers and six colors give 42 combinations, because 7 and 6 have no common factor.
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-# Seven line styles, for curves with too many points for markers.
+# Curves with too many points for markers have one of seven line styles: "-" and these dashes.
 _DASHES = [(8, 2), (5, 1, 1, 1), (2, 1), (8, 1, 1, 1, 1, 1), (4, 2), (1, 1)]
 _LINE_STYLES = ["-", *((0, dashes) for dashes in _DASHES)]
 _MOST_MARKED_POINTS = 100
@@ -29,14 +29,14 @@ _GROUP_WIDTH = 0.8
 
 
 class Display:
-    """Base class of all displays; a subclass implements the drawing in `_plot`."""
+    """Base class of all displays. A subclass draws in its method `_plot`."""
 
-    # Arguments of `plt.subplots`.
+    # Arguments of `plt.subplots` for a new figure.
     _figure: ClassVar = {}
     _markevery = 1
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display; several displays can share one axes.
+        """Draw the display. Several displays can be drawn on the same axes.
 
         Parameters
         ----------
@@ -46,8 +46,8 @@ class Display:
         name : str, default=None
             Name in the legend. None means the name of the display.
         **kwargs : dict
-            Options listed in the docstring of the class, and arguments of matplotlib's ``plot``,
-            ``bar`` or ``errorbar``. Each reference line is drawn once per axes.
+            Options that the class docstring lists, and arguments of matplotlib's ``plot``, ``bar``
+            or ``errorbar``. If the axes already have a reference line, it is not drawn again.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class ScoreDisplay(Display):
     """
 
     _options = ()
-    # The parameter of `_curve` with class labels, which `from_estimator` fills in.
+    # Name of the parameter of `_curve` for class labels. `from_estimator` sets this parameter.
     _label = "pos_label"
     _name = "Classifier"
 
@@ -136,7 +136,7 @@ class ScoreDisplay(Display):
         ax : matplotlib Axes, default=None
             Axes to draw on. None creates a new figure.
         **kwargs : dict
-            Options listed in the docstring of the class, and arguments of `plot`.
+            Options that the class docstring lists, and arguments of `plot`.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _split(cls, kwargs):
-        """Remove the options of `_curve` from `kwargs` and return them."""
+        """Remove the options of `_curve` from `kwargs`, and return them as a dict."""
         return {each: kwargs.pop(each) for each in cls._options if each in kwargs}
 
     @classmethod
@@ -166,12 +166,12 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _draw(cls, arguments, ax, options, **kwargs):
-        """Create a display and draw it; `options` are the arguments of its `_curve`."""
+        """Create a display and draw it. `options` are arguments of its `_curve`."""
         return cls(**arguments).plot(ax, **kwargs)
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the value for the parameter `_label`, and the scores of an estimator."""
+        """Return the value of the parameter that `_label` names, and the scores for X."""
         return scores_of_two_classes(estimator, X, label)
 
 
@@ -242,7 +242,7 @@ class CurveDisplay(ScoreDisplay):
 
 
 def import_pyplot(caller):
-    """Return `matplotlib.pyplot`; if it is missing, raise with the command to install it."""
+    """Import `matplotlib.pyplot`. If it is missing, the error shows the command to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -253,9 +253,9 @@ def import_pyplot(caller):
 def draw_curves(ax, x, y, kwargs, **single):
     """Draw one curve, or one curve per fold, and return the lines.
 
-    `single` has default options of a single curve, which `kwargs` override. A single curve of more
-    than 100 points gets a line style instead of markers. Curves of folds are thin and share a
-    color, and the first curve has the label.
+    `single` contains default options for a single curve, which `kwargs` replace. A single curve of
+    more than 100 points gets a line style instead of markers. The curves of folds are thin and have
+    the same color, and only the first one has the label.
     """
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
@@ -284,20 +284,20 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, *, zorder=1.9):
-    """Return the gray line with the label "Chance" or "Ideal"; draw it if it does not exist."""
+    """Return the gray line with the label "Chance" or "Ideal". Draw it if it does not exist."""
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
         if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
     style = {"linestyle": _REFERENCE_STYLES[label], "zorder": zorder}
-    # Options that the property cycle would set; otherwise the next curve skips a color.
+    # Set everything that the property cycle could set, so that this line does not use up a color.
     style |= {"color": "0.45", "marker": "", "markevery": 1}
     return ax.plot(x, y, label=label, **style)[0]
 
 
 def draw_level(ax, draw, level, label):
-    """Return the gray line with this label; if it does not exist, draw it with `draw`.
+    """Return the gray line with this label. If it does not exist, draw it with `draw`.
 
     `draw` is `ax.axhline` or `ax.axvline`.
     """
@@ -308,9 +308,9 @@ def draw_level(ax, draw, level, label):
 
 
 def draw_legend(ax, loc="best", **kwargs):
-    """Draw a legend with every curve, followed by the reference lines.
+    """Draw a legend that lists the curves first and then the reference lines.
 
-    `loc` is used only if there are too many points to search for the best place.
+    The legend is drawn at the best place. It is drawn at `loc` if a search would take too long.
     """
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]

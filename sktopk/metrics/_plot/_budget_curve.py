@@ -22,7 +22,7 @@ _XLABELS = {
     "rows": "k (selected samples, best first)",
     "group": "k (selected samples of each group, best first)",
 }
-# `gid` of the lines that mark budgets.
+# matplotlib's `gid` of the lines that mark budgets.
 _BUDGET = "budget"
 
 
@@ -38,21 +38,21 @@ class BudgetCurveDisplay(CurveDisplay):
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}, \qquad
         \text{value} = \sum_{i \le k} v_i y_i
 
-    Ties count with their expectation in a random order. The chance line is for a random order of
-    all samples. The ideal line selects positives first, by decreasing value. `from_estimator`,
-    `from_predictions` and `from_cv_results` take:
+    Tied samples count as the mean over all their orders. The chance line shows a random order of
+    all samples. The ideal line shows the best order: positives first, by decreasing value. The
+    methods `from_estimator`, `from_predictions` and `from_cv_results` take:
 
     - ``metric``: "precision", "recall" or "value". The default is "value" if ``value`` is given,
-      else "recall". Recall without positives is NaN, with an `UndefinedMetricWarning`.
-    - ``value``: benefit of selecting each sample if it is positive, such as an amount of money.
-      Finite, nonnegative numbers, only with the metric "value".
-    - ``max_k``: the largest k drawn. The default is the number of samples.
+      else "recall". Without positives, recall is NaN, with an `UndefinedMetricWarning`.
+    - ``value``: for each sample, the benefit of selecting it if it is positive, such as an amount
+      of money. Finite nonnegative numbers, only for the metric "value".
+    - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
-      wrapped classifier and marks the number of samples of X that are selected.
+      wrapped classifier, and marks how many samples of X are selected.
     - ``pos_label``: label of the positives, as in `precision_at_k_score`.
     - ``groups`` (not for folds): group of each sample, such as its day. k samples of each group are
-      selected. The curve is the mean over groups; recall uses only groups with positives. A
-      group of fewer than k samples keeps the score of all its samples.
+      selected. The curve is the mean over groups (for recall, over groups with positives). If a
+      group has fewer than k samples, it counts with the score of all its samples.
     - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
       The band shows the variation between groups, not the error of the mean.
 
@@ -68,8 +68,8 @@ class BudgetCurveDisplay(CurveDisplay):
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
     chance, ideal : array-like of shape (n_points,), default=None
-        Score of a random and of the best order. For folds, it has the length of the shortest `k`.
-        None means no line.
+        Scores of a random order and of the best order. For folds, the arrays have the length of the
+        shortest `k`. None means no line.
     budget : int, default=None
         The k to mark, if it is in `k`. None means no mark.
     name : str, default=None
@@ -123,7 +123,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        """Return the number of samples selected by a `BudgetClassifier` as default budget."""
+        """Return the default budget: the number of samples that a `BudgetClassifier` selects."""
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
         n_selected = np.count_nonzero(estimator.predict(X) == estimator.pos_label_)
@@ -131,7 +131,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return positive label and scores; for a `BudgetClassifier`, of its base classifier."""
+        """Return the positive label and the scores of a classifier or its wrapped classifier."""
         if _has_budget(estimator):
             label = estimator.pos_label_ if label is None else label
             estimator = estimator.estimator_
@@ -151,7 +151,7 @@ class BudgetCurveDisplay(CurveDisplay):
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "score")}
         shortest = min(map(len, joined["k"]))
-        # Recall is undefined in folds without positives.
+        # Omit folds without positives from the means, because their recall is undefined.
         defined = [fold for fold in folds if not np.isnan(fold["score"]).any()] or folds
         for name in ("chance", "ideal"):
             joined[name] = np.mean([fold[name][:shortest] for fold in defined], axis=0)
@@ -174,7 +174,7 @@ class BudgetCurveDisplay(CurveDisplay):
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
             ax.set_ylim(bottom=0)
-            # Long numbers would move the label of the axis out of the figure.
+            # Avoid long numbers, which would move the label of the axis out of the figure.
             ax.ticklabel_format(axis="y", scilimits=(-3, 5))
         else:
             ax.set_ylim(-0.02, 1.04)
@@ -193,7 +193,7 @@ class BudgetCurveDisplay(CurveDisplay):
         if not points:
             return None
         label = f"Budget: {self.budget} samples"
-        # A leading underscore hides a repeated label from the legend.
+        # Hide a repeated label from the legend by a leading underscore.
         label = f"_{label}" if label in ax.get_legend_handles_labels()[1] else label
         style = {"color": color, "markeredgecolor": "black", "zorder": 3, "label": label}
         style |= {"linestyle": "", "marker": "*", "gid": _BUDGET, "markersize": 13, "markevery": 1}

@@ -86,20 +86,20 @@ class EnrichmentDisplay(CurveDisplay):
         if self.prevalence is not None and self.prevalence > 0:
             x = np.concatenate(self.fraction) if np.ndim(self.fraction[0]) else self.fraction
             x = np.asarray(x)
-            # The grid includes the prevalence, where the ideal line has a corner.
+            # Add the prevalence to the grid, because the ideal line has a corner there.
             grid = np.union1d(np.geomspace(x[x > 0].min(), 1.0, 200), self.prevalence)
             if plot_chance_level:
                 self.chance_level_ = draw_reference(ax, grid, grid, "Chance")
             if plot_ideal:
                 ideal = np.minimum(1.0, grid / self.prevalence)
                 self.ideal_ = draw_reference(ax, grid, ideal, "Ideal")
-        # A logarithmic axis cannot show the share 0.
+        # Mask the share 0, which a logarithmic axis cannot show.
         ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
         ax.xaxis.set_minor_formatter("")
         if xscale == "log":
             low, high = ax.get_xlim()
-            # A short axis needs more tick labels than the powers of ten.
+            # Label also 2 and 5 times the powers of ten if the axis is short.
             ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
         ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
         ax.set_ylim(-0.02, 1.04)

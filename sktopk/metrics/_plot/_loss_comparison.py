@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SERIES_DISTANCE = 0.25
-# Share of the width of the axes; the rest is for the numbers and the verdicts.
+# The intervals take this share of the axes' width. The rest is for the numbers and the verdicts.
 _SHARE_OF_INTERVALS = 0.66
 
 
@@ -30,7 +30,7 @@ _SHARE_OF_INTERVALS = 0.66
 class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
-    Each run (a fold or a random split) trains all losses on the same samples and gives
+    Each run (a fold or a random split) trains a model with each loss on the same samples, and gives
     a difference :math:`d_j` between a loss and the baseline. The point is the mean over J runs.
     The interval is from the corrected resampled t-test [1]_:
 
@@ -39,7 +39,7 @@ class LossComparisonDisplay(Display):
         + \frac{n_\text{test}}{n_\text{train}}\right) S^2},
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
-    The second term accounts for training samples that runs share. Each loss gets a verdict:
+    The second term accounts for samples that several runs train on. Each loss gets a verdict:
     "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
     and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
     for multiple comparisons: at level 0.95, one of twenty losses without any effect is expected
@@ -97,7 +97,7 @@ class LossComparisonDisplay(Display):
     margin: float = 0.01
     name: str | None = None
 
-    # Wide enough for long names.
+    # The figure is wide enough for long names of losses.
     _figure: ClassVar = {"figsize": (8.0, 4.0), "layout": "constrained"}
 
     @classmethod
@@ -114,16 +114,16 @@ class LossComparisonDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences of given scores.
+        """Draw the differences of the given scores from the baseline.
 
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Scores of each loss in at least two runs; larger is better. Run j of all losses must
+            Scores of each loss in at least two runs; larger is better. In run j, all losses must
             have the same training and test samples.
         test_fraction : float
-            Share of test samples in each run, in [0, 1); 0.2 for 5 folds. Use 0 if runs do not
-            share samples.
+            Share of test samples in each run, in [0, 1). For 5 folds it is 0.2. Use 0 if no sample
+            is in several runs.
         baseline, metric, confidence, margin, name
             As in the constructor.
         ax, **kwargs
@@ -137,8 +137,8 @@ class LossComparisonDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If a number is out of range, `baseline` is missing or the only loss, or the scores are
-            not finite or have different lengths.
+            If a number is out of range, if `scores` lacks `baseline` or contains no other loss, or
+            if the scores are not finite or have different lengths.
         """
         found = paired_differences(scores, baseline, test_fraction)
         mean = np.array([each.mean for each in found.values()])
@@ -159,8 +159,8 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        Each loss is represented by the setting of the other parameters with the best mean score.
-        This favors losses with more settings; compare the best settings on new samples.
+        For each loss, the scores are those of the setting with the best mean score. This favors
+        losses with more settings. Compare the best settings on new samples.
 
         Parameters
         ----------
@@ -169,8 +169,8 @@ class LossComparisonDisplay(Display):
         test_fraction, **kwargs
             As in `from_scores`.
         param : str, default="param_loss"
-            The key of `cv_results` with the losses, such as ``"param_clf__loss"`` for the step
-            "clf" of a pipeline. Losses that are not strings are named by ``str``.
+            The key of the losses in `cv_results`, such as ``"param_clf__loss"`` for the step "clf"
+            of a pipeline. Losses that are not strings are converted by ``str``.
         metric : str, default="score"
             Name of the score. In a search with several metrics, the name of one metric.
 
@@ -220,7 +220,7 @@ class LossComparisonDisplay(Display):
 
 
 def _draw_margin(ax, margin):
-    """Return the shaded margin; draw it if it does not exist."""
+    """Return the shaded margin. Draw it if it does not exist."""
     label = f"_margin {margin:g}"
     for patch in ax.patches:
         if patch.get_label() == label:

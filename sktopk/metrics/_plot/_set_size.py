@@ -19,22 +19,22 @@ from ._base import ScoreDisplay, draw_bars, draw_level
 class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
-    Bars show the share of samples with a set of this size. A line shows the coverage: the share of
-    these samples whose set contains the label. Larger points have more samples. Sets of all sizes
-    are equally reliable if the line is constant.
+    A bar shows the share of the samples whose set has a given size. A line shows the coverage: the
+    share of these samples whose set contains the label. Larger points stand for more samples. Sets
+    of all sizes are equally reliable if the line is constant.
 
     Create it with `from_estimator` from an estimator with ``predict_set``, such as `SetClassifier`,
     or with `from_predictions` from sets as in `set_coverage_score`. Both take `sample_weight` and
-    `target`, which defaults to the `coverage` of the estimator. `from_predictions` also takes the
-    `labels` of the columns.
+    `target`. In `from_estimator`, `target` defaults to the `coverage` of the estimator.
+    `from_predictions` also takes the `labels` of the columns.
 
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Sizes up to 10 have their own bin. Bins of
+        Smallest and largest set size of each bin. Each size up to 10 has its own bin. Bins of
         larger sizes end at 20, 50, 100, 200, 500, 1000, ...
     proportion, coverage : array-like of shape (n_bins,)
-        Share of the samples in each bin, and their coverage; NaN in bins without samples.
+        Share of the samples in each bin, and their coverage, which is NaN in bins without samples.
     name : str, default=None
         Name of the bars in the legend. None means no legend entry.
     target : float, default=None

@@ -15,9 +15,9 @@ from sktopk.metrics._topk import shot_accuracy_score
 from ._base import ScoreDisplay, draw_bars, draw_legend, draw_reference
 
 _GROUPS = ("many", "medium", "few")
-# Upper limit of the accuracy axis without room for a legend.
+# Upper limit of the accuracy axis if it leaves no space for a legend.
 _TOP = 1.02
-# Pixels around a legend.
+# Number of pixels around a legend.
 _PAD = 5
 
 
@@ -33,8 +33,8 @@ class ShotAccuracyDisplay(ScoreDisplay):
     Parameters
     ----------
     accuracy : array-like of shape (3,)
-        Macro top-k accuracy of the many-, medium- and few-shot classes. A group without classes
-        is NaN and has no bar.
+        Macro top-k accuracy of the many-, medium- and few-shot classes. The accuracy of a group
+        without classes is NaN, and it has no bar.
     k : int or float, default=5
         Number of labels, or fraction of the classes.
     few, many : float, default=20 and 100
@@ -119,7 +119,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Extend the axis so that the legend is above all bars. The extension is a multiple of
-            # 1/20, so that small differences between fonts do not change the figure.
+            # Extend the axis so that the legend is above all bars. Use a multiple of 1/20 for the
+            # extension, so that small differences between fonts do not change the figure.
             room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

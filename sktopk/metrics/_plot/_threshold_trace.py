@@ -30,10 +30,10 @@ class ThresholdTraceDisplay(Display):
     .. math::
         \hat t = \max_{j \in B \cup H,\; y_j = 0} s_j \;\le\; t = \max_{j : y_j = 0} s_j
 
-    over the samples B of the minibatch and the `buffer_size` hard examples H kept from earlier
-    minibatches (Figure 3 of [1]_). With batch normalization or dropout the inequality can fail,
-    because estimates are computed in training mode and true thresholds in evaluation mode.
-    :class:`sktopk.callbacks.TrueThreshold` records the true thresholds.
+    where B contains the samples of the minibatch, and H the `buffer_size` hard examples that are
+    kept from earlier minibatches (Figure 3 of [1]_). With batch normalization or dropout the
+    inequality can fail, because estimates are computed in training mode and true thresholds in
+    evaluation mode. :class:`sktopk.callbacks.TrueThreshold` records the true thresholds.
 
     Create it with `from_estimator`.
 
@@ -49,9 +49,8 @@ class ThresholdTraceDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, true_line_, band_ : matplotlib artists
-        Axes, figure, estimates, true thresholds, and the range of the averaged estimates. Artists
-        that are not drawn are None. With 100 or more steps, lines are moving averages over 1/50
-        of the steps.
+        Axes, figure, estimates, true thresholds, and the range of the estimates, or None if not
+        drawn. With 100 or more steps, lines are moving averages over 1/50 of the steps.
 
     References
     ----------
@@ -94,8 +93,8 @@ class ThresholdTraceDisplay(Display):
         Parameters
         ----------
         estimator : object
-            Fitted classifier whose ``history_`` has "threshold", and optionally "true_threshold",
-            for each epoch, such as a `DeepTopPushClassifier`. For a pipeline, pass its last step.
+            Fitted classifier, such as a `DeepTopPushClassifier` or the last step of a pipeline. Its
+            ``history_`` must contain "threshold" and can contain "true_threshold".
         epoch : int or (int, int), default=None
             An epoch, or the first and the last epoch, counted from 1. None means all epochs.
         name : str, default=None
@@ -112,8 +111,8 @@ class ThresholdTraceDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If `estimator` has no thresholds in its history, `epoch` does not exist, or all its
-            epochs were pretraining with cross-entropy, which has no threshold.
+            If the history contains no thresholds, if `epoch` does not exist, or if all epochs were
+            pretraining with cross-entropy, which has no threshold.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
@@ -150,7 +149,7 @@ class ThresholdTraceDisplay(Display):
             color = self.line_.get_color()
             self.band_ = ax.fill_between(self.step, *ends, color=color, alpha=0.2, linewidth=0)
         if self.true_threshold is not None:
-            # Options that the property cycle would set; otherwise the next curve skips a color.
+            # Set everything that the property cycle could set, so that this line uses up no color.
             style = {"color": self.line_.get_color(), "marker": "", "markevery": 1}
             style |= {"linestyle": "--", "zorder": 1.9}
             style["label"] = None if label is None else f"{label}, true"
@@ -162,7 +161,7 @@ class ThresholdTraceDisplay(Display):
 
 
 def moving(values, window, reduce):
-    """Apply `reduce` to a moving window of the values, padded with the values at both ends."""
+    """Apply `reduce` to a moving window of values. The first and last value pad the ends."""
     values = np.asarray(values, dtype=np.float64)
     before, after = (window - 1) // 2, window // 2
     padded = np.pad(values, (before, after), mode="edge")
@@ -170,13 +169,13 @@ def moving(values, window, reduce):
 
 
 def _threshold_history(estimator):
-    """Return the history of a fitted classifier, with an array of thresholds for each epoch."""
+    """Return the history of a fitted classifier. Each epoch contains an array of thresholds."""
     if not hasattr(estimator, "history_"):
         if hasattr(estimator, "fit"):
             check_is_fitted(estimator)
         missing = "has no history_"
     elif any("threshold" in row for row in estimator.history_):
-        # Pretraining epochs have no thresholds.
+        # Pretraining epochs have no thresholds, so add an empty array.
         none = {"threshold": np.empty(0)}
         return [none | row for row in estimator.history_]
     else:

@@ -73,14 +73,14 @@ class TopKCurveDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
-        # The chance level is 1 in folds with fewer than k classes.
+        # In folds with fewer than k classes, the chance level is 1.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0)}
 
     def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
         style = {"label": label, **kwargs}
-        # At most about 20 markers, so that they do not hide the curve.
+        # Draw at most about 20 markers, so that they do not hide the curve.
         self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
         k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
         self.chance_level_ = None
