@@ -179,6 +179,8 @@ class GroupBatches:
     ----------
     n_parts : ndarray of int of shape (n_groups,)
         Number of parts of each group; 0 for groups without samples.
+    n_joined : int
+        Number of groups whose parts form a minibatch.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -189,8 +191,8 @@ class GroupBatches:
         self.n_parts = (size > 0).astype(np.int64)
         self._cut, large = [], size > batch_size
         most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
-        n_joined = max(1, int(most))
-        part_size = batch_size // n_joined
+        self.n_joined = max(1, int(most))
+        part_size = batch_size // self.n_joined
         for group in np.flatnonzero(large):
             rows = order[start[group] : stop[group]]
             positive = target[rows] == 1
@@ -204,7 +206,7 @@ class GroupBatches:
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
         # Use so many minibatches that each has at most one part of a group.
-        self._n_cut = max(-(-int(of_each.sum()) // n_joined), int(of_each.max(initial=0)))
+        self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
         # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
