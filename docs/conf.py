@@ -30,6 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
     "sphinx-mathjax-offline",  # readers may be offline, too
+    "examples_first",
     "formula",
     "outside_links",
     "site_metadata",
@@ -49,6 +50,7 @@ nitpick_ignore_regex = [
 
 autosummary_generate = True
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True  # TabularMLP, not <class ...>
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False

@@ -2,11 +2,11 @@
 Ten reviews a day against fraud
 ===============================
 
-Each day has 300 payments and a few frauds, and ten payments can be reviewed. A model is good if
-many frauds are among its first ten, however it ranks the rest. This is recall at ten of each
-day: the metric of the search, the choice of the samples and the curve at the end.
+Each day has 300 payments and a few frauds, and ten payments can be reviewed. A good model has many
+frauds among its first ten; the order of all other payments does not matter. The metric is recall
+at ten of each day. It scores the search and the test.
 
-The payments of sixty days are generated. On weekends all payments look a little more like fraud.
+The payments of sixty days are generated. All payments look a little more like fraud on weekends.
 """
 
 import sys
@@ -50,9 +50,9 @@ print(f"{past.sum()} payments to learn from, {fraud[past].mean():.1%} of them fr
 # %%
 # A search by the ten best of each day
 # ------------------------------------
-# Scikit-learn's metadata routing passes the days as `groups` to the scorer and to the network,
-# which is trained for the first ten of each day. Each split trains on earlier days and scores later
-# days. Boosted trees are the baseline. Neither needs scaled columns.
+# Scikit-learn's metadata routing passes the days as `groups` to the scorer and to `fit`, which
+# trains for the first ten payments of each day. Each split trains on earlier days and scores later
+# days. Boosted trees are the baseline. Neither model needs scaled columns.
 
 scorer = make_top_scorer("recall_at_k", k=REVIEWS)
 network = RecallAtKClassifier(k=REVIEWS, n_estimators=2, max_epochs=8, random_state=0)
@@ -75,8 +75,8 @@ with sklearn.config_context(enable_metadata_routing=True):
         )
 
 # %%
-# Both on new days, compared with ten random reviews a day. A small difference in the search may
-# change its sign here.
+# Both models are scored on new days and compared with ten random reviews a day. A small difference
+# in the search can have the other sign on new days.
 
 for name, model in models.items():
     y_score = model.decision_function(X[test])
@@ -97,12 +97,12 @@ selection.fit(X[calibration], fraud[calibration])
 today = np.flatnonzero(day == day[-1])
 selected = today[selection.predict_top(X[today], REVIEWS)]
 print(f"Selected today: {selected.tolist()}, {amount[selected].sum():.0f} at stake")
-by_day = np.zeros(test.sum())
+by_day = np.zeros(test.sum(), int)
 by_day[selection.predict_top(X[test], REVIEWS, groups=day[test])] = 1
 
 # %%
-# `predict` decides each payment on its own, by a threshold from ten calibration days. The
-# number it flags varies, and is higher on weekends:
+# `predict` compares each payment with a threshold from ten calibration days. The number of flagged
+# payments varies, and is higher on weekends:
 
 one_by_one = selection.predict(X[test])
 days = np.unique(day[test])
@@ -114,10 +114,10 @@ for name, counts in flagged.items():
     print(f"{name:16s} {counts.min()} to {counts.max()} reviews a day, mean {counts.mean():.1f}")
 
 # %%
-# What more reviews would bring
-# -----------------------------
-# The curve counts money, with the payments of all test days in one ranking. The star is the budget
-# of these days.
+# The value of more reviews
+# -------------------------
+# The curve shows the money that the reviews find. All test days are one ranking. The star marks the
+# review budget of these days.
 
 figure, (days_ax, curve_ax) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for (name, counts), marker in zip(flagged.items(), "os", strict=True):

@@ -1,13 +1,13 @@
 """
-Five guesses per leaf
-=====================
+Five species for a leaf
+=======================
 
-An app for botanists shows five species for the photo of a leaf; the reader picks. Many species
-have been photographed three times only, and count as much as the common ones: the score is
-macro top-5 accuracy, the mean over species of how often the right one is among the five.
+An app shows five species for the photo of a leaf, and the user picks one. Many species have only
+three photos, and all species count the same. The score is therefore macro top-5 accuracy: the mean
+over species of the share of photos whose species is among the five.
 
-Runs on the shapes of the 100-species leaves data if it finds them:
-``leaves100/data_Sha_64.txt`` in the folder that SKTOPK_DATA names. Otherwise on generated leaves.
+The example uses the 100-species leaves data if it finds ``leaves100/data_Sha_64.txt`` in the folder
+that SKTOPK_DATA names. Otherwise it generates leaves.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -40,7 +40,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # Leaves
 # ------
-# A long tail: the k-th species has fewer training photos than the one before.
+# The data have a long tail: the k-th species has fewer training photos than the one before.
 
 
 def load():
@@ -75,9 +75,9 @@ print(f"{len(names)} species, {len(train)} photos to learn from")
 # %%
 # Which loss?
 # -----------
-# The four train the same linear model, and each makes up for the rare species in its own way: by
-# weights, by the class priors in the loss, or by wider margins. The differences are taken fold by
-# fold; one that is smaller than its interval may be chance, and then the simplest loss will do.
+# Four losses train the same linear model. They correct for rare species by sample weights, by the
+# class priors or by larger margins. Differences are computed fold by fold. If the interval of a
+# difference contains zero, take the simplest loss.
 
 METRIC = "macro top-5 accuracy"
 shared = dict(k=5, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=0)
@@ -117,7 +117,7 @@ for guess, truth in zip(guesses, species[some], strict=True):
     print(f"{truth}: {', '.join(guess)}")
 
 # %%
-# What does care for rare species change? Beside it cross-entropy without:
+# The accuracy of rare and frequent species, compared with cross-entropy:
 
 plain = Pipeline([("scale", StandardScaler()), ("clf", TopKClassifier("cross_entropy", **shared))])
 plain.fit(X[train], species[train])
@@ -135,10 +135,10 @@ curve_ax.set_ylabel("Macro top-k accuracy")
 plt.show()
 
 # %%
-# As many names as it takes
-# -------------------------
-# A set has one name if the leaf is clear, and several if it is not. Sets are calibrated on photos
-# that trained nothing, so that nine in ten contain the right species.
+# Sets of variable size
+# ---------------------
+# A set has one species for a clear leaf and several for an unclear one. The sets are calibrated on
+# photos that did not train the model, so that nine in ten sets contain the right species.
 
 sets = SetClassifier(FrozenEstimator(best), method="pas", coverage=0.9, prevalence=counts)
 sets.fit(X[calibration], species[calibration])

@@ -2,16 +2,18 @@
 Which molecules to test next
 ============================
 
-A laboratory can test 200 molecules of a library; a model that knows their descriptors says
-which. `PatMatClassifier` with its default network looks at that share of the molecules. Beside it
-stand logistic regression, boosting, and a network for the molecules above every inactive one, with
-the steps of section 4.6 of *DeepTopPush: Simple and Scalable Method for Accuracy at the Top*
-(Adam, Mácha, Šmídl, 2020): sparse counts, 100 components, 50 and 25 hidden units, "active" as
-activity above 5.5; judged by the activity itself, as measured.
+A laboratory can test 200 molecules of a library. A model chooses them by their descriptors.
+`PatMatClassifier` with its default network trains for this share of the molecules. It is compared
+with logistic regression, boosting and `DeepTopPushClassifier`, which trains for the molecules above
+every inactive one.
 
-Runs on the Merck CYP 3A4 data if it finds them: ``merck_cyp3a4/merck_cyp.npz`` in the folder that
-SKTOPK_DATA names, or in ``../shared/data`` beside the project. Otherwise on generated molecules.
-``python examples/molecules.py picture.png`` keeps the picture.
+The steps are those of section 4.6 of *DeepTopPush: Simple and Scalable Method for Accuracy at the
+Top* (Adam, Mácha, Šmídl, 2020): sparse counts, 100 components, 50 and 25 hidden units. "Active"
+means an activity above 5.5. The models are judged by the measured activity.
+
+The example uses the Merck CYP 3A4 data if it finds ``merck_cyp3a4/merck_cyp.npz`` in the folder
+that SKTOPK_DATA names. Otherwise it generates molecules. ``python examples/molecules.py
+picture.png`` keeps the picture.
 """
 
 import os

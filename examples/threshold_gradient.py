@@ -2,11 +2,12 @@
 Why the threshold needs its gradient
 ====================================
 
-Accuracy at the top pushes positives above a threshold that is itself a score: that of the
-highest negative. When the weights change the threshold moves, too. A loss that looks at the
-threshold as at a constant forgets so: it pushes positives above a number that runs away from
-them. The data below are those of appendix E of *DeepTopPush: Simple and Scalable Method for
-Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), where this goes wrong for every step size.
+Accuracy at the top moves positives above a threshold. The threshold is itself a score: that of the
+highest negative. It changes with the weights, so its gradient is part of the gradient of the loss.
+A loss that treats the threshold as a constant chases a number that moves away.
+
+The data are those of appendix E of *DeepTopPush: Simple and Scalable Method for Accuracy at the
+Top* (Adam, Mácha, Šmídl, 2020). A constant threshold fails on them for every step size.
 """
 
 import sys
@@ -17,10 +18,10 @@ import torch
 from sktopk.losses import KthLargest, accuracy_at_top_loss
 
 # %%
-# Positives and negatives, and one negative far on the wrong side
-# ---------------------------------------------------------------
-# The classes fill two squares that touch, so that the first coordinate separates them. The
-# outlier at (3, 0) has a higher one than all positives.
+# Positives and negatives, and one outlier
+# ----------------------------------------
+# The classes fill two squares that touch, so the first coordinate separates them. The negative
+# outlier at (3, 0) has a larger first coordinate than all positives.
 
 generator = torch.Generator().manual_seed(0)
 positives = torch.rand(100, 2, generator=generator) * torch.tensor([1.0, 2.0])
@@ -32,8 +33,8 @@ y = torch.cat([torch.ones(100), torch.zeros(101)]).int()
 # %%
 # Three thresholds
 # ----------------
-# The same score twice, without and with its gradient; and the second highest negative, with
-# which one outlier may stay on top.
+# The first two thresholds are the highest negative, without and with its gradient. The third is the
+# second highest negative, which allows one outlier above it.
 
 largest_negative = KthLargest("negatives", k=1)
 
@@ -56,9 +57,9 @@ def loss_of(weights, threshold):
 
 
 # %%
-# At the weights (1, 0) the outlier's score, 3, is the threshold. The fixed one asks for larger
-# scores of the positives, whose mean is 1/2: equation 13 of the paper. The threshold's own
-# gradient, (3, 0), turns the step around.
+# At the weights (1, 0) the score of the outlier, 3, is the threshold. The constant threshold gives
+# a step that increases the scores of the positives, whose mean is 1/2 (equation 13 of the paper).
+# The gradient of the threshold, (3, 0), reverses the step.
 
 for name, threshold in thresholds.items():
     weights = torch.tensor([1.0, 0.0], requires_grad=True)
@@ -87,10 +88,10 @@ def descend(threshold, learning_rate=0.05, n_steps=400):
 traces = {name: descend(threshold) for name, threshold in thresholds.items()}
 
 # %%
-# With a fixed threshold the weights grow without bound, and the loss with them: a descent that
-# climbs. A smaller step only takes longer. With its gradient the threshold comes down, and the
-# weights settle near zero, where all scores tie and the loss is 1: no linear model gets the
-# positives above that outlier. Where one negative may stay on top, the classes come apart.
+# With a constant threshold the weights grow without bound, and the loss increases. A smaller step
+# only delays this. With the gradient the weights become nearly zero, where all scores are equal and
+# the loss is 1: no linear model ranks the positives above that outlier. The third threshold allows
+# one negative above it, and the classes are separated.
 
 for name, (norms, losses) in traces.items():
     print(

@@ -41,7 +41,9 @@ class Formula(SphinxDirective):
             raise self.error(f"the docstring of {name} has no equation")
         role = "class" if inspect.isclass(value) else "func"
         lines = "\n".join(equations).splitlines()
-        lines += ["", ".. rst-class:: source", "", f":{role}:`{name}`. {' '.join(references)}"]
+        # A backslash, or "D. Hand" would be item D of a list.
+        for text in (f":{role}:`{name}`", *(rf"\{each}" for each in references)):
+            lines += ["", ".. rst-class:: source", "", text]
         node = nodes.container()
         self.state.nested_parse(StringList(lines, source=f"docstring of {name}"), 0, node)
         return node.children

@@ -10,18 +10,18 @@ import sktopk
 
 ROOT = Path(sktopk.__file__).parent
 PLACES = {
-    "io": (1.2, 6.2),
-    "model_selection": (4.4, 6.2),
-    "callbacks": (8.0, 6.2),
-    "_estimators": (3.0, 4.7),
-    "_training": (6.6, 3.4),
-    "boosting": (1.6, 3.4),
-    "metrics": (0.9, 1.9),
-    "losses": (3.3, 1.9),
-    "modules": (5.0, 1.9),
-    "samplers": (6.5, 1.9),
-    "datasets": (8.5, 1.9),
-    "_common": (4.7, 0.2),
+    "io": (1.7, 6.4),
+    "model_selection": (6.2, 5.0),
+    "callbacks": (9.6, 5.0),
+    "_estimators": (1.7, 5.0),
+    "_training": (7.4, 3.4),
+    "boosting": (2.4, 3.4),
+    "metrics": (1.2, 1.9),
+    "losses": (4.0, 1.9),
+    "modules": (5.9, 1.9),
+    "samplers": (7.6, 1.9),
+    "datasets": (9.7, 1.9),
+    "_common": (5.0, 0.2),
 }
 FILES = {
     "_estimators": "topk, ranking, programs, boosted, decisions",
@@ -67,8 +67,8 @@ def reached(start):
     return {far for end in found[start] & PLACES.keys() for far in found[end] | reached(end)}
 
 
-figure, ax = plt.subplots(figsize=(9.5, 6))
-ax.set(xlim=(-0.3, 9.7), ylim=(-0.4, 6.8))
+figure, ax = plt.subplots(figsize=(11, 6))
+ax.set(xlim=(-0.3, 10.7), ylim=(-0.4, 6.8))
 ax.axis("off")
 style = {"boxstyle": "round,pad=0.6", "facecolor": "#e8f1f8", "edgecolor": "#00589c"}
 boxes = {}

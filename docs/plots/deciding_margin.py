@@ -30,5 +30,5 @@ for (name, values), color in zip(rates.items(), ("#d55e00", "#8a9ba8"), strict=T
     above = np.mean(np.array(values) > BUDGET)
     ax.hist(values, bins, alpha=0.7, color=color, label=f"{name}: {above:.0%} above the budget")
 ax.axvline(BUDGET, color="k", linestyle="--", label="budget")
-ax.set(xlabel="False-positive rate on new rows", ylabel="of 100 calibrations")
+ax.set(xlabel="False positive rate on new samples", ylabel="Calibrations of 100")
 ax.legend()

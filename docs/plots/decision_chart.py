@@ -5,8 +5,8 @@ import matplotlib.pyplot as plt
 QUESTION = {"boxstyle": "round,pad=0.5", "facecolor": "#e8f1f8", "edgecolor": "#00589c"}
 ANSWER = {"boxstyle": "round,pad=0.5", "facecolor": "#fbe9dd", "edgecolor": "#b34700"}
 
-figure, ax = plt.subplots(figsize=(11, 6))
-ax.set(xlim=(0, 11), ylim=(0, 6.4))
+figure, ax = plt.subplots(figsize=(12.6, 6))
+ax.set(xlim=(0, 12.6), ylim=(0, 6.4))
 ax.axis("off")
 
 
@@ -31,16 +31,16 @@ def arrow(start, end, text=None):
         )
 
 
-box(5.3, 6.0, "What is reviewed?", QUESTION)
-box(2.1, 4.7, "Is the model ample,\nthe data clean?", QUESTION)
+box(5.3, 6.0, "What do you need?", QUESTION)
+box(2.1, 4.7, "Large model and\nclean data?", QUESTION)
 box(5.55, 4.7, "Samples or labels?", QUESTION)
-box(9.3, 4.7, "Where is the cut?", QUESTION)
-arrow((4.3, 5.9), (2.4, 5.15), "a few labels\nof each sample")
-arrow((5.35, 5.7), (5.5, 5.0), "I have scores")
-arrow((6.3, 5.9), (9.0, 5.0), "a few samples of many")
+box(10.9, 4.7, "Where is the threshold?", QUESTION)
+arrow((4.3, 5.9), (2.4, 5.15), "k labels\nof each sample")
+arrow((5.35, 5.7), (5.5, 5.0), "decisions\non scores")
+arrow((6.3, 5.9), (10.4, 5.0), "the best samples")
 
 box(0.9, 3.3, 'TopKClassifier\nloss="cross_entropy"', ANSWER)
-box(3.2, 3.3, "Do rare classes\ncount as much?", QUESTION)
+box(3.2, 3.3, "Do rare classes\ncount the same?", QUESTION)
 arrow((1.8, 4.3), (1.05, 3.7), "yes")
 arrow((2.4, 4.3), (3.05, 3.7), "no")
 box(1.05, 1.75, 'loss="logit_adjusted",\n"smooth_topk_adjusted"\nor "ldam"', ANSWER)
@@ -50,28 +50,28 @@ arrow((2.9, 2.9), (1.5, 2.3), "yes")
 arrow((3.5, 2.9), (4.2, 2.3), "no")
 arrow((3.0, 2.9), (2.7, 0.65), "not sure")
 
-box(4.93, 3.5, "BudgetClassifier", ANSWER)
+box(4.8, 3.5, "BudgetClassifier", ANSWER)
 box(5.85, 2.75, "SetClassifier", ANSWER)
-arrow((5.3, 4.4), (5.05, 3.8), "samples")
+arrow((5.3, 4.4), (4.95, 3.8), "samples")
 arrow((5.95, 4.4), (6.05, 3.05), "labels")
 
 CUTS = [
-    ("k samples of each day", "RecallAtKClassifier"),
-    ("a share of the samples", "PatMatClassifier"),
-    ("at most 1 % false alarms", "RecallAtFPRClassifier"),
-    ("the same, at a score", "PatMatNPClassifier"),
-    ("at the first false alarm", "DeepTopPushClassifier"),
-    ("a few false alarms", "TopPushKClassifier"),
-    ("80 % found", "PrecisionAtRecallClassifier"),
-    ("a precision", "RecallAtPrecisionClassifier"),
-    ("where both balance", "FScoreClassifier"),
-    ("nowhere", "AUCClassifier"),
+    ("at k samples of each day", "RecallAtKClassifier"),
+    ("at a share of the samples", "PatMatClassifier"),
+    ("at 1 % false positives", "RecallAtFPRClassifier"),
+    ("the same, a quantile of the negatives", "PatMatNPClassifier"),
+    ("at the highest negative", "DeepTopPushClassifier"),
+    ("at the k-th negative", "TopPushKClassifier"),
+    ("at a recall", "PrecisionAtRecallClassifier"),
+    ("at a precision", "RecallAtPrecisionClassifier"),
+    ("at the best F-score", "FScoreClassifier"),
+    ("none: the whole ranking", "AUCClassifier"),
 ]
 for i, (cut, name) in enumerate(CUTS):
     y = 3.75 - 0.41 * i
-    ax.text(8.5, y, cut, fontsize=10, ha="right", va="center", color="0.25")
+    ax.text(10.0, y, cut, fontsize=10, ha="right", va="center", color="0.25")
     ax.text(
-        8.65,
+        10.15,
         y,
         name,
         fontsize=10,
@@ -79,4 +79,4 @@ for i, (cut, name) in enumerate(CUTS):
         va="center",
         bbox=ANSWER | {"boxstyle": "round,pad=0.3"},
     )
-arrow((9.3, 4.4), (9.3, 4.0))
+arrow((10.9, 4.4), (10.9, 4.0))

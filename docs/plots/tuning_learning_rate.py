@@ -4,11 +4,11 @@ import matplotlib.pyplot as plt
 from small_digits import accuracies
 
 SETTINGS = {
-    "smooth, pretrain=0.4": ({"loss": "smooth_topk"}, "#d55e00", "o-"),
+    "smooth, pretrain=0.3": ({"loss": "smooth_topk"}, "#d55e00", "o-"),
     "smooth, pretrain=0": ({"loss": "smooth_topk", "pretrain": 0}, "#d55e00", "o:"),
     "cross-entropy": ({"loss": "cross_entropy"}, "#0072b2", "s-"),
 }
-rates = [1e-3, 5e-3, 2e-2, 1e-1]
+rates = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
 
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for name, (params, color, style) in SETTINGS.items():

@@ -1,10 +1,10 @@
 """
-As many labels as it takes
-==========================
+Label sets with a coverage guarantee
+====================================
 
-Three guesses for every digit are too many for a clear one and too few for a smudge. Conformal
-sets hold as many labels as it takes to contain the right one nine times out of ten, whatever
-the classifier. The methods differ in who gets the labels.
+Three labels are too many for a clear digit and too few for an unclear one. A conformal set has
+as many labels as needed to contain the true label of 90 % of the samples, for any classifier. The
+methods differ in the samples that get more labels.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -28,7 +28,8 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # Train, calibrate, test
 # ----------------------
-# Calibration samples must be new to the classifier. A frozen classifier is not trained again.
+# Calibration samples must be new to the classifier. ``FrozenEstimator`` keeps the fitted
+# classifier.
 
 digits = load_digits()
 X, X_rest, y, y_rest, _, images = train_test_split(

@@ -1,10 +1,10 @@
 """
-A false-positive rate that holds
+A guaranteed false positive rate
 ================================
 
-At most one healthy woman in twenty may be called back. The threshold that let one in twenty pass
-on some hundred calibration rows breaks that promise on new rows half of the time. A guarantee
-costs a margin, and says how large.
+A screening programme may call back at most one healthy woman in twenty. A threshold that flags
+exactly one in twenty of a few hundred calibration samples exceeds this rate on new samples in half
+of the cases. `BudgetClassifier` adds the margin that a guarantee needs.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ X, X_new, y, y_new = X[2000:12_000], X[12_000:], y[2000:12_000], y[12_000:]
 # %%
 # One calibration
 # ---------------
-# ``rates_`` has what the threshold does to the calibration rows, with exact intervals.
+# ``rates_`` has the rates of the calibration samples with exact intervals.
 
 desk = BudgetClassifier(frozen, budget=0.05, constraint="fpr", delta=0.05).fit(X[:2000], y[:2000])
 for name, rate in desk.rates_.items():
@@ -31,8 +31,8 @@ for name, rate in desk.rates_.items():
 # %%
 # A hundred calibrations
 # ----------------------
-# ``delta`` is the probability that a calibration is unlucky. The more rows calibrate, the
-# smaller the margin.
+# ``delta`` is the probability that the guarantee fails because of the calibration samples. More
+# calibration samples make the margin smaller.
 
 rng = np.random.default_rng(0)
 SIZES = (250, 500, 1000, 2000, 4000)
@@ -48,7 +48,7 @@ for n in SIZES:
     false_alarms[n], found[n] = np.transpose(rates)
     broken = np.mean(false_alarms[n] > 0.05)
     print(
-        f"{n:5d} rows: false alarms {false_alarms[n].mean():.3f}, above the budget in "
+        f"{n:5d} samples: false alarms {false_alarms[n].mean():.3f}, above the budget in "
         f"{broken:.0%} of calibrations; {found[n].mean():.0%} of the positives found"
     )
 
@@ -56,10 +56,10 @@ for n in SIZES:
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for ax, rates, label in zip(
-    axes, (false_alarms, found), ("False-positive rate on new rows", "Recall"), strict=True
+    axes, (false_alarms, found), ("False-positive rate on new samples", "Recall"), strict=True
 ):
     ax.boxplot(list(rates.values()), tick_labels=list(rates))
-    ax.set(xlabel="Calibration rows", ylabel=label)
+    ax.set(xlabel="Calibration samples", ylabel=label)
 axes[0].axhline(0.05, color="k", linestyle="--", label="budget")
 axes[0].legend()
 plt.show()

@@ -1,11 +1,10 @@
 """
-A guarantee about the plate that is ordered
-===========================================
+Guarantees for a selected batch
+===============================
 
-A chemist has 3,000 molecules with scores, and money to test some. *At most a fifth of the plate
-inactive* is a guarantee about the selected samples, not about a threshold. *At least so many hits
-among the best 100* is a guarantee about a number. Both hold for any classifier, after some hundred
-molecules were tested.
+A chemist has scores of 3,000 molecules and can test some of them. The first guarantee is about the
+share of inactive molecules among the selected ones: at most a fifth. The second is about the number
+of hits among the best 100. Both hold for any classifier and need a few hundred tested molecules.
 """
 
 import warnings
@@ -35,18 +34,18 @@ X_tested, active = molecules(600)
 X_library, hit = molecules(3000)
 
 # %%
-# A share that is false at most
-# -----------------------------
-# Conformal selection chooses as many of the best samples as the guarantee allows. (A threshold for
-# single samples needs more calibration samples: `fit` warns that `predict` flags none.)
+# A bound on the share of inactive molecules
+# ------------------------------------------
+# Conformal selection chooses as many of the best samples as the guarantee allows. A threshold for
+# single samples needs more calibration samples: `fit` warns that `predict` flags none.
 
 plate = BudgetClassifier(model, constraint="fdr", budget=0.2).fit(X_tested, active)
 chosen = plate.predict_top(X_library)
 print(f"{len(chosen)} molecules on the plate, {1 - hit[chosen].mean():.1%} of them inactive")
 
 # %%
-# Hits among a number of samples
-# ------------------------------
+# A bound on the number of hits
+# -----------------------------
 # A plate has 96 wells. The bounds are known before the test, and hold for several plates at once.
 
 sizes = np.arange(96, 10 * 96, 96)
@@ -58,7 +57,7 @@ for n_plates, bounds in enumerate(zip(low, high, hits, strict=True), start=1):
 # %%
 # Many plates
 # -----------
-# The guarantee is about the mean of many plates, each with calibration samples of its own. A single
+# The guarantee is about the mean of many plates, each with its own calibration samples. A single
 # plate may have more inactive molecules.
 
 shares = []
@@ -81,13 +80,14 @@ axes[1].axvline(np.mean(shares), color="C1", label="mean of 40 plates")
 axes[1].axvline(0.2, color="k", linestyle="--", label="budget of the mean")
 axes[1].set(xlabel="Inactive share of the plate", ylabel="Plates")
 axes[1].legend()
+plt.show()
 
 # %%
-# One of two, both or none
-# ------------------------
-# Sets decide each molecule on its own: inactive, active, both or none. With
+# Sets of two classes
+# -------------------
+# `SetClassifier` decides each molecule separately: inactive, active, both or none. With
 # ``conditional="class"`` the set contains the label of nine in ten actives *and* of nine in ten
-# inactives. Without it the rare actives are covered less.
+# inactives. Without it, the rare actives are covered less.
 
 for conditional in (None, "class"):
     sets = SetClassifier(model, method="lac", coverage=0.9, conditional=conditional)

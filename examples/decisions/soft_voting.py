@@ -29,9 +29,9 @@ X, y = make_classification(
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 
 # %%
-# The parts
-# ---------
-# A vote averages probabilities, so the scores of the ranker are calibrated first.
+# The estimators
+# --------------
+# Soft voting averages probabilities, so the scores of the ranker are calibrated first.
 
 vote = VotingClassifier(
     [
@@ -46,9 +46,9 @@ vote = VotingClassifier(
 )
 
 # %%
-# The vote within a budget
-# ------------------------
-# :class:`~sktopk.BudgetClassifier` fits the vote and chooses its threshold: 5 % of the samples
+# Soft voting within a budget
+# ---------------------------
+# :class:`~sktopk.BudgetClassifier` fits the ensemble and chooses its threshold: 5 % of the samples
 # can be reviewed.
 
 selection = BudgetClassifier(vote, budget=0.05, random_state=0).fit(X_train, y_train)
@@ -62,8 +62,8 @@ selected = selection.predict(X_test) == 1
 print(f"{selected.sum()} of {len(y_test)} samples selected, {y_test[selected].mean():.0%} positive")
 
 # %%
-# One split is no evidence: on other samples of the same data extra trees alone were better than the
-# vote. Compare the ensemble with each part on several splits before you rely on it.
+# One split does not show which model is better. Compare the ensemble with each part on several
+# splits before you use it.
 
 figure, ax = plt.subplots(layout="constrained")
 ax.barh(list(scores), list(scores.values()))

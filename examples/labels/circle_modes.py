@@ -1,12 +1,12 @@
 """
-Classes with two faces
+Classes with two modes
 ======================
 
-Six classes lie on a circle. A third of each class sits elsewhere, beyond its neighbour: a
-second mode. A linear model cannot place a class in two directions, and has to give something
-up. The losses differ in what.
+Six classes lie on a circle. A third of each class forms a second mode behind the neighbouring
+class. A linear model cannot place a class in two directions, so it loses accuracy. The losses
+differ in the accuracy that they lose: top-1 or top-2.
 
-These are the data of experiment 2 of *Trade-offs in Top-k Classification Accuracies on Losses
+The data are those of experiment 2 of *Trade-offs in Top-k Classification Accuracies on Losses
 for Deep Learning* (Sawada, Kaneko, Sagi, 2020).
 """
 
@@ -22,6 +22,8 @@ from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
+# `fit` warns that the losses for k = 2 do not order the two labels.
+warnings.simplefilter("ignore", UserWarning)
 
 # %%
 # The data
@@ -34,7 +36,7 @@ test = {d: make_circle_modes(3000, distance=d, random_state=1) for d in DISTANCE
 # %%
 # Four losses, five distances
 # ---------------------------
-# The further the second mode, the more a linear model has to choose.
+# The larger the distance of the second mode, the less a linear model can fit both modes.
 
 LOSSES = {
     "cross_entropy": {"loss": "cross_entropy"},
@@ -66,11 +68,12 @@ axes[1].legend(loc="lower left")
 plt.show()
 
 # %%
-# Where a class is shown
-# ----------------------
-# One class, the angles where it is frequent (grey), and where each model names it first (thick)
-# or among two (thin). Cross-entropy gives up the second mode; the losses for k = 2 keep it, and
-# pay at one guess.
+# Predictions around the circle
+# -----------------------------
+# The grey histogram shows the angles of one class. Each model predicts the class first at the thick
+# angles and among two labels at the thin ones. Cross-entropy and the smooth loss predict one wide
+# range around the first mode. The grouping and transition losses predict both modes among two
+# labels and never first, so they lose top-1 accuracy.
 
 CLASS = 2
 angle = np.linspace(0, 360, 721)

@@ -1,10 +1,10 @@
 """
-Comparing losses honestly
-=========================
+Comparing losses
+================
 
-Is the top-k loss better, or were its parameters searched longer? ``compare_losses`` gives every
-loss the same folds, the same seeds and as many settings to choose from, and always trains
-baselines beside it. The differences get intervals that allow for folds sharing training rows.
+A top-k loss may look better only because its parameters were searched longer. ``compare_losses``
+gives every loss the same folds, seeds and number of settings, and always trains baselines. The
+intervals of the differences account for training samples that folds share.
 """
 
 import warnings
@@ -25,12 +25,12 @@ warnings.simplefilter("ignore", UserWarning)
 # %%
 # A model that is too small
 # -------------------------
-# Three guesses for a digit, from five principal components, by a linear model. Each loss has four
-# settings, chosen on a part of the training rows.
+# A linear model on five principal components predicts three labels of each digit. Each loss has
+# four settings, chosen on a part of the training samples.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:500], y[:500]
-clf = TopKClassifier(k=3, hidden_layer_sizes=(), n_estimators=1, max_epochs=12)
+clf = TopKClassifier(k=3, hidden_layer_sizes=(), weight_decay=0, n_estimators=1, max_epochs=12)
 pipe = make_pipeline(StandardScaler(), PCA(5, random_state=0), clf)
 small = compare_losses(
     pipe,
@@ -45,14 +45,13 @@ print(small.summary().round(3).to_string())
 print(small.verdict)
 
 # %%
-# The last line is about the better of two losses. One of two is ahead by chance more often than one
-# is, so that its interval is wider than that of its row in the table.
+# The last line is the verdict on the better of the two losses. Its interval is wider than in the
+# table, because the better of two losses is more often better by chance.
 #
-# And one that is not
-# -------------------
-# All pixels and two hidden layers. There is little left to win here. The verdict calls
-# cross-entropy equivalent only if the whole interval lies within the margin, by default one point.
-# 500 digits may be too few for that.
+# A model that is large enough
+# ----------------------------
+# This model has all pixels and two hidden layers. The verdict is "equivalent" only if the
+# whole interval lies within the margin, by default one point. 500 digits may be too few for that.
 
 ample = compare_losses(
     make_pipeline(StandardScaler(), TopKClassifier(k=3, n_estimators=2, max_epochs=12)),
@@ -67,8 +66,8 @@ ample = compare_losses(
 print(ample.verdict)
 
 # %%
-# The margin is shaded. An interval that holds zero and leaves it can tell neither way; the verdict
-# above says about how many folds or rows would:
+# The margin is shaded. A difference whose interval contains zero and exceeds the margin is
+# inconclusive:
 
 figure, axes = plt.subplots(2, 1, figsize=(9, 6.5), layout="constrained")
 small.plot(ax=axes[0])

@@ -2,12 +2,12 @@
 Digits with confusable labels
 =============================
 
-Labels that are wrong are often wrong in the same way: an annotator takes a 3 for an 8, never
-for a 1. Here each label is replaced, with probability p, by a random digit of its group. The
-right group can still be learned at p = 1, the right digit of it cannot. So it is fair to ask for
-the group: are the five digits shown those of the right half?
+Wrong labels are often similar to the right ones: an annotator takes a 3 for an 8, never for a 1.
+Here each label is replaced with probability p by a random digit of its group. Training can recover
+the group of a digit even at p = 1, but not the digit. The score is therefore top-5 accuracy, with
+groups of five digits.
 
-This is the protocol of section 5.1 of *Smooth Loss Functions for Deep Top-k Classification*
+The protocol is that of section 5.1 of *Smooth Loss Functions for Deep Top-k Classification*
 (Berrada, Zisserman, Kumar, 2018) on small data.
 """
 
@@ -30,7 +30,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # Two groups of five
 # ------------------
-# The test labels stay as they are.
+# The test labels are not changed.
 
 X, y = load_digits(return_X_y=True)
 X = StandardScaler().fit_transform(X).astype("float32")
@@ -43,7 +43,7 @@ for p in (0.0, 0.4, 0.8, 1.0):
 # %%
 # Two losses
 # ----------
-# The same plain network (``module=MLP``), once with cross-entropy and once with the smooth loss at
+# The same plain network (``module=MLP``) is trained with cross-entropy and with the smooth loss at
 # k = 5, the size of a group.
 
 NOISE = (0.0, 0.4, 0.8, 1.0)
@@ -62,11 +62,11 @@ for name, params in LOSSES.items():
         print(f"{name:20s} p = {p:.1f}   top-1 {first:.3f}   top-5 {fifth:.3f}")
 
 # %%
-# What the picture says
-# ---------------------
-# A network that fits the training labels digit by digit overfits if labels are redrawn. The smooth
-# loss needs the group only, and is better at five guesses where labels are redrawn. With all labels
-# right it gains nothing. The first guess is that of a second head, which cross-entropy trains.
+# Results
+# -------
+# A network that learns the redrawn labels digit by digit overfits. The smooth loss needs the
+# group only, and has the better top-5 accuracy if labels are redrawn. With all labels right it
+# gains nothing. Top-1 predictions come from a second head, which is trained with cross-entropy.
 
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
 for i, (ax, k) in enumerate(zip(axes, (1, 5), strict=True)):

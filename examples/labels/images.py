@@ -3,7 +3,7 @@ A convolutional network on images
 =================================
 
 `module` takes any torch network. A small convolutional network learns the digits of 8 x 8 pixels
-with two estimators: three guesses for each image, and a ranking of the images of one digit.
+with two estimators: three labels for each image, and a ranking of the images of one digit.
 """
 
 import warnings

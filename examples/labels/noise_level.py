@@ -2,9 +2,10 @@
 The noise of the noised loss
 ============================
 
-The calibrated hinge compares the label with one other score, the (k+1)-th, and trains one class
-more than the label in each row. The noised loss averages over random changes of the scores, so
-that all classes near that rank take part. ``sigma`` is the standard deviation of the changes.
+The calibrated hinge compares the label with the (k+1)-th largest score, so each sample has a
+gradient for only one class besides the label. The noised loss averages over random changes of the
+scores, so all classes near that rank have a gradient. ``sigma`` is the standard deviation of the
+changes.
 """
 
 import warnings
@@ -31,7 +32,7 @@ X_test = prepare.transform(X_test).astype("float32")
 # %%
 # How much noise?
 # ---------------
-# Three seeds at each level. ``sigma=0`` is the hinge without noise.
+# Three seeds for each level. ``sigma=0`` is the hinge without noise.
 
 SIGMAS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
 SEEDS = range(3)
@@ -46,6 +47,8 @@ def accuracies(**params):
             pretrain=0,
             order=None,
             hidden_layer_sizes=(),
+            weight_decay=0,
+            learning_rate=0.1,
             n_estimators=1,
             random_state=seed,
             **params,
@@ -62,7 +65,7 @@ for sigma, scores in zip(SIGMAS, by_sigma.mean(1), strict=True):
 # %%
 # How many draws?
 # ---------------
-# A draw per step is noisy, and the next step draws again: the number hardly matters.
+# Each step draws new noise, so the number of draws per step has little effect.
 
 by_draws = {
     n: accuracies(loss="noised_topk", sigma=0.3, loss_params={"n_noise": n})[:, 1]
@@ -72,8 +75,9 @@ for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
-# On this problem the level of the noise hardly matters at three guesses, and no level is clearly
-# better than cross-entropy (dotted). All are worse at one guess: they are trained for three.
+# The top-3 accuracy is up to one and a half points higher than that of cross-entropy (dotted) and
+# depends little on the noise. The top-1 accuracy is lower: the loss trains the set of three labels,
+# not their order.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")

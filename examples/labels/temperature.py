@@ -2,7 +2,9 @@
 The temperature of the smooth loss
 ==================================
 
-``tau`` says how softly the smooth top-k loss compares the label with its rivals.
+``tau`` controls how many classes get a gradient. With a small ``tau`` the smooth top-k loss is
+close to a hinge, whose gradient reaches two classes. With a large ``tau`` all classes have a
+gradient.
 """
 
 import warnings
@@ -20,9 +22,10 @@ from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 # %%
-# A problem that is too hard for the model
-# ----------------------------------------
-# Ten digits, five principal components, a linear model.
+# A model that is too small
+# -------------------------
+# A linear model on five principal components of ten digits. It needs larger weights than the
+# default decay allows, therefore ``weight_decay=0`` and a larger learning rate.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
@@ -35,7 +38,15 @@ X_test = prepare.transform(X_test).astype("float32")
 # -------------------------------------
 # ``order=None`` trains the loss alone, without a head for cross-entropy.
 
-shared = dict(k=3, order=None, hidden_layer_sizes=(), n_estimators=1, random_state=0)
+shared = dict(
+    k=3,
+    order=None,
+    hidden_layer_sizes=(),
+    weight_decay=0,
+    learning_rate=0.1,
+    n_estimators=1,
+    random_state=0,
+)
 models = {
     "tau = 0.1": TopKClassifier(tau=0.1, **shared),
     "tau = 1": TopKClassifier(tau=1.0, **shared),
@@ -53,3 +64,8 @@ for name, clf in models.items():
     )
 ax.set_title("Accuracy of the top-k predictions")
 plt.show()
+
+# %%
+# A small ``tau`` has the best top-3 accuracy on this split, and cross-entropy the best top-1
+# accuracy: a top-k loss trains the set of k labels, not their order. The default
+# ``order="cross_entropy"`` adds a second head for the order.

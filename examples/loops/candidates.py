@@ -1,11 +1,12 @@
 """
-Thousands of classes: a sample of them in each step
-===================================================
+Thousands of classes: candidates
+================================
 
-The scores of all classes dominate the cost of a step if there are thousands. `sample_candidates`
-draws the classes that a step uses.
+With thousands of classes, the scores of all classes dominate the cost of a step.
+`sample_candidates` draws the classes that a step uses.
 """
 
+import matplotlib.pyplot as plt
 import torch
 
 from sktopk.losses import sample_candidates
@@ -27,11 +28,13 @@ def draw(n_samples):
 weight = torch.nn.Parameter(0.01 * torch.randn(n_classes, n_columns))
 bias = torch.nn.Parameter(torch.zeros(n_classes))
 optimizer = torch.optim.Adam([weight, bias], lr=0.03)
+losses = []
 for _ in range(400):
     X, y = draw(256)
     classes, target, log_weight = sample_candidates(y, n_classes, 200)
     scores = X @ weight[classes].T + bias[classes]
     loss = torch.nn.functional.cross_entropy(scores + log_weight, target)
+    losses.append(loss.item())
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -43,3 +46,8 @@ X, y = draw(2000)
 top = (X @ weight.T + bias).topk(5).indices
 for k in (1, 5):
     print(f"top-{k} accuracy {(top[:, :k] == y[:, None]).any(1).float().mean():.3f}")
+
+figure, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
+ax.plot(losses)
+ax.set(xlabel="Step", ylabel="Cross-entropy of the candidates", yscale="log")
+plt.show()

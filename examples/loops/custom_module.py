@@ -2,8 +2,9 @@
 Your own network on images
 ==========================
 
-``module`` is a torch module class, or a function that returns one. The estimator passes the number
-of channels and of classes, and does the rest: batches, device, early stopping, prediction.
+``module`` is a torch module class, or a function that returns a module. The estimator passes the
+number of channels and of classes. It takes care of minibatches, device, early stopping and
+prediction.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -25,8 +26,8 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # %%
 # Images
 # ------
-# Of shape (n_samples, n_channels, height, width). There is as much noise in each as image, or
-# there would be nothing left to guess.
+# Images have the shape (n_samples, n_channels, height, width). Noise makes the problem hard enough
+# to show a difference.
 
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
@@ -57,8 +58,8 @@ class SmallConvNet(nn.Sequential):
 
 
 # %%
-# Arguments of the module are parameters of the estimator, ``module__width``, that can be searched
-# like any other.
+# Arguments of the module are parameters of the estimator, such as ``module__width``. A search can
+# include them.
 
 models = {}
 for loss in ("smooth_topk", "cross_entropy"):
@@ -87,8 +88,8 @@ for name, clf in models.items():
 plt.show()
 
 # %%
-# Three guesses each
-# ------------------
+# Three labels for each image
+# ---------------------------
 
 clf = models["smooth_topk"]
 guesses = clf.predict_topk(X_test[:8])

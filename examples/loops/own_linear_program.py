@@ -2,9 +2,9 @@
 A loss of your own from a linear program
 ========================================
 
-Missed frauds cost their amount, reviews cost time, and there is a budget of it. No loss in the
-books says that, but a linear program does: at the best threshold t within the budget, with
-hinges z for missed frauds and w for flagged payments,
+A missed fraud costs its amount, a review costs time, and the time for reviews is limited. A linear
+program describes this loss. It has the best threshold t within the budget B, with hinges z for
+missed frauds of amount a and hinges w for flagged payments of review cost r:
 
 .. math::
 
@@ -12,7 +12,7 @@ hinges z for missed frauds and w for flagged payments,
    & z_i \\ge 1 - (s_i - t), \\quad w_i \\ge 1 + (s_i - t), \\\\
    & \\sum_i r_i w_i \\le B, \\quad z, w \\ge 0.
 
-``LinearProgramLoss`` solves it in each step and differentiates the optimum.
+``LinearProgramLoss`` solves the program in each step and differentiates the optimum.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +25,9 @@ from sktopk.losses import LinearProgramLoss
 # %%
 # Payments
 # --------
-# Of some the review takes long (``cost``). Fraud shows in the first feature where amounts
-# are small, in the second where they are large: what is worth finding is not what is easy.
+# The reviews of some payments take long (``cost``). The first feature shows frauds of small
+# amounts, the second one frauds of large amounts. The easiest frauds are therefore not the most
+# valuable ones.
 
 
 def payments(n, seed):
@@ -50,8 +51,9 @@ BUDGET = 0.3  # of the cost of reviewing everything
 # %%
 # The program
 # -----------
-# A function of scores and target returns the arrays of one program. The variables are t, z and w,
-# and hinges count at least what they bound, so the budget of the loss is a little wider.
+# A function of scores and target returns the arrays of one program. The variables are t, z and w.
+# A hinge is at least as large as the count that it bounds, so the budget of the loss is a little
+# wider.
 
 
 def money_lost_within_budget(scores, target):
@@ -76,7 +78,7 @@ def money_lost_within_budget(scores, target):
 # %%
 # Training
 # --------
-# Beside it cross-entropy, without and with amounts as weights.
+# The comparison is with cross-entropy, without weights and with amounts as weights.
 
 
 def fit(loss, n_steps=80, batch_size=48):
@@ -117,7 +119,7 @@ models = {
 # %%
 # Money saved
 # -----------
-# New payments are reviewed from the highest score down, until the budget is spent.
+# New payments are reviewed by decreasing score until the budget is spent.
 
 figure, (loss_ax, money_ax) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 trace = models["linear program"][1]

@@ -1,9 +1,9 @@
 """
-A plain torch loop
-==================
+A training loop in torch
+========================
 
-The losses are functions of scores and targets, and ``nn.Module`` shells of them. They need
-nothing else of the package: model, optimizer, batches and device are yours.
+Each loss is a function of scores and targets and an ``nn.Module``. Model, optimizer, minibatches
+and device are yours.
 """
 
 import matplotlib.pyplot as plt
@@ -23,11 +23,11 @@ train, test = order[:900], order[900:]
 # %%
 # The loop
 # --------
-# A network that is too narrow for ten digits, so that there is something to choose.
+# The network is too narrow for ten digits, so that the losses differ.
 
 
 def fit(loss, soft=False, n_epochs=40, seed=0):
-    """Return the network and its top-1 and top-3 accuracy on new rows after each epoch."""
+    """Return the network and its top-1 and top-3 accuracy on new samples after each epoch."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(64, 3), nn.Tanh(), nn.Linear(3, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -48,13 +48,13 @@ def fit(loss, soft=False, n_epochs=40, seed=0):
 
 
 def mixup(x, target, share=0.8):
-    """Mix rows with others; the targets become soft."""
+    """Mix samples with others; the targets become soft."""
     other = torch.randperm(len(x))
     one_hot = nn.functional.one_hot(target, 10).float()
     return share * x + (1 - share) * x[other], share * one_hot + (1 - share) * one_hot[other]
 
 
-# Losses that divide by k tau want larger scores; cross-entropy gets as much.
+# Losses that divide by k tau need larger scores; cross-entropy gets the same scale.
 SCALE = 10.0
 curves = {
     "nn.CrossEntropyLoss": fit(nn.CrossEntropyLoss()),
@@ -69,13 +69,13 @@ for name, (_, curve) in curves.items():
 # %%
 # Weights and reductions
 # ----------------------
-# Every loss takes ``sample_weight`` and ``reduction``; a row of weight 2 counts as two.
+# Every loss takes ``sample_weight`` and ``reduction``. A sample of weight 2 counts twice.
 
 model, _ = curves["SmoothTopKLoss(k=3)"]
 loss = SmoothTopKLoss(k=3, reduction="none")
 each = loss(SCALE * model(X[test]), y[test])
 hardest = test[each.argsort(descending=True)[:8]]
-print(f"mean loss {each.mean():.3f}; of the hardest row {each.max():.2f}")
+print(f"mean loss {each.mean():.3f}; of the hardest sample {each.max():.2f}")
 
 # %%
 
@@ -83,12 +83,12 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for i, (ax, k) in enumerate(zip(axes, (1, 3), strict=True)):
     for (name, (_, curve)), style in zip(curves.items(), ("--", "-", ":"), strict=True):
         ax.plot(range(1, len(curve) + 1), [row[i] for row in curve], style, label=name)
-    ax.set(xlabel="Epoch", ylabel=f"Top-{k} accuracy on new rows")
+    ax.set(xlabel="Epoch", ylabel=f"Top-{k} accuracy on new samples")
 axes[1].legend(loc="lower right")
 plt.show()
 
 # %%
-# The rows of the largest loss:
+# The samples with the largest loss:
 
 figure, axes = plt.subplots(1, 8, figsize=(10, 1.6), layout="constrained")
 for ax, row in zip(axes, hardest, strict=True):

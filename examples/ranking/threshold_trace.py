@@ -1,11 +1,11 @@
 """
-The threshold while it is learned
-=================================
+The threshold during training
+=============================
 
-DeepTopPush pushes positives above the highest negative of all. A minibatch has a few dozen
-negatives, whose highest is far lower. One hard example kept from earlier minibatches is enough to
-follow the true threshold: the delayed sample of *DeepTopPush: Simple and Scalable Method for
-Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), figure 3.
+DeepTopPush moves positives above the highest of all negatives. A minibatch has a few dozen
+negatives, whose highest score is far lower. One hard example kept from earlier minibatches is
+enough to follow the true threshold. It is the delayed sample of *DeepTopPush: Simple and Scalable
+Method for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), figure 3.
 """
 
 import warnings
@@ -31,8 +31,8 @@ X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 # %%
 # Without and with hard examples
 # ------------------------------
-# ``TrueThreshold`` scores all samples before each step, which is slow and only for figures like
-# this. One plain network is trained with this loss from the start, as in the paper.
+# ``TrueThreshold`` scores all samples before each step. This is slow and only meant for such
+# figures. One plain network is trained with this loss from the start, as in the paper.
 
 models = {}
 for buffer_size in (0, 1, 8):
@@ -60,9 +60,9 @@ for buffer_size in (0, 1, 8):
 # %%
 # Two epochs of each
 # ------------------
-# The dashed line is the true threshold. Without hard examples the estimate jumps and is far too
-# low. One example from earlier minibatches follows the true threshold, eight are closer.
-# An exact threshold does not guarantee a better model: compare the printed shares of positives.
+# The dashed line is the true threshold. Without hard examples the estimate varies and is far too
+# low. One example from earlier minibatches follows the true threshold, eight are closer. An exact
+# threshold does not guarantee a better model: compare the printed shares of positives.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 7), sharex=True, sharey=True, layout="constrained")
 for ax, (buffer_size, clf) in zip(axes, models.items(), strict=True):

@@ -1,10 +1,10 @@
 """
-Where will you cut?
-===================
+One problem, five thresholds
+============================
 
-Five rankers learn the same problem. Each is trained for another threshold: the highest negative,
-the fiftieth sample, a false-positive rate, a recall, and no threshold at all. Logistic regression
-is the baseline.
+Five rankers are trained on the same problem, each for another threshold: the highest negative,
+the fiftieth sample, a false positive rate, a recall, and none (area under the ROC curve). Logistic
+regression is the baseline.
 """
 
 import warnings
@@ -35,7 +35,7 @@ from sktopk.modules import MLP
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 # %%
-# Three in a hundred are positive, and one in fifty labels is wrong:
+# 3 % of the samples are positive, and 2 % of the labels are wrong:
 
 X, y = make_classification(
     8000, n_informative=8, weights=[0.97], flip_y=0.02, class_sep=1.2, random_state=1
@@ -70,11 +70,11 @@ for name, model in models.items():
     )
 
 # %%
-# The left end
-# ------------
-# The higher a curve at your number of reviews, the better. PatMatNP, whose threshold lets a share
-# of the negatives pass, has the best first samples here. The highest negative of all is an outlier
-# where labels are wrong, so that DeepTopPush learns from an error.
+# The left end of the curves
+# --------------------------
+# Compare the curves at your number of reviews. PatMatNP, whose threshold allows a share of the
+# negatives above it, has the best first samples here. With wrong labels the highest negative is an
+# outlier, so DeepTopPush learns from an error.
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
 for name in ("DeepTopPush", "PatMatNP", "AUC", "logistic regression"):

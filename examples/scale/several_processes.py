@@ -1,4 +1,4 @@
-"""Train one network in several processes, each on its share of the rows.
+"""Train one network in several processes, each on its share of the samples.
 
 Start it with one of
 

@@ -40,6 +40,18 @@ def test_the_blocks_of_the_readme_run_and_print_what_follows_them(tmp_path, monk
         assert got == pytest.approx(expected, rel=0.05, abs=0.03)  # CPUs round differently
 
 
+def test_the_front_page_shows_the_example_of_the_readme():
+    readme = BLOCK.findall((ROOT / "README.md").read_text())[0]
+    front = re.findall(
+        r"^\.\. code-block:: (?:python|text)\n\n((?:   .*\n|\n)+)",
+        (DOCS / "index.rst").read_text(),
+        re.M,
+    )
+    assert [[line.strip() for line in block.split("\n") if line] for block in front] == [
+        [line.strip() for line in block.split("\n") if line] for block in readme
+    ]
+
+
 def targets(page, text):
     """The files that relative Markdown links and :doc: roles of a page lead to."""
     for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if page.suffix == ".md" else ():

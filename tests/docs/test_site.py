@@ -63,6 +63,37 @@ def test_every_page_loads_without_errors(site, address, browser):
     assert found == {}
 
 
+def test_no_paragraph_is_long(site):
+    long = []
+    for path, text in pages(site).items():
+        text = re.sub(r"<pre.*?</pre>|<script.*?</script>", "", text, flags=re.DOTALL)
+        inner = r"<(p|li|td|dd)\b[^>]*>((?:(?!<(?:p|li|td|dd|ul|ol|dl|table)\b).)*?)</\1>"
+        for _, block in re.findall(inner, text, re.DOTALL):
+            words = re.sub(r"<[^>]+>", "", block).split()
+            if len(words) > 90:
+                long.append((path.name, len(words), " ".join(words[:9])))
+    assert long == []
+
+
+def test_summaries_of_the_reference_are_on_a_phone_screen(address, browser):
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    script = """return [...document.querySelectorAll("table.autosummary td:last-child p")]
+        .map(cell => cell.getBoundingClientRect().right)"""
+    try:
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get(f"{address}/api/estimators.html")
+        rights = browser.execute_script(script)
+        assert len(rights) > 10
+        assert max(rights) <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_example_of_an_estimator_is_before_its_parameters(site):
+    text = (site / "api/generated/sktopk.TopKClassifier.html").read_text()
+    assert text.index('class="rubric">Examples') < text.index("Parameters<span")
+
+
 @pytest.mark.parametrize("page", WIDE_PAGES)
 def test_pages_fit_the_screen(address, browser, page):
     try:

@@ -61,8 +61,8 @@ class SetClassifier(CalibratedDecision):
     statistic of the scores of n calibration samples, on which the classifier is not trained:
 
     .. math::
-        C(x) = \{ y : s(x, y) \ge t \}, \qquad
-        t = \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
+        C(x) &= \{ y : s(x, y) \ge t \} \\
+        t &= \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
