@@ -60,7 +60,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         X = on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
-            # If X has unknown columns, skip the check: scikit-learn's error lists their names.
+            # If X has unknown columns, skip our check: scikit-learn's error will list them.
             names = None if reset else getattr(estimator, "feature_names_in_", None)
             if names is None or {*X.columns} <= {*names}:
                 check_columns(X)

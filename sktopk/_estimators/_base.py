@@ -552,7 +552,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return False
 
     def _plans_proba(self):
-        """Return whether the loss models probabilities. Also available before `fit`."""
+        """Return whether the softmax of the scores estimates probabilities, even before `fit`."""
         return False
 
     def _scores(self, X):

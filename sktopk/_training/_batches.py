@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of samples, small enough that outputs with `n_columns` fit a chunk."""
+        """Return slices of samples that limit the memory of outputs with `n_columns` columns."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
