@@ -50,7 +50,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
-        # Check only the shape of lazy rows. Their values are checked when they are read.
+        # Check only the shape of lazy rows. The values are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         if reset:

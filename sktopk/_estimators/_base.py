@@ -337,7 +337,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
     def _build(self, data, seed, own_rows):
-        """Create the network, and let it see the data to set scales and check its output."""
+        """Create the network, set its scales from the data, and check its output."""
         seed = all_objects(seed)[0]
         n_samples = len(data.y)
         self.batch_size_, self.max_epochs_ = batches_and_epochs(self, n_samples)
@@ -552,7 +552,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return False
 
     def _plans_proba(self):
-        """Return whether the softmax of the scores estimates probabilities, even before `fit`."""
+        """Return whether `predict_proba` needs no calibration. Also works before `fit`."""
         return False
 
     def _scores(self, X):

@@ -371,7 +371,7 @@ class RankingClassifier(BaseNetClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores in descending order, and the sums of weights down to each."""
+    """Return the distinct scores, and the weights of positives and of all at or above each."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

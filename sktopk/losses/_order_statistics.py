@@ -103,7 +103,7 @@ def expected_kth_largest(scores, k, sigma):
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
     # The quadrature error is exp(-2 (pi / step)^2 v), where v is the variance of the k-th largest
-    # score. The smallest variance, that of n equal scores, is about 1 / (2 k log n).
+    # score. The variance is smallest for n equal scores: about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH

@@ -42,7 +42,7 @@ def group_weight(group, weight):
 
 
 def forgiven(rank):
-    """Return the tolerance for a rank. A cumulative weight reaches the rank if it is this close."""
+    """Return the tolerance for a rank. A cumulative weight this close to the rank reaches it."""
     return (rank * 1e-7).clip(max=PART)
 
 

@@ -166,7 +166,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return take_rows(X, present), take_rows(y, present), groups, params
 
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
-        """Train a clone of the classifier, and return it with its calibration samples.
+        """Train a clone of the classifier, and return the clone with its calibration samples.
 
         If `calibrates` is False, all samples are used for training. One sample is returned, so that
         `fit` can check the output of the classifier.

@@ -17,7 +17,7 @@ _SOME_SAMPLES = 20
 
 
 class Rate(NamedTuple):
-    """A rate, `count` of `n` calibration samples, with its exact confidence interval."""
+    """The rate `count` / `n` of calibration samples, and the exact confidence interval."""
 
     count: int
     n: int

@@ -31,7 +31,7 @@ def solve_highs(matrix, rhs, cost, equality):
         if found.status == OPTIMAL:
             solution.x[program] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
-            # scipy returns the derivatives of the optimum by the right side: minus the multipliers.
+            # scipy returns derivatives by the right-hand side, which are minus the multipliers.
             solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 

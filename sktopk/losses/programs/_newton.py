@@ -160,7 +160,7 @@ class _Newton:
         )
 
     def _step(self):
-        """Make one Newton step for the programs without a final status."""
+        """Make one Newton step for each linear program without a final status."""
         matrix, rho = self.program.matrix, _PROXIMAL_RATIO * self.width
         solve = matrix.active_solver(self.active, self.width * rho + self.damping)
         direction = solve(-self.width * self.gradient)
@@ -252,7 +252,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether `direction` or a similar ray decreases the cost without bound."""
+        """Return whether `direction`, or a ray near it, decreases the cost without bound."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
