@@ -44,7 +44,7 @@ MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """Base class of classifiers with a network. Each subclass defines its task by a head.
 
-    `fit` validates the data, builds the network, trains it and computes attributes that depend on
+    `fit` validates the data, builds and trains the network, and computes attributes that depend on
     its scores, such as `threshold_`. A subclass may override these methods:
 
     - `_check_params()`: checks all parameters;

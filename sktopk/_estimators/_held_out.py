@@ -1,4 +1,4 @@
-"""Held-out samples of the networks, and the scores that early stopping computes from them."""
+"""Held-out samples of the networks, and the metrics of these samples for early stopping."""
 
 import numpy as np
 

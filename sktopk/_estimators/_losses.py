@@ -18,13 +18,13 @@ from sktopk.losses._mixtures import topk_distribution_loss
 
 
 class NamedLoss(NamedTuple):
-    """A loss function with the names of its parameters and with properties of its scores."""
+    """A loss function, the names of its parameters, and properties of the trained scores."""
 
     function: Callable
     params: tuple = ()
     # Whether the softmax of scores plus `log_frequencies` estimates class probabilities.
     models_proba: bool = False
-    # Whether the function has the parameter `class_counts`, and whether it has `generator`.
+    # Whether the function has the parameters `class_counts` and `generator`, respectively.
     counts: bool = False
     draws: bool = False
 

@@ -92,7 +92,7 @@ class TrueThreshold(Callback):
 class Validation(Callback):
     """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Epochs of the pretraining are scored, but do not stop training, and their weights are not kept.
+    Epochs of the pretraining are scored. They do not stop training, and their weights are dropped.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def row_blocks(scores):
 
 
 def largest(scores, m):
-    """Return the `m` largest scores of each row in descending order, and the classes of these."""
+    """Return the `m` largest scores of each row in descending order, and the class of each."""
     n_rows, n = scores.shape
     if _PER_WANTED * m <= n < _LONG_ROW or n < 4 * m * _STRIDE:
         return scores.topk(m)
@@ -112,7 +112,7 @@ class SubsetSums(NamedTuple):
     tilt: torch.Tensor  # (n_samples,)
     odds: torch.Tensor  # tilted factors of top and middle; (k, 2, n_samples)
     products: tuple  # entry i: a zero, then the coefficients of the product of the first i factors
-    rest: torch.Tensor | None  # v of the rest, 0 elsewhere; (n_samples, n_classes)
+    rest: torch.Tensor | None  # v of the classes in the rest, else 0; (n_samples, n_classes)
 
 
 def _zeros(count, *shape, like):

@@ -398,7 +398,7 @@ class SurrogateQuantile:
     def weighted(
         self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
     ) -> Tensor:
-        """Return the surrogate or its slope at each sample, multiplied by `share`."""
+        """Return the values or slopes of the surrogate at the samples, multiplied by `share`."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](torch, inside)
 

@@ -307,7 +307,7 @@ def _scaling(values, weight, limits):
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # At least half of the samples have the same value. Use the median distance of the others.
+        # At least half of the samples have the same value. Use the median distance of the rest.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]

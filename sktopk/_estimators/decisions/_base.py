@@ -204,7 +204,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             for name, value in vars(self).items()
             if not name.endswith("_") and name not in self._fitted_names
         }
-        # Assign all attributes at once, so that an interrupt cannot mix those of two fits.
+        # Assign all attributes at once, so that an interrupt cannot mix attributes of two fits.
         self.__dict__ = kept | {"estimator_": estimator} | fitted
         return self
 

@@ -56,7 +56,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array or None, and check that `conditional` allows or requires them."""
+    """Return groups as an array or None. Check whether `conditional` requires or forbids groups."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '

@@ -88,7 +88,7 @@ class Conformity:
         mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
         below = np.zeros_like(mass)
         below[:, :-1] = mass[:, 1:]
-        # Divide by the sum of the row, because rounding can change it from 1.
+        # Divide by the sum of the row, which can differ from 1 by rounding.
         ranked = (below + u[:, None] * ranked) / mass[:, :1]
         if self.method == "raps":
             rank = np.arange(1, proba.shape[1] + 1)

@@ -195,7 +195,7 @@ class TopCriterion(TwoClassCriterion):
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        # Hard negatives have the largest scores, and hard positives the smallest scores.
+        # Hard examples have the largest scores, except that hard positives have the smallest.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
         order = known = None

@@ -224,7 +224,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
     The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. The
     multiplier of a hinge above 0 is its cost times its weight. That of an inactive hinge is 0.
-    Hinges at their kink share the rest, so that the multipliers of both classes have the same sum.
+    Hinges at a kink get such multipliers that the multipliers of both classes have the same sum.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive

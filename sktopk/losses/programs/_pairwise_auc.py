@@ -272,7 +272,7 @@ def _ramp_pairs(scores, positive, negative, groups):
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
     # Sum in float64, which a GPU does not do by itself. In float32, weights would not cancel
-    # completely, and the rest would be multiplied by large gaps.
+    # completely, and large gaps would multiply the remainder.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
@@ -316,7 +316,7 @@ def _all_logistic_pairs(scores, positive, negative):
     """Return the sum over the pairs of one problem, and its gradient, in blocks of pairs."""
     if scores.device.type == "cpu":
         high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    else:  # Keep pairs of weight 0, because counting the others would synchronize with the GPU.
+    else:  # Keep pairs of weight 0, because counting other pairs would synchronize with the GPU.
         high = low = torch.arange(len(scores), device=scores.device)
     low_scores, low_weight = scores[low], negative[low]
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
