@@ -53,7 +53,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # By the columns compared so far: the number of smaller samples, and the samples with ties.
+    # Number of samples that are smaller in the columns compared so far, and the tied samples.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)

@@ -50,7 +50,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
-        # Check only the shape of lazy rows. Their values are checked when they are read.
+        # Check only the shape of lazy rows. The values are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         if reset:
@@ -60,7 +60,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
         X = on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
-            # If X has unknown columns, skip the check: scikit-learn's error lists their names.
+            # If X has unknown columns, skip our check: scikit-learn's error will list them.
             names = None if reset else getattr(estimator, "feature_names_in_", None)
             if names is None or {*X.columns} <= {*names}:
                 check_columns(X)

@@ -48,7 +48,7 @@ def n_kept(k, n):
 
 
 def check_nonnegative(values, name, length, which):
-    """Return `values` as `length` finite nonnegative floats. Errors say `which` they are."""
+    """Return `values` as `length` finite nonnegative floats. `which` is text for an error."""
     values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
@@ -66,7 +66,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Check that `value` is finite and from `low` to `high`. `bounds` tells which are allowed."""
+    """Check that `value` is finite and from `low` to `high`. `bounds` names the allowed limits."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
@@ -212,7 +212,7 @@ def negative_first(classes, pos_label):
 
 
 def positive_label(pos_label, classes, count):
-    """Return the positive label of two sorted classes, with a warning if it is ambiguous.
+    """Return the positive label of two sorted classes. Warn if the choice is ambiguous.
 
     Parameters
     ----------

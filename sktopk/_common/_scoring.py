@@ -19,6 +19,6 @@ def check_scorer(estimator, scoring):
 
 
 def weight_for(scorer, weight):
-    """Return keyword arguments with the weights; empty if not given or not taken by the scorer."""
+    """Return a dict with the weights; empty if there are none or the scorer takes none."""
     takes = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
     return {"sample_weight": weight} if takes else {}

@@ -72,7 +72,7 @@ def _gap(seen, weight, other, other_weight):
 
 
 def _curve(scores, weight):
-    """Return the distinct scores, and for each the share of weight below it plus half its own."""
+    """Return the distinct scores, and the share of weight below each plus half its own share."""
     values, place = np.unique(scores[weight > 0], return_inverse=True)
     mass = np.bincount(place, weight[weight > 0])
     return values, (mass.cumsum() - mass / 2) / mass.sum()

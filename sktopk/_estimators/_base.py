@@ -44,7 +44,7 @@ MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """Base class of classifiers with a network. Each subclass defines its task by a head.
 
-    `fit` validates the data, builds the network, trains it and computes attributes that depend on
+    `fit` validates the data, builds and trains the network, and computes attributes that depend on
     its scores, such as `threshold_`. A subclass may override these methods:
 
     - `_check_params()`: checks all parameters;
@@ -337,7 +337,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
     def _build(self, data, seed, own_rows):
-        """Create the network, and let it see the data to set scales and check its output."""
+        """Create the network, set its scales from the data, and check its output."""
         seed = all_objects(seed)[0]
         n_samples = len(data.y)
         self.batch_size_, self.max_epochs_ = batches_and_epochs(self, n_samples)
@@ -552,7 +552,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return False
 
     def _plans_proba(self):
-        """Return whether the loss models probabilities. Also available before `fit`."""
+        """Return whether `predict_proba` needs no calibration. Also works before `fit`."""
         return False
 
     def _scores(self, X):

@@ -41,7 +41,7 @@ COMBINED = 1 << 21
 
 @dataclass(frozen=True)
 class LabelHead:
-    """Head with one score per class, or with two: one chooses the k labels, one orders them.
+    """Head with one or two scores per class. Of two, one chooses the k labels, one orders them.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class LabelHead:
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
-        """Return the scores for the softmax of probabilities: of the order head, if it exists."""
+        """Return the scores of the order head, or all scores if there is no order head."""
         return scores[:, scores.shape[1] // 2 :] if self.order else scores
 
     def proba(self, scores):
@@ -134,11 +134,11 @@ class LabelHead:
         return softmax(self.order_scores(scores), axis=1)
 
     def calibration_scores(self, scores, fitted):
-        """Return the scores that are calibrated."""
+        """Return the scores from which `fit_calibration` computes the calibration."""
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Warn if the order of the k labels is random. Return a dict without attributes."""
+        """Warn if the order of the k labels is random. Return an empty dict."""
         known = target >= 0
         if self.orders and known.any():
             own = scores[known, target[known]][:, np.newaxis]
@@ -230,7 +230,7 @@ class RankingHead:
         return Phases(ensemble(TwoClassCrossEntropy(), n_members, own_rows), then)
 
     def weights(self, weight):
-        """Return the sample weights unchanged, because the threshold counts them."""
+        """Return the sample weights unchanged, because ranks are sums of weights."""
         return weight
 
     def combine(self, scores):
@@ -301,5 +301,5 @@ class RankingHead:
 
 
 def ensemble(criterion, n_members, own_rows):
-    """Return the criterion of an ensemble. `criterion` is that of one network."""
+    """Return the criterion of an ensemble. `criterion` is the criterion of one network."""
     return criterion if n_members == 1 else EnsembleLoss(criterion, n_members, own_rows)

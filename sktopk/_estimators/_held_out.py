@@ -1,4 +1,4 @@
-"""Held-out samples of the networks, and the scores that early stopping computes from them."""
+"""Held-out samples of the networks, and the metrics of these samples for early stopping."""
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def finite(scores, name="X"):
 
 
 def judge_folds(head, data, target, folds):
-    """Return a function that returns a score for each network, on the fold that it holds out."""
+    """Return a function that scores each network on the fold that this network holds out."""
     judge, parts = head.judge(), []
     for fold in range(folds.n_folds):
         mask = folds.fold == fold
@@ -73,7 +73,7 @@ def judge_folds(head, data, target, folds):
 
 
 def ensemble_scores_as_unseen(net, X, folds, target, weight):
-    """Estimate the scores that the ensemble would give the samples if it had not seen them.
+    """Estimate the scores of training samples as if no network were trained on these samples.
 
     Parameters
     ----------

@@ -18,13 +18,13 @@ from sktopk.losses._mixtures import topk_distribution_loss
 
 
 class NamedLoss(NamedTuple):
-    """A loss function with the names of its parameters and with properties of its scores."""
+    """A loss function, the names of its parameters, and properties of the trained scores."""
 
     function: Callable
     params: tuple = ()
     # Whether the softmax of scores plus `log_frequencies` estimates class probabilities.
     models_proba: bool = False
-    # Whether the function has the parameter `class_counts`, and whether it has `generator`.
+    # Whether the function has the parameters `class_counts` and `generator`, respectively.
     counts: bool = False
     draws: bool = False
 
@@ -51,7 +51,7 @@ _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 def named_like(module):
-    """Return the named loss that computes the same as a module of sktopk or torch, or None."""
+    """Return the named loss that is equivalent to a module of sktopk or torch, else None."""
     function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
     if isinstance(module, LossModule):
         function = module.function
@@ -96,7 +96,7 @@ def make_criterion(loss, params, n_classes, k):
 
 
 def log_frequencies(criteria):
-    """Return log class frequencies, which are added to scores before a softmax, or 0.
+    """Return the log class frequencies to add to scores before a softmax; 0 without any.
 
     Parameters
     ----------

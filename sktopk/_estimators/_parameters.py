@@ -16,7 +16,7 @@ from sktopk._training._process import check_device
 Estimator = TypeVar("Estimator")
 
 CALIBRATIONS = (None, "temperature", "sigmoid")
-# Arguments of skorch's net, and the parameter of the estimator that sets them.
+# For each argument of skorch's net, the parameter of the estimator that sets it.
 OWN = {
     "module": "module",
     "criterion": "loss",

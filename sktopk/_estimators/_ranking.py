@@ -1,4 +1,4 @@
-"""Base class of classifiers that rank samples. They have one score per sample and a threshold."""
+"""Base class of classifiers that rank samples by one score per sample and have a threshold."""
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
@@ -38,7 +38,7 @@ from ._heads import RankingHead
 class RankingClassifier(BaseNetClassifier):
     """Binary classifier with one score per sample and a decision threshold.
 
-    A subclass defines `_make_head()`. If its loss counts surrogate errors at a threshold, it
+    A subclass defines `_make_head()`. For a loss that counts surrogate errors at a threshold, it
     defines `_threshold()` and `_metric(positive, scores, weight)` instead.
 
     Parameters
@@ -371,7 +371,7 @@ class RankingClassifier(BaseNetClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores in descending order, and the sums of weights down to each."""
+    """Return the distinct scores, and the weights of positives and of all at or above each."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

@@ -36,7 +36,7 @@ def unpacked(estimator, net):
 
 @contextmanager
 def unchanged_on_error(estimator, resumed=False):
-    """Return a context that restores the state of an estimator if its block fails.
+    """Return a context that restores the state of an estimator if the block raises an error.
 
     With `resumed`, the block trains the existing network of the estimator.
     """

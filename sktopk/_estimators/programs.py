@@ -20,7 +20,7 @@ from ._heads import LabelHead, RankingHead
 from ._parameters import estimator
 from ._ranking import RankingClassifier, cuts
 
-# Smallest number of positives in a minibatch, because a program needs several of both classes.
+# Smallest number of positives in a minibatch. The losses need several samples of both classes.
 MIN_POSITIVES = 10
 AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 

@@ -34,7 +34,7 @@ from ._ranking import RankingClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
-    """Check that tau is in (0, 1). If tau >= 1, the error message names the class for a number."""
+    """Check that tau is in (0, 1). If tau >= 1, the error names the class that takes a number."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -566,7 +566,7 @@ class ThresholdClassifier(RankingClassifier):
 
 
 def clipped(k, n_samples, what, of_groups):
-    """Return k, reduced to `n_samples` with a warning. With groups, the loss itself reduces it."""
+    """Return k, reduced to `n_samples` with a warning. With groups, the loss itself reduces k."""
     most = max(1, int(n_samples))
     if of_groups or k <= most:
         return k

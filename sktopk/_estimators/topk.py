@@ -238,7 +238,7 @@ class TopKClassifier(BaseNetClassifier):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
 
     def _log_prior(self):
-        """Return log class frequencies, which are added to scores before a softmax, or 0."""
+        """Return the log class frequencies to add to scores before a softmax; 0 without any."""
         if not self._head.models_proba or self._head.order:
             return 0.0
         return log_frequencies(self.net_.criterion_.losses)

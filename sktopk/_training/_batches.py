@@ -14,7 +14,7 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# Bytes per prediction chunk. It occupies all cores, and its hidden layers still fit the cache.
+# Bytes per prediction chunk. A chunk occupies all cores, and its hidden layers fit the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
 # Chunks are larger on a GPU, which has more cores. Its cache does not matter.
@@ -25,7 +25,7 @@ _CHUNK_LEAST = 32
 _CHUNK_IMAGES = 256
 # Share of a GPU's free memory that the data may use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# A minibatch contains parts of at most this number of groups, and so as many thresholds.
+# A minibatch contains parts of at most this number of groups, each with its own threshold.
 JOINED = 10
 # Sparse matrix multiplication is faster in the first layer if the density is at most this share and
 # there are at least this many columns (benchmarks/large_data.py).
@@ -33,7 +33,7 @@ SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
 def free_memory(device):
-    """Return the free memory of a GPU in bytes, including torch's reserve; else infinity."""
+    """Return the bytes of a GPU that are free or reserved by torch; infinity for a CPU."""
     if device.type != "cuda":
         return math.inf
     # Add memory that torch has reserved but does not use.
@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of samples, small enough that outputs with `n_columns` fit a chunk."""
+        """Return slices of samples that limit the memory of outputs with `n_columns` columns."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -170,8 +170,8 @@ class GroupBatches:
     """Minibatches of whole groups, or of parts of groups that are too large for a minibatch.
 
     Whole groups form minibatches of about `batch_size` samples. A group larger than `batch_size` is
-    divided into parts. A minibatch contains parts of up to ten such groups. The number is smaller
-    if a part would have less than twice `min_positives` samples. Groups and parts are shuffled.
+    divided into parts. A minibatch contains parts of up to ten such groups, or of fewer groups if
+    a part would have less than twice `min_positives` samples. Groups and parts are shuffled.
 
     The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
 
@@ -212,7 +212,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # If one group of one sample is left, join it with the previous unit.
+            # If one group of one sample is left, join this group with the previous unit.
             unit = np.append(unit[:-1], unit[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
@@ -271,7 +271,7 @@ class MiniBatches:
 
     A GPU does not wait for the CPU. The sample numbers are moved to the GPU at the start of an
     epoch. Samples that are not on the GPU are copied during the previous minibatch. Hard examples
-    are copied later, because that minibatch determines them.
+    are copied later, because the previous minibatch determines them.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class TrueThreshold(Callback):
 class Validation(Callback):
     """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Epochs of the pretraining are scored, but they neither stop the training nor give the weights.
+    Epochs of the pretraining are scored. They do not stop training, and their weights are dropped.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Validation(Callback):
         self.best_, self.age_, self.weights_, self.best_loss_ = -np.inf, 0, None, np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        # Use the mean over processes, so that all of them stop in the same epoch.
+        # Use the mean over processes, so that all processes stop in the same epoch.
         scores = np.mean(all_objects(self.score(net)), axis=0)
         net.history.record("valid_score", float(np.mean(scores)))
         if dataset_valid is not None:

@@ -95,7 +95,7 @@ class Checkpoint:
         return self._seed
 
     def begin(self, net):
-        """Restore the net from the file. Return the number of epochs that it was trained for."""
+        """Restore the net from the file. Return the number of epochs of its training so far."""
         if self.found is None:
             # Write the file before the training, so that write errors are raised early.
             self.end_epoch(net, 0)
@@ -193,7 +193,7 @@ def check_path(path):
 
 
 def describe_call(estimator, data, validation):
-    """Return a dict of hashes of parameters, data and versions. It identifies a call of fit."""
+    """Return hashes of parameters, data and versions, as a dict that identifies a call of fit."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
     # Hash functions and classes by name, callbacks by their parameters (training changes their

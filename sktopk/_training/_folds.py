@@ -43,7 +43,7 @@ class Folds:
         return own
 
     def seen(self, weights):
-        """Yield for each member the weights (n_samples,) that its loss uses."""
+        """Yield for each member the weights (n_samples,) that the loss of this member uses."""
         for m, each in enumerate(weights.T):
             yield np.where(self.rows_of(m), 0.0, each * self.factor[m])
 

@@ -83,7 +83,7 @@ def build_net(
         params.setdefault("optimizer__weight_decay", weight_decay)
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # Networks in OURS take their own generator. Others use torch's global ones, shared by threads.
+    # Networks in OURS take their own generator. Others use torch's, which all threads share.
     draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
@@ -154,7 +154,7 @@ class Net(NeuralNetClassifier):
             self.own_generator.set_state(state[0])
 
     def isolated(self):
-        """Return a context that restores torch's global generators when it ends."""
+        """Return a context that restores torch's global generators at the end."""
         if not self.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
@@ -209,7 +209,7 @@ class Net(NeuralNetClassifier):
             share_buffers(module)
 
     def rows(self, X, resident=False):
-        """Return X as `Rows` for the network; sparse if its first layer is then faster.
+        """Return X as `Rows` for the network; sparse if this makes the first layer faster.
 
         With `resident`, for training, samples are dense if a user's callback reads minibatches.
         """
@@ -226,7 +226,7 @@ class Net(NeuralNetClassifier):
     def train(
         self, batches, n_epochs, callbacks, *, n_pretrain=0, cycle=False, checkpoint=None, data
     ):
-        """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt that ended it, or None.
+        """Train for up to `n_epochs`. Return the KeyboardInterrupt that ended training, or None.
 
         The loss of the first `n_pretrain` epochs is cross-entropy. The callbacks in the dict
         `callbacks` run before the user's. With `cycle`, the learning rate follows one cycle, unless
@@ -293,13 +293,13 @@ class Net(NeuralNetClassifier):
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
-                # A user's callback, such as skorch's EarlyStopping, raises it to end the training.
+                # A user's callback, such as skorch's EarlyStopping, raises this to end training.
                 if callback not in users:
                     raise
                 self.stop_training = True
 
     def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
-        """Train on all minibatches of an epoch and record their mean loss."""
+        """Train on all minibatches of an epoch, and record the mean loss of the minibatches."""
         self.module_.train()
         begin, end = map(self._listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, trace = [], [], self.criterion_.trace
@@ -423,7 +423,7 @@ class Net(NeuralNetClassifier):
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
     def loss_of(self, X, y):
-        """Return the mean loss of the samples of known classes. The noise generator is kept."""
+        """Return the mean loss of samples of known classes. The noise generator is not advanced."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
@@ -482,7 +482,7 @@ class Net(NeuralNetClassifier):
 
 @contextmanager
 def evaluating(module):
-    """Put a module in eval mode, and restore the modes of all its parts at the end."""
+    """Put a module in eval mode, and restore the modes of all submodules at the end."""
     training = [part for part in module.modules() if part.training]
     if training:
         module.eval()

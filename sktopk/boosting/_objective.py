@@ -197,7 +197,7 @@ class Objective:
 def _curvature(value, scores):
     """Return the gradient and the curvature of the loss.
 
-    The curvature is None if it is zero. Both are None if the loss can be differentiated only once.
+    A zero curvature is None. Both results are None if the loss has no second derivatives.
     """
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)

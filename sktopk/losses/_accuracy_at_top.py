@@ -36,7 +36,7 @@ def fill(xp, array, mask, value):
 
 
 def along(xp, array, index):
-    """Convert sample numbers to an index of the array. With members, each has its own numbers."""
+    """Convert sample numbers to an index of the array. Each member has its own numbers."""
     if array.ndim == 1:
         return index
     return xp.arange(len(array), device=array.device)[:, None], index
@@ -203,7 +203,7 @@ def loss_at(
 
 
 def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
-    """Return the loss with thresholds `t` per group. "mean" is the mean of the groups' means."""
+    """Return the loss with one threshold per group. "mean" is the mean of the group means."""
     rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
     codes, counted = codes[rows], counted[rows]
     loss = surrogate(torch, distance(torch, t[codes], scores[rows], counted, errors))
@@ -219,7 +219,7 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
 
 
 def largest_score(xp, scores, weight):
-    """Return the largest score of positive weight; NaN if one is NaN, -inf without samples."""
+    """Return the largest score of positive weight; NaN if any is NaN, -inf without samples."""
     if weight is not None:
         scores = xp.where(weight != 0, scores, -math.inf)
     return xp.amax(scores, -1) if scores.shape[-1] else xp.asarray(-math.inf)
@@ -236,7 +236,7 @@ def distance(xp, t, scores, counted, errors):
 
 
 def errors_and_gradient(xp, scores, counted, weight, total, located, errors, surrogate):
-    r"""Return the weighted mean of l(t - s) or l(s - t) over the counted samples and its gradient.
+    r"""Return the weighted mean of l(t - s) or l(s - t) over counted samples, and the gradient.
 
     With distances d and total weight W, the gradient at a counted sample is
     :math:`\mp w_i \ell'(d_i) / W`. The samples that determine the threshold share the gradient

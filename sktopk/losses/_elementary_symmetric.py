@@ -43,7 +43,7 @@ def row_blocks(scores):
 
 
 def largest(scores, m):
-    """Return the `m` largest scores of each row in descending order, and their classes."""
+    """Return the `m` largest scores of each row in descending order, and the class of each."""
     n_rows, n = scores.shape
     if _PER_WANTED * m <= n < _LONG_ROW or n < 4 * m * _STRIDE:
         return scores.topk(m)
@@ -60,7 +60,7 @@ def largest(scores, m):
 
 
 def largest_others(scores, target, m):
-    """Return the `m` largest scores of each row without the target's, and their classes."""
+    """Return the `m` largest scores of each row except the target's score, and their classes."""
     values, classes = largest(scores, m + 1)
     passed = (classes == target.unsqueeze(1)).cumsum(1)[:, :-1].bool()
     return [torch.where(passed, each[:, 1:], each[:, :-1]) for each in (values, classes)]
@@ -77,7 +77,7 @@ def _power_sums(v, k):
 
 
 def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
-    """Return `rest`, which is v for classes outside `left_out` and else 0, and its power sums."""
+    """Return `rest` (v, but 0 for the classes in `left_out`) and the power sums of `rest`."""
     blocks = row_blocks(scores)
     rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
     p = []
@@ -112,7 +112,7 @@ class SubsetSums(NamedTuple):
     tilt: torch.Tensor  # (n_samples,)
     odds: torch.Tensor  # tilted factors of top and middle; (k, 2, n_samples)
     products: tuple  # entry i: a zero, then the coefficients of the product of the first i factors
-    rest: torch.Tensor | None  # v of the rest, 0 elsewhere; (n_samples, n_classes)
+    rest: torch.Tensor | None  # v of the classes in the rest, else 0; (n_samples, n_classes)
 
 
 def _zeros(count, *shape, like):

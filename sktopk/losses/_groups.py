@@ -74,7 +74,7 @@ def _as_integers(key):
 
 def order_in(codes, n_groups, key):
     """Sort samples stably by group and ascending key. Return their order and the group sizes."""
-    # Sorting integers takes a quarter of the time of sorting floats. Short ones are even faster.
+    # Sorting integers takes a quarter of the time of sorting floats. Short integers are faster.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
     order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
@@ -99,7 +99,7 @@ class Ordered:
         self._size = size
 
     def _at_start(self, sums):
-        """Return for each group the value of the cumulative sum before its first sample."""
+        """Return for each group the cumulative sum before the first sample of the group."""
         return torch.cat([sums.new_zeros(1), sums])[self.start]
 
     @property
@@ -116,10 +116,10 @@ class Ordered:
     def where_reached(self, rank, missing, part):
         """Return for each group the position where the cumulative weight reaches `rank`.
 
-        If the weight of the group is smaller, return its last position. If the previous position
-        falls short by at most `missing` and `part` of the next sample's weight, return that one.
+        Return the last position if the group has less weight. Return the previous position if its
+        sum falls short by at most `missing` and by at most `part` of the next sample's weight.
         """
-        # Limit the goal, so that rounding errors do not move it to a last sample of weight 0.
+        # Limit the goal, so that rounding errors do not move the goal to a sample of weight 0.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
         place = torch.searchsorted(self._sums, goal)
         place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)

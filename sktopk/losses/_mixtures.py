@@ -64,7 +64,7 @@ def _default_tau(loss):
 
 
 def check_k_distribution(k):
-    """Return the dict `k`, and check that it maps every k to a finite positive weight."""
+    """Return `k` after a check that this dict maps every k to a finite positive weight."""
     if not isinstance(k, dict):
         raise TypeError(f"k must be a dict {{k: weight}}, such as {{1: 0.1, 5: 0.9}}; got {k!r}")
     if not k or not all(0 < weight < float("inf") for weight in k.values()):

@@ -30,7 +30,7 @@ def lead(others, label):
 
 
 def kth_largest(scores, k):
-    """Return the k-th largest score of each sample. Of tied scores, only one has a gradient.
+    """Return the k-th largest score of each sample. If scores tie, only one gets a gradient.
 
     The result is NaN where the largest score is NaN or plus infinity.
     """
@@ -103,7 +103,7 @@ def expected_kth_largest(scores, k, sigma):
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
     # The quadrature error is exp(-2 (pi / step)^2 v), where v is the variance of the k-th largest
-    # score. The smallest variance, that of n equal scores, is about 1 / (2 k log n).
+    # score. The variance is smallest for n equal scores: about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
@@ -117,7 +117,7 @@ def expected_kth_largest(scores, k, sigma):
 
 
 def _multiply_pairs(factors, n_terms):
-    """Multiply neighboring polynomials along the last axis, and keep `n_terms` coefficients."""
+    """Return the products of neighboring polynomials, cut off after `n_terms` coefficients."""
     if factors[0].shape[2] % 2:
         # If the number is odd, append the polynomial 1 to complete the last pair.
         factors = [F.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)]
@@ -130,9 +130,9 @@ def _multiply_pairs(factors, n_terms):
 
 
 def _mean_at(scores, value, winner):
-    """Return the row means of `value`, whose gradient goes to the scores of the winners."""
+    """Return the row means of `value`. Only the scores in the columns `winner` get a gradient."""
     kept = scores.gather(1, winner)
-    # Without noise, a winner with score minus infinity keeps this value instead of becoming NaN.
+    # Without noise, a selected score of minus infinity stays minus infinity instead of NaN.
     noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
     mean = (kept + noise).mean(1)
     return nan_above(mean, mean.detach())
@@ -150,8 +150,8 @@ def _expected_rises(k):
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     """Draw noise for all classes, and return the k-th largest entry and its class.
 
-    On a GPU this is faster than :func:`_sample_kth_largest`, which would wait for the number of
-    classes. Draws are made one by one, so that memory holds only one copy of the scores.
+    On a GPU, this is faster than :func:`_sample_kth_largest`, which would wait for the number of
+    classes. The noise is drawn once per draw, so that memory holds only one copy of the scores.
     """
     best = []
     for _ in range(n_draws):
@@ -211,7 +211,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 
 
 def _exceedances(level, n_classes, generator):
-    r"""Draw which of `n_classes` independent normals exceed a level, and their values.
+    r"""Draw those of `n_classes` independent standard normal numbers that exceed a level.
 
     Each class has a Poisson process of rate :math:`-\log \Phi(a)`. It has at least one arrival with
     probability :math:`1 - \Phi(a)`, which is also the probability that a normal exceeds a. A single

@@ -81,7 +81,7 @@ def _topk(scores, target, k, tau, margin, *, gradient_needed):
 
 
 class _SmoothTopK(torch.autograd.Function):
-    """Loss of each sample. The forward pass also computes the gradient, with scores in cache."""
+    """Loss of each sample. The forward pass also computes the gradient, to use the cache."""
 
     @staticmethod
     def forward(ctx, scores, target, k, tau, margin):
@@ -250,7 +250,7 @@ def smooth_topk_adjusted_loss(
     k = check_k(k, scores.shape[1], most=MAX_K)
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    # Subtract the k-th largest score, because the loss depends on scores near it.
+    # Subtract the k-th largest score, because the loss depends on scores near this score.
     adjusted = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
     return smooth_topk_loss(
         adjusted,

@@ -42,7 +42,7 @@ def group_weight(group, weight):
 
 
 def forgiven(rank):
-    """Return the tolerance for a rank. A cumulative weight reaches the rank if it is this close."""
+    """Return the tolerance for a rank. A cumulative weight this close to the rank reaches it."""
     return (rank * 1e-7).clip(max=PART)
 
 
@@ -398,7 +398,7 @@ class SurrogateQuantile:
     def weighted(
         self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
     ) -> Tensor:
-        """Return the surrogate or its slope at each sample, multiplied by `share`."""
+        """Return the values or slopes of the surrogate at the samples, multiplied by `share`."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](torch, inside)
 

@@ -132,7 +132,7 @@ def top_push_k_loss(
 
 
 def pat_mat_np_threshold(tau):
-    """Return the threshold that is reached by a share tau of the negatives."""
+    """Return the highest threshold that at least a share tau of the negatives reaches."""
     return KthLargest("negatives", tau=tau)
 
 

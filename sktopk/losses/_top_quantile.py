@@ -64,7 +64,7 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """Return the threshold that is reached by a share tau of the samples."""
+    """Return the highest threshold that at least a share tau of the samples reaches."""
     return KthLargest("all", tau=tau)
 
 
@@ -124,7 +124,7 @@ PRECISION_AT_RECALL_ERRORS = "false_positives"
 
 
 def precision_at_recall_threshold(recall):
-    """Return the threshold that is reached by a share `recall` of the positives."""
+    """Return the highest threshold that at least a share `recall` of the positives reaches."""
     return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 

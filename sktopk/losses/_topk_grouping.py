@@ -128,7 +128,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log q, log q with the top k replaced by the log of their sum, and the top k."""
+    """Return log q, log q after merging the top k classes, and the indices of these classes."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
     # Clamp the sum, which rounding may raise above 1: the loss would be negative.

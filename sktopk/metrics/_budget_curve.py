@@ -47,7 +47,7 @@ def budget_curve_of_groups(
     codes = encode_groups(groups, len(positive))
     if value is not None:
         value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
-    # Omit groups without positives for the recall, which they leave undefined.
+    # For the recall, omit groups without positives, because their recall is undefined.
     known = np.unique(codes[positive] if metric == "recall" and positive.any() else codes)
     k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k", None), []
     for own in (codes == code for code in known):
@@ -55,7 +55,7 @@ def budget_curve_of_groups(
         curves.append(budget_curve(positive[own], y_score[own], value=each, **options))
     curve = {"k": k[:max_k], "metric": metric, "budget": options.get("budget"), "by": "group"}
     for name in ("score", "chance", "ideal"):
-        # If a group has fewer than k samples, use the score of all its samples.
+        # If a group has fewer than k samples, use the score of all samples of the group.
         padded = [np.pad(c[name], (0, len(k) - len(c[name])), mode="edge") for c in curves]
         padded = np.stack(padded)[:, :max_k]
         curve[name] = padded.mean(axis=0)

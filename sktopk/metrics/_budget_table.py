@@ -122,7 +122,7 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return for each bootstrap sample the positives among the k best, and all positives.
+    """Return for each bootstrap sample the number of positives among the k best and in total.
 
     The sizes of blocks of tied samples are drawn from a multinomial distribution. All samples far
     below the largest k form one block, because they are very unlikely to be selected.

@@ -128,7 +128,7 @@ class Ranking:
         """Return expected value and weight of the `k` best samples per group, and `places`.
 
         `k` is a sum of weights or a fraction of the weight of a group. `places` contains k as a sum
-        of weights for each group. It can exceed the weight of the group.
+        of weights for each group, which can exceed the weight of the group.
         """
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
@@ -149,14 +149,14 @@ class Ranking:
 
     def curve(self):
         """Return arrays of the weight and the expected value of the first 0, 1, ... samples."""
-        # Divide the weight of a block equally among its samples, so that their order has no effect.
+        # Divide the weight of a block equally among the samples, whose order then has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
         selected = np.concatenate([[0.0], np.cumsum(per_sample)])
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 
 def _sum_before(weight, is_first):
-    """Return for each block the weight of the earlier blocks of its group, to full precision.
+    """Return for each block the weight of earlier blocks of the same group, to full precision.
 
     Differences of cumulative sums over all groups would lose small weights by rounding. Instead,
     partial sums double in length until they reach the start of the group.

@@ -161,7 +161,7 @@ def predict_scores(estimator, X):
 
 
 def _is_one_vs_one(estimator):
-    # Look at the parameter: three classes have three pairs, so the shape does not tell.
+    # Read the parameter, because with three classes both shapes have three columns.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     return "ovo" in shapes

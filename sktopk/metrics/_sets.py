@@ -192,7 +192,7 @@ def predict_sets(estimator, X, groups=None):
 
 
 def coverage_asked(estimator):
-    """Return the target coverage of a set classifier, or None if its method has no target."""
+    """Return the target coverage of a set classifier; None for methods without a target."""
     method = getattr(estimator, "method", None)
     return None if method in (None, "topk", "average_k") else estimator.coverage
 

@@ -42,7 +42,7 @@ class PairedDifference(NamedTuple):
         return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
-        """Return the p-value. If all differences are equal, it is 1 if they are zero, else 0."""
+        """Return the p-value. For equal differences, it is 1 if they are zero, else 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
@@ -115,7 +115,7 @@ def best_runs(cv_results, param, metric):
         known = [key.removeprefix("mean_test_") for key in means]
         raise ValueError(f"metric must be one of {known}; got {metric!r}")
     runs = np.transpose(columns)
-    # Choose candidates that failed on a fold last. `_checked_runs` raises an error for them.
+    # Rank candidates that failed on a fold last. `_checked_runs` raises an error for them.
     mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
     best = {}
     for candidate, value in enumerate(cv_results[param]):

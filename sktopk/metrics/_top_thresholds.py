@@ -182,7 +182,7 @@ def positives_at_top(ranking, k=1):
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
-    # Count the positives before the block of the k-th negative, or all if it does not exist.
+    # Count the positives before the block of the k-th negative. Without this block, count all.
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")

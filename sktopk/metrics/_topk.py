@@ -166,7 +166,7 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """For each sample, how many scores are greater than its label's score, and how many are tied.
+    """For each sample, the numbers of scores above the label's score and equal to this score.
 
     `code` is the column of the label. Labels without a column have codes from `n_classes` on.
     """
@@ -325,5 +325,5 @@ def _mean_of_defined(values, score, reason, weights=None):
 
 
 def _clip_to_range(mean, values):
-    """Clip a mean to the range of its values, because rounding can move it outside."""
+    """Clip a mean to the range of the values, because rounding can move the mean outside."""
     return np.clip(mean, values.min(initial=np.inf), values.max(initial=-np.inf))

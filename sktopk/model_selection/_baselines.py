@@ -12,7 +12,7 @@ from ._splits import VALIDATION_SHARE
 
 # With more classes, boosting is omitted: it grows one tree per class and round, which is slow.
 MOST_CLASSES_TO_BOOST = 30
-# Boosting needs a dense float64 array. It is omitted for sparse data if this array were larger.
+# Boosting needs a dense float64 array. For sparse data that need more memory, it is omitted.
 MOST_BYTES_TO_BOOST = 1 << 29
 
 

@@ -226,7 +226,7 @@ def _named_estimators(with_loss, losses):
 
 
 def _with_loss(estimator, prefix, loss):
-    """Return a copy with this loss. tau and sigma are reset if it has no such parameters."""
+    """Return a copy with this loss. tau and sigma are reset if the loss does not have them."""
     params = estimator.get_params(deep=True)
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:

@@ -1,4 +1,4 @@
-"""Settings among which one is selected for each loss. Every loss has the same number of them."""
+"""Candidate settings, of which one is selected. All losses have the same number of settings."""
 
 import inspect
 from collections.abc import Mapping

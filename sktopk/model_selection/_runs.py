@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting on held-out training samples, fit it to all, and score the test samples.
+    """Select a setting on held-out samples, fit it to all training samples, and score it.
 
     Return a row of ``LossComparison.frame`` without `split`, and the warnings of the final fit.
     """

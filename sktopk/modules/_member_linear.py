@@ -1,4 +1,4 @@
-"""Linear layers of several networks in one matrix multiplication, and their gradient."""
+"""Linear layers of several networks, computed in one matrix multiplication."""
 
 import math
 
@@ -128,7 +128,7 @@ def is_as_made(layer):
 def is_plain_training(h):
     """Return whether the backward pass of `MemberLayers` can be used.
 
-    It computes gradients of the parameters, but not of the samples `h`, and has no mixed precision.
+    It computes gradients of the parameters, but not of the samples `h`. It has no mixed precision.
     Compilers and tracers need the separate layers, and torch.func needs other derivatives.
     """
     if not torch.is_grad_enabled() or h.requires_grad:

@@ -20,7 +20,7 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return a dict: for each state-dict key of member m, the index of its values there."""
+        """Return for each key of member m's state dict the index of the values in this module."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
@@ -67,7 +67,7 @@ def ordered_sets(sets, order, k):
 
 
 def score_of_member(module, m):
-    """Return a function that computes the scores of member m, without other members if possible."""
+    """Return a function that computes the scores of member m, if possible of no other member."""
     if hasattr(module, "score_member"):
         return partial(module.score_member, m=m)
     return lambda x: module(x)[:, m]

@@ -1,4 +1,4 @@
-"""A last layer that scores classes by their angle to the features."""
+"""A last layer that scores a class by the angle between features and its weight vector."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 class NormalizedLinear(nn.Module):
-    r"""Score each class by the cosine between the features and its weight vector.
+    r"""Score each class by the cosine between the features and the weight vector of the class.
 
     .. math::
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]

@@ -218,7 +218,7 @@ class TabularMLP(nn.Module):
         return self
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return a dict: for each state-dict key of the layers, the index of member m's values."""
+        """Return for each key of the layers' state dict the index of the values of member m."""
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
@@ -301,13 +301,13 @@ def _distinct(column, weight):
 
 
 def _scaling(values, weight, limits):
-    """Return center, scale and number of distinct values of a column; zeros if it is constant."""
+    """Return center, scale and number of distinct values; zeros for a constant column."""
     if len(values) == 0:
         return 0.0, 0.0, 0
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # At least half of the samples have the same value. Use the median distance of the others.
+        # At least half of the samples have the same value. Use the median distance of the rest.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]

@@ -67,5 +67,5 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
             elif i - best_round >= patience:
                 break
         booster.best_iteration = best_round
-    # Return a copy without training data and without the rounds after the best one.
+    # Return a copy without the training data and without the rounds after the best round.
     return booster.model_from_string(booster.model_to_string()).free_dataset()

@@ -30,7 +30,7 @@ OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
-    """Return the loss (a name or function) that is trained, a dict of its parameters, and `k_`."""
+    """Return the loss that is trained (name or function), a dict of its parameters, and `k_`."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and loss not in LOSSES_OF_BOTH:

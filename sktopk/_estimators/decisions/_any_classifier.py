@@ -52,7 +52,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 def predict_class_proba(estimator, X, *, use_scores=False):
     """Return the classes of a fitted classifier, and the probabilities of all classes.
 
-    If there is no `predict_proba`, or with `use_scores`, they are the softmax of decision scores.
+    Without `predict_proba`, or with `use_scores`, return the softmax of decision scores instead.
     """
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")

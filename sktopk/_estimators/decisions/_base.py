@@ -166,7 +166,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return take_rows(X, present), take_rows(y, present), groups, params
 
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
-        """Train a clone of the classifier, and return it with its calibration samples.
+        """Train a clone of the classifier, and return the clone with its calibration samples.
 
         If `calibrates` is False, all samples are used for training. One sample is returned, so that
         `fit` can check the output of the classifier.
@@ -204,7 +204,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             for name, value in vars(self).items()
             if not name.endswith("_") and name not in self._fitted_names
         }
-        # Assign all attributes at once, so that an interrupt cannot mix those of two fits.
+        # Assign all attributes at once, so that an interrupt cannot mix attributes of two fits.
         self.__dict__ = kept | {"estimator_": estimator} | fitted
         return self
 

@@ -456,7 +456,7 @@ class BudgetClassifier(CalibratedDecision):
 
 
 def _warn_of_threshold(problem, threshold, flagged, constraint):
-    """Warn if there is no guarantee, or if no or every calibration sample is flagged."""
+    """Warn if there is no guarantee, or if either all or none of the samples are flagged."""
     if problem is not None and np.isinf(threshold) and constraint != "count":
         problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
     elif problem is None and not flagged.any():

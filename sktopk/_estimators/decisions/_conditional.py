@@ -1,4 +1,4 @@
-"""Conformity thresholds for each class or group, computed from its own samples only."""
+"""Conformity thresholds that are computed separately for each class or group."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ CONDITIONS = (None, "class", "group")
 
 
 def class_thresholds(scores, code, n_classes, coverage):
-    """Return a threshold per class: minus infinity, with a warning, if it has too few samples."""
+    """Return a threshold per class: minus infinity, with a warning, for too few samples."""
     threshold = _thresholds(scores, code, n_classes, coverage)
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
@@ -56,7 +56,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array or None, and check that `conditional` allows or requires them."""
+    """Return groups as an array or None. Check whether `conditional` requires or forbids groups."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '
@@ -70,7 +70,7 @@ def check_conditional_groups(groups, n_samples, conditional):
 
 
 def _thresholds(scores, code, n_codes, coverage):
-    """Return a threshold for each code, computed from its samples. Code -1 is ignored."""
+    """Return for each code a threshold of the samples with this code. Code -1 is ignored."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
     return np.array([conformal_threshold(part, coverage) for part in parts])

@@ -88,7 +88,7 @@ class Conformity:
         mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
         below = np.zeros_like(mass)
         below[:, :-1] = mass[:, 1:]
-        # Divide by the sum of the row, because rounding can change it from 1.
+        # Divide by the sum of the row, which can differ from 1 by rounding.
         ranked = (below + u[:, None] * ranked) / mass[:, :1]
         if self.method == "raps":
             rank = np.arange(1, proba.shape[1] + 1)
@@ -99,7 +99,7 @@ class Conformity:
 
 
 def find_threshold(conformity, proba, u, code, coverage):
-    """Return the threshold. `code` contains the column of each label, or -1 if it is unknown."""
+    """Return the threshold. `code` contains the column of each label; -1 for unknown labels."""
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
@@ -148,7 +148,7 @@ def warn_of_single_samples(y, coverage, n_calibration):
 
 
 def conformal_threshold(scores, coverage):
-    """Return the ceil((n + 1) coverage)-th largest of n scores; minus infinity if n is smaller.
+    """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small.
 
     A new exchangeable score reaches the threshold with probability at least `coverage`, because
     its rank among all n + 1 scores is uniformly distributed.
@@ -189,7 +189,7 @@ def class_shares(given, trained, calibration):
 
 
 def _ranking(proba):
-    """Return for each row its columns, best first. Tied columns are in ascending order."""
+    """Return the columns of each row, best first. Tied columns are in ascending order."""
     order = np.argsort(-proba, axis=1)
     ranked = np.take_along_axis(proba, order, axis=1)
     # Use the stable sort, which is several times slower, only for rows with ties.
@@ -218,7 +218,7 @@ def _choose(conformity, threshold, max_size, empty):
 
 
 def chunks(n_samples, width):
-    """Yield slices of rows. A row has `width` numbers, a slice about _CHUNK_SIZE numbers."""
+    """Yield slices of rows with about _CHUNK_SIZE numbers each. A row has `width` numbers."""
     n_rows = max(1, _CHUNK_SIZE // width)
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)

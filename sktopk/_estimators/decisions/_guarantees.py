@@ -17,7 +17,7 @@ _SOME_SAMPLES = 20
 
 
 class Rate(NamedTuple):
-    """A rate, `count` of `n` calibration samples, with its exact confidence interval."""
+    """The rate `count` / `n` of calibration samples, and the exact confidence interval."""
 
     count: int
     n: int
@@ -38,7 +38,7 @@ def calibration_rates(flagged, positive, level):
 
 
 def clopper_pearson(count, n, level):
-    """Return the exact two-sided confidence interval of a rate if `count` of `n` are counted.
+    """Return the exact two-sided confidence interval of a rate that is estimated by `count` / `n`.
 
     At each limit, the binomial tail that contains `count` has probability (1 - level) / 2 (Clopper
     and Pearson, 1934). The limits are quantiles of a beta distribution, because
@@ -151,16 +151,16 @@ def precision_threshold(scores, positive, precision, delta, random):
 
 
 def separates(scores, positive):
-    """Return whether all positives score above all negatives, at least 20 samples of each."""
+    """Return whether all positives score above all negatives, given 20 samples of each class."""
     few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_SAMPLES
     return not few and scores[positive].min() > scores[~positive].max()
 
 
 def share_p_value(count, n, expected):
-    """Return the smaller one-sided p-value of Fisher's exact test for flagged new samples.
+    """Return a p-value for a change of the share of flagged samples since the calibration.
 
-    The test compares `count` of `n` new samples above the threshold with ``expected.count`` of
-    ``expected.n`` calibration samples. It is exact if all samples are exchangeable.
+    It is the smaller one-sided p-value of Fisher's test, exact for exchangeable samples. `count` of
+    `n` new samples and ``expected.count`` of ``expected.n`` calibration samples are flagged.
     """
     total = expected.n + n, expected.n, expected.count + count
     more = hypergeom.cdf(expected.count, *total) if count else 1.0
@@ -169,7 +169,7 @@ def share_p_value(count, n, expected):
 
 
 def drift(flagged, expected):
-    """Return a warning message if the number of flagged samples is very improbable, or None."""
+    """Return a warning message if the number of flagged samples is very improbable; else None."""
     count, n = np.count_nonzero(flagged), len(flagged)
     if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
         return None

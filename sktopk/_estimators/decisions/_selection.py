@@ -43,14 +43,14 @@ def hits_interval(old, positive, new, n, delta, random):
 
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
-    """Return bounds for several numbers of samples, which hold together at level 1 - delta.
+    """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta.
 
     Each interval has the level 1 - delta / len(ns) (Bonferroni). Intervals then improve each other,
     because one more sample adds at most one positive.
     """
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
-    more = np.maximum(0, np.subtract.outer(ns, ns))  # additional samples in the first of two ns
+    more = np.maximum(0, np.subtract.outer(ns, ns))  # by how much ns[i] exceeds ns[j]
     return (low[None] - more.T).max(axis=1), (high[None] + more).min(axis=1)
 
 

@@ -91,7 +91,7 @@ class Criterion(nn.Module):
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # Weigh the mean loss of the minibatch by its mean sample weight.
+            # Multiply the mean loss of the minibatch by the mean sample weight of the minibatch.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()
@@ -164,7 +164,7 @@ class TwoClassCriterion(Criterion):
         return self.loss_and_gradient(scores, target, weight)
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of the minibatch of one or all processes, and its gradient."""
+        """Return value and gradient of the loss of a minibatch, of one or all processes."""
         scores = scores.detach().requires_grad_()
         loss = self(scores, target, weight)
         loss.backward()
@@ -176,7 +176,7 @@ class TwoClassCriterion(Criterion):
         # Estimate the class weights from the mean weight in the training set.
         seen = (rows_of_classes(positive, weight) * self.mean_weight).to(scores.dtype)
         factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
-        # The scale of the weights is arbitrary. This one keeps them near 1.
+        # The scale of the weights is arbitrary. This scale keeps the weights near 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
         return own * torch.where(positive, factor[1], factor[0])
 

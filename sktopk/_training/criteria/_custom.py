@@ -50,7 +50,7 @@ class CustomLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
-            # Use the loss as it is: it may support no reduction other than the mean.
+            # Do not change the loss: it may support no reduction other than the mean.
             if is_mean and sample_weight is None:
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:

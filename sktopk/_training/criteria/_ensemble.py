@@ -138,7 +138,7 @@ class MemberHardRows:
         own = self.index = torch.cat(of_member)
         place = torch.arange(len(own), device=own.device)
         if own.device.type == "cpu":
-            # Append samples that several members keep only once. On a GPU, this would synchronize.
+            # Append a sample once even if several members keep it. A GPU would have to synchronize.
             self.index, place = own.unique(return_inverse=True)
         self._places = [n_fresh + part for part in place.split(lengths)]
         return torch.cat([index, self.index.to(index.device)])

@@ -130,7 +130,7 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """Return the groups in the minibatch, each sample's index among them, and the weights."""
+        """Return the groups in the minibatch, each sample's index in this list, and the weights."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own

@@ -30,7 +30,7 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 
 
 def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
-    """Return the mean cross-entropy of the ensemble members, and the gradient of their sum.
+    """Return the mean of the members' cross-entropies, and the gradient of their sum.
 
     Classes are weighted by their shares of the training set. Scores have shape (n_samples,
     n_members, 1) and weights (n_samples, n_members).

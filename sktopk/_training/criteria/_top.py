@@ -58,11 +58,11 @@ class HardRows:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
     def standing(self, xp):
-        """Return the mask of the hard examples, and that of repeated samples (None without any)."""
+        """Return the mask of hard examples, and the mask of repeated samples or None."""
         return standing(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
-        """Return the numbers of the hard examples, and their copies, as plain values."""
+        """Return the numbers of the hard examples, and those that `carry` copied."""
         return {"index": self._distinct(), "carried": self.carried}
 
     def _distinct(self):
@@ -111,7 +111,7 @@ class TopCriterion(TwoClassCriterion):
 
     def set_groups(self, make):
         if self.groups is not None:
-            # Forget hard examples of groups: they need not be hard for the whole training set.
+            # Forget hard examples of groups, which may not be hard for the whole training set.
             self.groups, self.hard_rows = None, self._of_one_list
             if self.hard_rows is not None:
                 self.hard_rows.forget()
@@ -195,7 +195,7 @@ class TopCriterion(TwoClassCriterion):
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        # Hard examples have the largest scores; if they are positives, the smallest scores.
+        # Hard examples have the largest scores, except that hard positives have the smallest.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
         order = known = None
@@ -239,7 +239,7 @@ class TopCriterion(TwoClassCriterion):
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
-        """Return the loss of the minibatches of all processes, and its gradient for this one."""
+        """Return the loss of all processes' minibatches, and its gradient for this process."""
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
         mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
@@ -312,7 +312,7 @@ def can_join(criteria, scores):
 def standing(xp, batch, n_fresh, fresh_repeats):
     """Return the masks of :meth:`HardRows.standing`, also for a batch (n_members, n_samples)."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # Compare all pairs. torch needs the code below: small groups may keep a sample twice.
+    # Compare all pairs, except in torch, where small groups may keep a sample twice.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
@@ -334,7 +334,7 @@ def standing(xp, batch, n_fresh, fresh_repeats):
 
 
 def arrays(scores, target, weight):
-    """Return `xp` (numpy or torch), and as its arrays the scores, the positives and weights."""
+    """Return `xp` (numpy or torch), and scores, positives and weights as arrays of `xp`."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -356,7 +356,7 @@ def as_tensor(array):
 
 
 def located_by_autograd(xp, threshold, scores, positive, order, counts):
-    """Return the value of any threshold function for weighted scores, and its gradient."""
+    """Return value and gradient of any threshold function for weighted scores."""
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
     weight[order] = counts.to(scores.dtype)

@@ -129,5 +129,5 @@ class Outputs(nn.Module):
             return scores.softmax(dim=1)
         proba = scores.sigmoid()
         total = proba.sum(dim=1, keepdim=True)
-        # If all probabilities underflow, return equal ones.
+        # If all probabilities underflow, return equal probabilities.
         return torch.where(total > 0, proba / total, 1 / self.n_classes)

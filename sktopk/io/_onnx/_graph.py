@@ -75,7 +75,7 @@ def classifier_graph(onnx, outputs, classes):
     model = program.model_proto
     model.ir_version = IR_VERSION
     graph, helper = model.graph, onnx.helper
-    # torch has no strings, so a last node selects the labels by their indices.
+    # torch has no strings, so a last node selects the labels by index.
     graph.initializer.append(onnx.numpy_helper.from_array(classes, "sktopk_classes"))
     graph.node.append(helper.make_node("Gather", ["sktopk_classes", _INDEX], [label]))
     (info,) = (each for each in graph.output if each.name == _INDEX)

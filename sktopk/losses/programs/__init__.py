@@ -1,1 +1,1 @@
-"""Losses that are the optimum of a linear program, and its solver."""
+"""Losses that are the optimum of a linear program, and solvers of linear programs."""

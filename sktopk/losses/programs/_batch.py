@@ -32,7 +32,7 @@ SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
-    """Scores divided by the margin, with sample weights for each class and with kinks."""
+    """Scores divided by the margin, the sample weights of each class, and the hinges' kinks."""
 
     scores: torch.Tensor
     positive: torch.Tensor  # sample weights of positives, 0 for negatives
@@ -75,7 +75,7 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
     if sample_weight is not None:
-        # Samples of weight 0 may have any score, even infinity. Replace it by 0.
+        # Samples of weight 0 may have any score, even infinity. Replace these scores by 0.
         scores = scores.masked_fill(sample_weight == 0, 0.0)
     # Center the scores: the loss depends only on differences, and scores near 0 keep more digits.
     # The center is one of the scores, so that ties stay ties.
@@ -113,7 +113,7 @@ def in_units(scores, margin, *, centred=False):
 
 
 class WithGradient(torch.autograd.Function):
-    """A value, or one value per row of the scores, whose gradient is already computed."""
+    """A value, or one value per row of the scores. The gradient is computed beforehand."""
 
     @staticmethod
     def forward(ctx, scores, value, gradient):
@@ -173,7 +173,7 @@ def check_finite(scores, bottom):
 
 
 def reduce_batch(loss, weight, reduction):
-    """Return the loss of the batch as the mean, or times the sum of the weights as the sum."""
+    """Return the loss of the batch. For "sum", multiply the loss by the sum of the weights."""
     if reduction == "none":
         raise ValueError(
             "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
@@ -182,14 +182,14 @@ def reduce_batch(loss, weight, reduction):
 
 
 def optimum(program):
-    """Return the optimal value of a program. `program` is a dict of its arguments."""
+    """Return the optimal value of a linear program with a dict of `linear_program`'s arguments."""
     from ._linear_program import linear_program
 
     return linear_program(**program).fun.to(program["c"].dtype)
 
 
 class Kinks(NamedTuple):
-    """The kinks of each group in ascending order, with the weight of each class on one side."""
+    """The kinks of each group in ascending order, and cumulative weights of both classes."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
@@ -223,8 +223,8 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivatives of the minimal weighted sum of hinges by the scores.
 
     The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. The
-    multiplier of a hinge above 0 is its cost times its weight, that of an inactive hinge is 0.
-    Hinges at their kink share the rest, so that the multipliers of both classes have the same sum.
+    multiplier of a hinge above 0 is its cost times its weight. That of an inactive hinge is 0.
+    Hinges at a kink get such multipliers that the multipliers of both classes have the same sum.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -251,7 +251,7 @@ def sparse_matrix(entries, shape, like):
 
 
 def hinge_rows(batch):
-    """Return entries, right sides and sample numbers of the constraints that define the hinges.
+    """Return matrix entries, bounds and sample numbers of the constraints that define hinges.
 
     They are sign tau - z <= sign kink (rows 0 to n - 1) and -z <= 0 (rows n to 2n - 1), in the
     variables x = [tau, z_1, ..., z_n].

@@ -25,7 +25,7 @@ def check_matrix(matrix, name, c):
 
 
 def check_rhs(rhs, name, matrix, matrix_name, c):
-    """Return the checked right side of a matrix. None is valid if the matrix has no rows."""
+    """Return the checked right-hand side. None is valid if the matrix has no rows."""
     n_rows = matrix.shape[-2]
     if rhs is None:
         if n_rows:
@@ -41,7 +41,7 @@ def check_rhs(rhs, name, matrix, matrix_name, c):
 
 
 def check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
-    """Return the common batch shape of the programs."""
+    """Return the common batch shape of the linear programs."""
     if not A_ub.shape[-2] + A_eq.shape[-2]:
         raise ValueError("A_ub and A_eq must have at least one row together; got none")
     shapes = {

@@ -118,7 +118,7 @@ def _closed_form(batch, beta):
 
 
 def fbeta_program(batch, beta):
-    """Return the program in x = [t tau, t z, t], where t is the inverse of the denominator.
+    """Return the linear program in x = [t tau, t z, t]. The denominator is 1 / t.
 
     t is multiplied by n_+, and weights are divided by n_+, to keep all numbers near 1.
     """
@@ -126,7 +126,7 @@ def fbeta_program(batch, beta):
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
-    # The substitution multiplies the right side by t. The right side is therefore the column of t.
+    # The substitution multiplies the right-hand side by t, so this side is the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {

@@ -14,8 +14,8 @@ _DAMPING = 1e-9
 class _Solved(torch.autograd.Function):
     """A value that was computed without autograd, as a function of `source`.
 
-    `adjoint` maps the gradient by the value to the gradient by `source`. Programs that are not
-    `solved` get the gradient 0.
+    `adjoint` maps the gradient of the value to the gradient of `source`. Linear programs that are
+    not `solved` get the gradient 0.
     """
 
     @staticmethod
@@ -27,13 +27,13 @@ class _Solved(torch.autograd.Function):
     def backward(ctx, gradient):
         check_once("linear_program")
         gradient = ctx.adjoint(gradient)
-        # Use `where`, so that an unsolved program has the gradient 0 even if `gradient` is NaN.
+        # Use `where`: an unsolved linear program has the gradient 0 even if `gradient` is NaN.
         solved = ctx.solved.view(-1, *[1] * (gradient.ndim - 1))
         return torch.where(solved, gradient, 0.0), None, None, None
 
 
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
-    """Return the optimum. Its gradient is that of the Lagrangian at fixed x and multipliers.
+    """Return the optimum, with the gradient of the Lagrangian at fixed x and multipliers.
 
     With `width`, return the optimum of the penalty with this width.
     """
@@ -56,7 +56,7 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
 
 def differentiable_vertex(matrix, rhs, cost, equality, solution):
     """Return x as the solution of M_J x = h_J, where J are the rows with nonzero multipliers."""
-    # The costs do not change a vertex. Add 0 times the costs, so that their gradient is not None.
+    # The costs do not change a vertex. Add 0 times the costs, to get a gradient other than None.
     slack = matrix.times(solution.x) - rhs + 0.0 * cost.sum(-1, keepdim=True)
     constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
 
@@ -71,7 +71,7 @@ def differentiable_vertex(matrix, rhs, cost, equality, solution):
 
 
 def differentiable_minimiser(matrix, rhs, cost, equality, solution, width):
-    """Return x as the minimizer of the penalty. Its gradient is that of the last Newton step."""
+    """Return x, the minimizer of the penalty, with the gradient of the last Newton step."""
     slack = matrix.times(solution.x) - rhs
     violation = torch.where(equality, slack, slack.clamp_min(0))
     stationarity = width * cost + matrix.transposed_times(violation)

@@ -9,7 +9,7 @@ _RAY_TOLERANCE = 1e-7  # the default of HiGHS
 
 
 def solve_highs(matrix, rhs, cost, equality):
-    """Solve the programs one after the other on the CPU."""
+    """Solve linear programs one after the other on the CPU."""
     n_inequalities = len(equality) - int(equality.sum())
     status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
     solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
@@ -31,7 +31,7 @@ def solve_highs(matrix, rhs, cost, equality):
         if found.status == OPTIMAL:
             solution.x[program] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
-            # scipy returns the derivatives of the optimum by the right side: minus the multipliers.
+            # scipy returns derivatives by the right-hand side, which are minus the multipliers.
             solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
@@ -44,10 +44,10 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 
 def _decided(arguments, found):
-    """Return the result; if presolve could not, find out if a program is infeasible or unbounded.
+    """Return the result for a linear program that HiGHS with presolve did not decide.
 
-    A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve would
-    also find out, but may print to stdout.
+    A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve could
+    decide this, too, but it may print to stdout.
     """
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:

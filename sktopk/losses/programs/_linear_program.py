@@ -210,7 +210,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # The penalty allows the small tolerance in float32, too: it needs no consistent rows.
+        # With the penalty, rows may be inconsistent. The small tolerance then suits float32, too.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)

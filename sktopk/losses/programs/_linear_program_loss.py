@@ -105,7 +105,7 @@ class LinearProgramLoss(nn.Module):
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the optimum of the program that `build` returns, of shape ()."""
+        """Return the optimum, of shape (), of the linear program that `build` returns."""
         if not callable(self.build):
             raise TypeError(f"build must be callable; got {type(self.build).__name__}")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}

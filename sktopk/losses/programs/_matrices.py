@@ -16,7 +16,7 @@ _CG_MAX_ITER = 2000
 
 
 def or_one(size):
-    """Return nonnegative numbers with 0 replaced by 1, so that they can be divisors."""
+    """Replace 0 by 1 in nonnegative numbers, and return numbers that can be divisors."""
     return torch.where(size > 0, size, 1.0)
 
 
@@ -121,7 +121,7 @@ class SparseRows(NamedTuple):
 
 
 def conjugate_gradients(product, diagonal, g):
-    """Solve one positive definite system per row of `g`, with its diagonal as preconditioner.
+    """Solve one positive definite system per row of `g`, with the diagonal as preconditioner.
 
     If the matrix has the shape of an arrow, a few variables occur in all rows and each other
     variable in one row. Almost all preconditioned eigenvalues are then 1, so a few iterations
@@ -165,7 +165,7 @@ def stack_rows(A_ub, A_eq, batch_shape):
 
 
 def _flat_entries(A, batch_shape):
-    """Return the program, row, column and value of each entry of the batch."""
+    """Return the program number, row, column and value of each matrix entry in the batch."""
     if A.layout == torch.strided:
         A = A.expand(*batch_shape, *A.shape[-2:])
         shape = batch_shape.numel(), *A.shape[-2:]
@@ -187,7 +187,7 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
-    """Return factors for rows and columns that bring their Euclidean norms near 1.
+    """Return factors that bring the Euclidean norms of rows and columns near 1.
 
     The norms of the rows become exactly 1. Without `scale_rows`, rows are not scaled. Rows and
     columns of zeros have the factor 1.

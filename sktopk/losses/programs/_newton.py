@@ -33,7 +33,7 @@ REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
 
 class Solution(NamedTuple):
-    """The last iterate of a method. Each field has one row or number per program."""
+    """The last iterate of a solver. Each field has one row or number per linear program."""
 
     x: torch.Tensor
     multipliers: torch.Tensor
@@ -42,7 +42,7 @@ class Solution(NamedTuple):
 
 
 class ScaledProgram:
-    """A batch of programs, scaled so that norms of rows, columns, costs and right sides are near 1.
+    """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
 
     The scaled program has M' = R M C, h' = R h / sigma and c' = C c / kappa. Then x = sigma C x'
     and y = kappa R y', and the scaled Lagrangian is the original one divided by kappa sigma.
@@ -81,7 +81,7 @@ class ScaledProgram:
 
 
 def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
-    """Solve the programs by the proximal method of multipliers (see the module docstring)."""
+    """Solve linear programs by the proximal method of multipliers (see the module docstring)."""
     program = ScaledProgram(matrix, rhs, cost, equality)
     last_width = torch.full_like(cost[:, :1], _SMALLEST_WIDTH)
     run = _Newton(program, last_width, tol, use_multipliers=True)
@@ -110,7 +110,7 @@ def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
 
 
 class _Newton:
-    """State of the method for a batch of programs, each of which progresses independently."""
+    """State of the method for a batch of linear programs, which are independent of each other."""
 
     def __init__(self, program, last_width, tol, *, use_multipliers):
         self.program = program
@@ -160,7 +160,7 @@ class _Newton:
         )
 
     def _step(self):
-        """Make one Newton step for the programs without a final status."""
+        """Make one Newton step for each linear program without a final status."""
         matrix, rho = self.program.matrix, _PROXIMAL_RATIO * self.width
         solve = matrix.active_solver(self.active, self.width * rho + self.damping)
         direction = solve(-self.width * self.gradient)
@@ -171,7 +171,7 @@ class _Newton:
         self.x = torch.where(moved, self.x + length * direction, self.x)
         self.slack = torch.where(moved, matrix.times(self.x) - self.program.rhs, self.slack)
         self._evaluate()
-        # The function is piecewise quadratic, so a full step that stays in one piece is exact.
+        # The function is quadratic while `active` is constant, so the full Newton step is exact.
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
@@ -215,7 +215,7 @@ class _Newton:
         return length, accepted.squeeze(-1)
 
     def _judge(self, settled):
-        """Give each program with a solved subproblem a final status or its next subproblem."""
+        """If the subproblem of a program is solved, set its final status or its next subproblem."""
         ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
         column = settled.unsqueeze(-1)
         if self.use_multipliers:
@@ -242,7 +242,7 @@ class _Newton:
         self.status = torch.where(programs & (self.status < 0), status, self.status)
 
     def _drop_cost(self, ray):
-        """Restart programs with a ray, without their costs, to find out if they are feasible."""
+        """Restart the programs with a ray, with zero costs, to find out if they are feasible."""
         column = ray.unsqueeze(-1)
         self.has_ray = self.has_ray | ray
         self.cost = self.cost.masked_fill(column, 0)
@@ -252,7 +252,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether `direction`, or a ray close to it, decreases the cost without bound."""
+        """Return whether `direction`, or a ray near it, decreases the cost without bound."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
@@ -267,7 +267,7 @@ class _Newton:
         return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
 
     def _straightened(self, direction):
-        """Return the direction, changed slightly so that it no longer violates rows by a little."""
+        """Return the direction after a small change that removes small violations of rows."""
         matrix, fall = self.program.matrix, -_dot(self.cost, direction)
         rise = matrix.times(direction) / self.program.row_norms
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
@@ -307,7 +307,7 @@ def _polish(program, x, multipliers, noise):
 
 
 def _polish_minimiser(program, width, x):
-    """Return x after a few undamped Newton steps, or x itself if they leave its quadratic piece."""
+    """Return the result of undamped Newton steps from x, or x if the steps change `active`."""
     slack = program.matrix.times(x) - program.rhs
     active = program.equality | (slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

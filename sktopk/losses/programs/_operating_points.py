@@ -133,7 +133,7 @@ def recall_at_fpr_loss(
 
 
 def _at_budget(batch, budget):
-    """Return the mean hinge of the negatives where the mean hinge of the positives is `budget`."""
+    """Return the loss and its gradient. At the threshold, the positives' mean hinge is `budget`."""
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
@@ -143,7 +143,7 @@ def _at_budget(batch, budget):
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
     hinge = (batch.kink - tau).relu()
     total = or_one(groups.sum(batch.negative))
-    # The derivative of tau by the scores: it moves with the mean of the positives below tau + 1.
+    # The derivative of tau by the scores: tau moves with the mean of the positives below tau + 1.
     above = batch.negative * (hinge > 0)
     below = batch.positive * (batch.kink <= groups.of_rows(last_kink))
     gradient = above - groups.of_rows(groups.sum(above) / slope) * below
@@ -151,7 +151,7 @@ def _at_budget(batch, budget):
 
 
 def budget_program(batch, budget):
-    """Return the program in x = [tau, z], where `budget` bounds the mean hinge of the positives."""
+    """Return the linear program in x = [tau, z]. `budget` bounds the positives' mean hinge."""
     entries, right, i = hinge_rows(batch)
     n = len(i)
     entries.append((2 * n, 1 + i, batch.positive / batch.positive.sum()))

@@ -21,7 +21,7 @@ class OneGroup:
         return numbers
 
     def mean(self, value, gradient, batch):
-        """Return the mean of `value` over the groups, and its gradient."""
+        """Return the mean of `value` over the groups, and the gradient of the mean."""
         return value, gradient
 
     def sort(self, key):
@@ -29,17 +29,17 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index of all samples in the mask. It may include other samples."""
+        """Return an index that contains all samples in the mask, and possibly others."""
         return slice(None)
 
     def with_again(self, rows):
-        """Return the groups of all samples, followed by those of the repeated samples `rows`."""
+        """Return the groups of all samples, then the groups of the repeated samples `rows`."""
         return self
 
     # The methods below take values in sorted order.
 
     def previous(self, values):
-        """Return for each value the previous one in its group; the first value stays the same."""
+        """Return for each value the previous value in its group; the first value stays the same."""
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
@@ -51,7 +51,7 @@ class OneGroup:
         return values.cumsum(-1)
 
     def after(self, values):
-        """Return for each value the sum of the later ones in its group, without cancellation."""
+        """Return for each value the sum of the later values in the group, without cancellation."""
         sums = values.flip(-1).cumsum(-1).flip(-1)
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
@@ -60,7 +60,7 @@ class OneGroup:
         return mask.sum() - 1
 
     def least(self, values):
-        """Return the smallest value of the group and its position."""
+        """Return the smallest value of the group, and the position of this value."""
         return values.min(0)
 
 

@@ -143,7 +143,7 @@ def pairwise_auc_loss(
 
 
 class Problems(NamedTuple):
-    """Binary problems, one per row. The loss is the mean over their pairs.
+    """Binary problems, one per row. The loss is the mean over the pairs of all problems.
 
     Scores are divided by the margin. Samples of other classes have weight 0.
     """
@@ -155,7 +155,7 @@ class Problems(NamedTuple):
 
     @property
     def balanced(self):
-        """Return problems whose weights are divided by the largest one, to avoid overflow."""
+        """Return the problems with weights divided by the largest weight, to avoid overflow."""
         positive, negative = (
             w / or_one(w.amax(-1, keepdim=True)) for w in (self.positive, self.negative)
         )
@@ -184,7 +184,7 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
     refuse_program(solver, batch)
     rows = batch.groups
     defined = rows.defined(batch.positive, batch.negative)
-    # Scale the weights so that those of the pairs of each group sum to 1.
+    # Scale the weights so that the weights of the pairs in each group sum to 1.
     batch = batch.balanced
     positive, negative = (
         weight / rows.of_rows(or_one(rows.sum(weight)))
@@ -252,7 +252,7 @@ def _hinge_pairs(scores, positive, negative, groups):
 
 
 def _quadratic_pairs(scores, positive, negative, groups):
-    # Integrate hinges: the square of a hinge is twice the integral of the hinge up to its argument.
+    # Integrate hinges: the square of a hinge at z is twice the integral of the hinge up to z.
     kink = scores - positive.sign()
     gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
@@ -272,7 +272,7 @@ def _ramp_pairs(scores, positive, negative, groups):
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
     # Sum in float64, which a GPU does not do by itself. In float32, weights would not cancel
-    # completely, and the rest would be multiplied by large gaps.
+    # completely, and large gaps would multiply the remainder.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
@@ -316,7 +316,7 @@ def _all_logistic_pairs(scores, positive, negative):
     """Return the sum over the pairs of one problem, and its gradient, in blocks of pairs."""
     if scores.device.type == "cpu":
         high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    else:  # Keep pairs of weight 0, because counting the others would synchronize with the GPU.
+    else:  # Keep pairs of weight 0, because counting other pairs would synchronize with the GPU.
         high = low = torch.arange(len(scores), device=scores.device)
     low_scores, low_weight = scores[low], negative[low]
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
@@ -340,7 +340,7 @@ _PAIR_SUMS = {
 
 
 def pairwise_auc_program(problems):
-    """Return the program with a variable z per pair, where z >= 1 - (s_i - s_j) and z >= 0."""
+    """Return the linear program with z >= 1 - (s_i - s_j) and z >= 0 for each pair."""
     positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
     problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
     lead = problems.scores[problem, i] - problems.scores[problem, j]

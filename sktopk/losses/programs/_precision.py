@@ -114,7 +114,7 @@ def _elastic(batch, precision, penalty):
 
 
 def elastic_program(batch, precision, penalty):
-    """Return the program in x = [tau, z, violation]."""
+    """Return the linear program in x = [tau, z, violation]."""
     entries, right, i = hinge_rows(batch)
     n, zero = len(i), right.new_zeros(1)
     n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
@@ -200,7 +200,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return the weight at the top, and its positive and its negative part in the best case."""
+    """Return the weight at the top, and its positive and negative part in the best ranking."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
@@ -236,7 +236,7 @@ def _tops(groups, key, taken):
 
 
 def precision_at_k_program(batch, k):
-    """Return the program in x = [lambda, z, y], which expresses both maxima as minima.
+    """Return the linear program in x = [lambda, z, y], which turns both maxima into minima.
 
     By duality, the first maximum is the minimum of k lambda + w'z subject to z >= 0 and
     lambda + z >= s_i + [y_i = 0]. The variables y choose T*.

@@ -1,4 +1,4 @@
-"""Display of the sizes of prediction sets, with their coverage by size."""
+"""Display of the sizes of prediction sets, and of the coverage of the sets of each size."""
 
 from __future__ import annotations
 
