@@ -55,8 +55,8 @@ class TopKClassifier(BaseNetClassifier):
     order : {"cross_entropy", None}, default="cross_entropy"
         How the k labels of a top-k loss are ordered. With "cross_entropy", one head of the network
         is trained with cross-entropy (label smoothing 0.1). It determines `predict`,
-        `predict_proba` and the order. A second head chooses the other k - 1 labels. With None there
-        is one head.
+        `predict_proba` and the order. A second head chooses the other k - 1 labels. The
+        loss gets the scores of this head times 5. With None there is one head.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied by `sample_weight`.
 
