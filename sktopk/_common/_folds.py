@@ -79,7 +79,7 @@ def _differ(key):
 
 
 def _dense_keys(X, index, start):
-    """Return columns of the samples `index`, from `start` on, and the column after the last one."""
+    """Return some columns of the samples `index`, from `start` on, and the next unread column."""
     stop = min(start + max(1, BLOCK // len(index)), X.shape[1])
     return list(X[index, start:stop].T), stop
 

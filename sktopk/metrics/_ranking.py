@@ -216,7 +216,7 @@ def warn_of_scores(y_true, y_score, positive):
 
 
 def _warn_of_labels(y_true, y_score):
-    """Warn if the scores are the two labels, as `predict` returns them."""
+    """Warn if the scores contain only the two labels, like the output of `predict`."""
     if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
         return
     if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):

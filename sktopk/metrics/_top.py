@@ -38,8 +38,8 @@ def precision_at_k_score(
         Two labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
         Real scores; a larger score means that a positive is more likely. Infinities are allowed.
-        A `decision_function` scores ``classes_[1]``. If ``classes_[0]`` is positive, negate the
-        scores or use `make_top_scorer`; reversed scores give a warning.
+        A `decision_function` scores ``classes_[1]``. If the positives are ``classes_[0]``,
+        negate the scores or use `make_top_scorer`. Scores that rank them last give a warning.
     k : int or float
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
@@ -165,7 +165,7 @@ def enrichment_factor_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the precision among the top fraction of the samples, over the share of positives.
+    r"""Compute the precision among the top fraction of the samples, divided by the positive share.
 
     .. math::
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/

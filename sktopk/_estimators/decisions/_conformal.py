@@ -67,9 +67,9 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the columns in the sets, best first, and the start index of each set.
+        """Return the class indices in the sets, best first, and the start index of each set.
 
-        `threshold` is a number, an array with a number per class, or a column with one per sample.
+        `threshold` is a number or an array of shape (n_classes,) or (n_samples, 1).
         """
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2

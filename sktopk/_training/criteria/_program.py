@@ -9,10 +9,10 @@ from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
-    """Binary loss of a minibatch. Weights give the classes their shares of the training set.
+    """Binary loss of a minibatch, weighted so that classes have their shares of the training set.
 
-    With groups, the loss is the mean over groups (see :class:`GroupRows`). There are no hard
-    examples.
+    With groups, the loss is the mean over groups (see :class:`GroupRows`). This criterion keeps no
+    hard examples.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class _Solved(torch.autograd.Function):
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
     """Return the optimum, with the gradient of the Lagrangian at fixed x and multipliers.
 
-    With `width`, return the optimum of the penalty with this width.
+    If `width` is given, it is the optimum with a penalty of this width instead of constraints.
     """
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
