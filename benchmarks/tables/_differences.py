@@ -9,13 +9,13 @@ from sktopk.metrics._statistics import PairedDifference, clear_sign
 from ._methods import OURS
 
 
-def by_table(scores, kind, half):
+def by_table(scores, kind):
     """Return ours minus each other method: a row per metric, method and dataset.
 
     Differences are in points, over the splits that both have, with half the 95 % interval of the
     corrected resampled t-test, and the sign of the difference if the interval excludes 0.
     """
-    here = scores[(scores.kind == kind) & (scores.half == half)]
+    here = scores[scores.kind == kind]
     rows = []
     for job, cells in here.groupby("job", sort=False):
         by_method = cells.set_index(["table", "split"]).groupby("method")

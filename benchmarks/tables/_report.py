@@ -47,7 +47,6 @@ def job_scores(lines):
                 here[[*KEYS, "n_train", "n_test", "fit_s", "predict_s"]].assign(
                     kind=kind,
                     job=job,
-                    half=here.table.map(HALF),
                     score=here[job].mask(here.error.notna(), -np.inf),
                     method=here.method.map(names),
                 )
@@ -70,10 +69,10 @@ class Ranking:
     unfinished: dict
 
 
-def ranking(scores, kind, half, least=1):
+def ranking(scores, kind, least=1):
     """Rank the methods that have at least `least` splits of each of their datasets."""
-    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == half]
-    here = scores[(scores.kind == kind) & (scores.half == half)]
+    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == "reporting"]
+    here = scores[scores.kind == kind]
     n_splits = here.groupby(["method", "table"]).split.nunique().groupby("method").min()
     here = here[here.method.map(n_splits) >= least]
     unfinished = {}
@@ -110,10 +109,10 @@ def ranking(scores, kind, half, least=1):
     )
 
 
-def usual(scores, kind, half):
+def usual(scores, kind):
     """Rank with at least as many splits as slow methods have, if this package has as many."""
-    found = ranking(scores, kind, half, FEW_SPLITS)
-    return found if OURS in found.rank.index else ranking(scores, kind, half)
+    found = ranking(scores, kind, FEW_SPLITS)
+    return found if OURS in found.rank.index else ranking(scores, kind)
 
 
 def rank_table(found):
@@ -130,11 +129,11 @@ def rank_table(found):
     return markdown(header, rows)
 
 
-def mean_ranks(scores, half):
-    """Return the ranks on half of the datasets, a section for each kind."""
+def mean_ranks(scores):
+    """Return the ranks, a section for each kind."""
     text = []
     for kind in JOBS:
-        found = usual(scores, kind, half)
+        found = usual(scores, kind)
         title = f"### {TITLES[kind]}, {found.n_splits[0]} to {found.n_splits[1]} splits"
         text += ["", title, "", rank_table(found)]
         if found.unfinished:
@@ -153,19 +152,19 @@ def scores_by_table(scores, kind):
         rows = []
         for name, values in mean.iterrows():
             cells = [f"**{v:.1f}**" if v == values.max() else f"{v:.1f}" for v in values]
-            rows.append([name, HALF[name], *(c.replace("nan", "") for c in cells)])
-        text += ["", f"### {job}", "", markdown(["dataset", "half", *mean], rows)]
+            rows.append([name, *(c.replace("nan", "") for c in cells)])
+        text += ["", f"### {job}", "", markdown(["dataset", *mean], rows)]
     return text
 
 
 def page(lines, figure="top_of_the_table.png"):
-    """Return the page: ranks and differences on the held-out half, then all scores."""
+    """Return the page: ranks, differences, then all scores."""
     scores = job_scores(lines)
     text = [
-        "# Comparison with baselines on all datasets",
+        "# Comparison with baselines on the held-out datasets",
         "",
-        f"`benchmarks/top_of_the_table.py`: {len(TABLES)} datasets, at most {MAX_TRAIN} training "
-        f"and {MAX_TEST} test samples, drawn for each split, the same for all methods. One "
+        f"`benchmarks/top_of_the_table.py`: {lines.table.nunique()} datasets, at most {MAX_TRAIN} "
+        f"training and {MAX_TEST} test samples, drawn for each split, the same for all methods. One "
         "thread, seconds of the processor. All methods have their defaults, except "
         '"LightGBM, tuned" (20 tries). sktopk is '
         + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
@@ -176,11 +175,10 @@ def page(lines, figure="top_of_the_table.png"):
         "",
         f"![Mean rank against seconds of a fit]({figure})",
     ]
-    scores = scores[scores.half == "reporting"]
-    text += ["", "## Mean ranks, reporting half", *mean_ranks(scores, "reporting")]
+    text += ["", "## Mean ranks", *mean_ranks(scores)]
     text += [
         "",
-        "## sktopk compared with each method, reporting half",
+        "## sktopk compared with each method",
         "",
         "Differences in points: mean over datasets with its 95 % confidence interval (Student's "
         "t, datasets as the sample). Datasets won / equal / lost by the mean of the splits; "
@@ -188,7 +186,7 @@ def page(lines, figure="top_of_the_table.png"):
     ]
     header = ["metric", "against", "difference", "won / equal / lost", "clearly won / lost"]
     for kind in JOBS:
-        found = by_table(scores, kind, "reporting")
+        found = by_table(scores, kind)
         text += ["", f"### {TITLES[kind]}", "", markdown(header, by_job(found))]
         text += ["", f"### {TITLES[kind]}, clearly lost", "", clearly_lost(found)]
     for kind in JOBS:
@@ -198,14 +196,14 @@ def page(lines, figure="top_of_the_table.png"):
 
 
 def draw(lines, path):
-    """Draw the mean rank on the reporting half against seconds of a fit, a panel per kind."""
+    """Draw the mean rank against seconds of a fit, a panel per kind."""
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     scores = job_scores(lines)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for ax, kind in zip(axes, JOBS, strict=True):
-        found = usual(scores, kind, "reporting")
+        found = usual(scores, kind)
         ax.set(title=TITLES[kind], xlabel="seconds of a fit (median, one thread)", xscale="log")
         ax.set_ylabel("mean rank (1 is best)")
         ranks, decades = found.rank.mean(axis=1), np.log10(found.seconds.fit_s)
@@ -226,8 +224,9 @@ def draw(lines, path):
 
 
 def write_report(path):
-    """Write the page and the figure next to a results file, and return the page."""
+    """Write page and figure of the reporting half next to a results file, and return the page."""
     lines = read(path)
+    lines = lines[lines.table.map(HALF) == "reporting"]
     text = page(lines, path.with_suffix(".png").name)
     path.with_suffix(".md").write_text(text)
     draw(lines, path.with_suffix(".png"))

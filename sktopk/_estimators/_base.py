@@ -339,8 +339,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def _build(self, data, seed, own_rows):
         """Create the network, set its scales from the data, and check its output."""
         seed = all_objects(seed)[0]
-        n_samples = len(data.y)
-        self.batch_size_, self.max_epochs_ = batches_and_epochs(self, n_samples)
+        self.batch_size_, self.max_epochs_ = batches_and_epochs(self, len(data.y))
         self._make_net(data.X.dtype.name, seed, own_rows, check_device(self.device))
         self.net_.show_data(data.X, data.weight)
         with self.net_.isolated():
@@ -377,13 +376,12 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
         """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
         net, head, target = self.net_, self._head, self._target(data.y)
-        callbacks, patience = {}, None if resumed else self.n_iter_no_change
+        judge, patience = None, None if resumed else self.n_iter_no_change
         if held_out is not None:
             judge = judge_samples(head, held_out, self._target(held_out.y))
-            callbacks["validation"] = Validation(judge, patience)
         elif folds is not None:
             judge = judge_folds(head, data, target, folds)
-            callbacks["validation"] = Validation(judge, patience)
+        callbacks = {} if judge is None else {"validation": Validation(judge, patience)}
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs)
@@ -558,8 +556,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X):
         """Return the mean scores of the ensemble, of shape (n_samples, n_outputs)."""
         check_is_fitted(self)
-        scores = self.net_.scores(check_rows(self, X, reset=False))
-        return finite(scores)
+        return finite(self.net_.scores(check_rows(self, X, reset=False)))
 
     def _scores_of(self, output):
         """Convert the output of the network, a tensor, to the result of `decision_function`."""

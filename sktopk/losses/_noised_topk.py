@@ -73,10 +73,8 @@ def noised_topk_loss(
     tensor(1.0028)
     """
     scores, target = check_hard(scores, target, "noised_topk_loss")
-    scores = from_largest(scores, check_k(k, scores.shape[1]) + 1)
     margin = check_nonnegative(margin, "margin")
-    threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
-    loss = (margin + lead(threshold, score_of_label(scores, target))).relu()
+    loss = (margin + _lead(scores, target, k, sigma, n_noise, noise, generator)).relu()
     return reduce(loss, sample_weight, reduction)
 
 
@@ -141,12 +139,19 @@ def noised_topk_imbalanced_loss(
     tensor(2.)
     """
     scores, target = check_hard(scores, target, "noised_topk_imbalanced_loss")
-    scores = from_largest(scores, check_k(k, scores.shape[1]) + 1)
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = class_margins(class_counts, max_margin, scores)[target]
-    threshold = noised_kth_largest(scores, k, sigma, n_noise, noise, generator)
-    loss = scale * (margin + lead(threshold, score_of_label(scores, target))).relu()
+    loss = scale * (margin + _lead(scores, target, k, sigma, n_noise, noise, generator)).relu()
     return reduce(loss, sample_weight, reduction)
+
+
+def _lead(scores, target, k, sigma, n_noise, noise, generator):
+    """Return how far the smoothed (k+1)-th largest score is above the score of the label."""
+    rank = check_k(k, scores.shape[1]) + 1
+    # Near 0, adding noise to a score does not lose digits.
+    scores = from_largest(scores, rank)
+    threshold = noised_kth_largest(scores, rank, sigma, n_noise, noise, generator)
+    return lead(threshold, score_of_label(scores, target))
 
 
 class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import torch
 from torch.nn import functional as F
 
-from ._loss import check_count, check_k, check_nonnegative, check_tensor, look, nan_above
+from ._loss import check_count, check_nonnegative, check_tensor, look, nan_above
 
 # The quadrature extends over this number of standard deviations around the k-th largest score.
 _REACH = 7.5
@@ -38,9 +38,8 @@ def kth_largest(scores, k):
     return nan_above(best[:, -1], best[:, 0])
 
 
-def noised_kth_largest(scores, k, sigma, n_noise, noise, generator):
+def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
     """Check the parameters and return the smoothed (k+1)-th largest score of each sample."""
-    rank = check_k(k, scores.shape[1]) + 1
     sigma = check_nonnegative(sigma, "sigma")
     if noise is not None:
         check_tensor(noise, "noise")
