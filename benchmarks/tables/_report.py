@@ -164,8 +164,8 @@ def page(lines, figure="top_of_the_table.png"):
         "# Comparison with baselines on the held-out datasets",
         "",
         f"`benchmarks/top_of_the_table.py`: {lines.table.nunique()} datasets, at most {MAX_TRAIN} "
-        f"training and {MAX_TEST} test samples, drawn for each split, the same for all methods. One "
-        "thread, seconds of the processor. All methods have their defaults, except "
+        f"training and {MAX_TEST} test samples, drawn for each split, the same for all methods. "
+        "One thread, seconds of the processor. All methods have their defaults, except "
         '"LightGBM, tuned" (20 tries). sktopk is '
         + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
         + ".",
