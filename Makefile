@@ -23,7 +23,7 @@ OF_ANY_VERSION := tests/docs tests/gpu tests/modules tests/test_no_waiting.py \
 .PHONY: demo dist test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
 
 demo: $(VENV)/.installed
-	$(VENV)/bin/python examples/demo.py
+	$(ONE_THREAD) $(VENV)/bin/python examples/demo.py
 
 test: lint
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PARALLEL)
