@@ -20,7 +20,8 @@ from sktopk.losses import FocalLoss, LogitAdjustedLoss
 
 # Logarithms of the densities of three normal classes, up to a number for each sample.
 MEANS, SHARES = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]]), np.array([0.8, 0.15, 0.05])
-LINEAR = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 30, "random_state": 0}
+LINEAR = {"hidden_layer_sizes": (), "n_estimators": 1, "random_state": 0}
+LINEAR |= {"batch_size": 250, "max_epochs": 30}
 METHODS = ("temperature", "sigmoid")
 
 

@@ -73,10 +73,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     weight_decay : float, default=0.2
         Weight decay of the optimizer (default: AdamW).
     batch_size : int or "auto", default="auto"
-        Samples per minibatch. "auto" is a sixteenth of the samples, clipped to [64, 256].
+        Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" means at least 24 epochs and 500 steps, and for rankings at least
-        12 epochs and 300 steps.
+        Number of epochs. "auto" means at least 20 epochs and 400 steps, for rankers at least 12
+        epochs and 300 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch of each network. Pretraining does not count. None trains all epochs.
@@ -112,8 +112,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Number of epochs that were trained.
     history_ : list of dict
         One entry per epoch: `loss` (name of the loss), `train_loss`, `dur` (seconds) and values
-        from callbacks. With held-out samples, also `valid_score`. With `X_val` or a single network,
-        also `valid_loss`.
+        from callbacks. `valid_score` is added if early stopping, `verbose` or `callbacks` need it.
+        `valid_score` and `valid_loss` are added with `X_val` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Result of `decision_function` for each sample of `fit`, from the networks that held it out,
         or NaN. Only for ensembles that hold out samples. Not stored if the network has more than
@@ -377,16 +377,18 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
         net, head, target = self.net_, self._head, self._target(data.y)
         judge, patience = None, None if resumed else self.n_iter_no_change
+        watched = bool(self.verbose or self.callbacks or held_out is not None)
         if held_out is not None:
             judge = judge_samples(head, held_out, self._target(held_out.y))
-        elif folds is not None:
+        elif folds is not None and (watched or patience is not None):
             judge = judge_folds(head, data, target, folds)
-        callbacks = {} if judge is None else {"validation": Validation(judge, patience)}
+        callbacks = {} if judge is None else {"validation": Validation(judge, patience, watched)}
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs)
-        weight = head.weights(data.weight)
-        if folds is not None:
+        if folds is None:
+            weight = head.weights(data.weight)
+        else:
             weight = folds.own_weights(target, data.weight, lambda _, own: head.weights(own))
         class_total = self._class_totals()
         if held_out is not None:

@@ -25,7 +25,7 @@ from sktopk._training._process import all_objects, joined
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._phases import Phases, TwoClassCrossEntropy
-from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.losses._cross_entropy import cross_entropy_loss, cross_entropy_of_rows
 from sktopk.metrics._top_curves import partial_auc_log_score
 from sktopk.modules._members import ordered_sets
 
@@ -75,7 +75,7 @@ class LabelHead:
     orders: bool = False
 
     min_positives = None
-    least_epochs, least_steps = 24, 500
+    least_epochs, least_steps = 20, 400
 
     @property
     def n_heads(self):
@@ -92,8 +92,8 @@ class LabelHead:
         if not (self.pretrain or self.order):
             return then
         smoothing = {"label_smoothing": LABEL_SMOOTHING} if self.order else {}
-        first = ensemble(RowLoss(cross_entropy_loss, smoothing), n_members, own_rows)
-        return Phases(first, then, self.n_heads)
+        first = RowLoss(cross_entropy_loss, smoothing, gradient_of_rows=cross_entropy_of_rows)
+        return Phases(ensemble(first, n_members, own_rows), then, self.n_heads)
 
     def weights(self, weight):
         """Return sample weights whose mean over all processes is 1."""

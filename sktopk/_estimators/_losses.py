@@ -12,9 +12,10 @@ from torch import nn
 from sktopk import losses
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
-from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.losses._cross_entropy import cross_entropy_loss, cross_entropy_of_rows
 from sktopk.losses._loss import LossModule
 from sktopk.losses._mixtures import topk_distribution_loss
+from sktopk.losses._smooth_topk import smooth_topk_of_rows
 
 
 class NamedLoss(NamedTuple):
@@ -27,11 +28,17 @@ class NamedLoss(NamedTuple):
     # Whether the function has the parameters `class_counts` and `generator`, respectively.
     counts: bool = False
     draws: bool = False
+    # See `RowLoss`.
+    gradient_of_rows: Callable | None = None
 
 
 LOSSES = {
-    "cross_entropy": NamedLoss(cross_entropy_loss, models_proba=True),
-    "smooth_topk": NamedLoss(losses.smooth_topk_loss, ("k", "tau")),
+    "cross_entropy": NamedLoss(
+        cross_entropy_loss, models_proba=True, gradient_of_rows=cross_entropy_of_rows
+    ),
+    "smooth_topk": NamedLoss(
+        losses.smooth_topk_loss, ("k", "tau"), gradient_of_rows=smooth_topk_of_rows
+    ),
     "topk_hinge": NamedLoss(losses.topk_hinge_loss, ("k",)),
     "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, ("k",)),
     "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, ("k",)),
@@ -82,10 +89,13 @@ def make_criterion(loss, params, n_classes, k):
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
     named, function = LOSSES[loss], LOSSES[loss].function
+    gradient_of_rows = named.gradient_of_rows if params.get("tau") != 0 else None
     if "k" in params and isinstance(k, dict):
+        gradient_of_rows = None
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss
     counts = n_classes if named.counts else None
-    criterion = RowLoss(function, params, n_counts=counts, draws=named.draws)
+    more = {"draws": named.draws, "gradient_of_rows": gradient_of_rows}
+    criterion = RowLoss(function, params, n_counts=counts, **more)
     # Evaluate the loss once, so that invalid parameters raise an error before the training.
     if named.draws:
         criterion.seed(torch.Generator())

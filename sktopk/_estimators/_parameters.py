@@ -41,7 +41,7 @@ ROUTED = {
 }
 
 # batch_size="auto": bounds of the batch size, and the number of batches per epoch between them.
-LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 16
+LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
 
 
 def batches_and_epochs(estimator, n_samples):

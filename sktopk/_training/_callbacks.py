@@ -92,7 +92,7 @@ class TrueThreshold(Callback):
 class Validation(Callback):
     """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Epochs of the pretraining are scored. They do not stop training, and their weights are dropped.
+    The pretraining does not stop early, and its weights are never kept.
 
     Parameters
     ----------
@@ -101,15 +101,20 @@ class Validation(Callback):
         ensemble member. Each member then keeps its own best weights.
     patience : int or None
         Number of epochs without improvement after which training stops. None only records scores.
+    watched : bool
+        Whether to record scores in the pretraining, too.
     """
 
-    def __init__(self, score, patience):
-        self.score, self.patience = score, patience
+    def __init__(self, score, patience, watched):
+        self.score, self.patience, self.watched = score, patience, watched
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
         self.best_, self.age_, self.weights_, self.best_loss_ = -np.inf, 0, None, np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
+        pretraining = getattr(net.criterion_, "pretraining", False)
+        if pretraining and not self.watched:
+            return
         # Use the mean over processes, so that all processes stop in the same epoch.
         scores = np.mean(all_objects(self.score(net)), axis=0)
         net.history.record("valid_score", float(np.mean(scores)))
@@ -119,7 +124,7 @@ class Validation(Callback):
             net.history.record("valid_loss", loss)
             net.history.record("valid_loss_best", loss < self.best_loss_)
             self.best_loss_ = min(loss, self.best_loss_)
-        if self.patience is None or getattr(net.criterion_, "pretraining", False):
+        if self.patience is None or pretraining:
             return
         if not hasattr(net.module_, "of_member"):
             # In a custom network, it is unknown which weights belong to which member.

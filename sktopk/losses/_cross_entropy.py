@@ -48,6 +48,18 @@ def cross_entropy_loss(
     return reduce(loss, sample_weight, reduction)
 
 
+def cross_entropy_of_rows(scores, target, *, label_smoothing=0.0):
+    """Return loss and gradient of each sample with a class index, without a graph."""
+    log_proba, label = torch.log_softmax(scores, dim=1), target.unsqueeze(1)
+    label_smoothing = float(label_smoothing)
+    loss = (1 - label_smoothing) * negative_log_likelihood(log_proba, target)
+    if label_smoothing > 0:
+        loss = loss - label_smoothing * log_proba.mean(1)
+    gradient = log_proba.exp_().sub_(label_smoothing / scores.shape[1])
+    one = gradient.new_full((1, 1), label_smoothing - 1).expand(len(label), 1)
+    return loss, gradient.scatter_add_(1, label, one)
+
+
 def negative_log_likelihood(log_proba, target):
     r"""Return :math:`-\sum_j t_j \log q_j` for each sample, or :math:`-\log q_y` for indices.
 

@@ -80,6 +80,12 @@ def _topk(scores, target, k, tau, margin, *, gradient_needed):
     return loss, gradient.scatter_(1, left_out, inner)
 
 
+def smooth_topk_of_rows(scores, target, *, k, tau=1.0, margin=1.0):
+    """Return loss and gradient of each sample with a class index, without a graph; tau > 0."""
+    of_rows = _top1 if k == 1 else _topk
+    return of_rows(scores, target, k, float(tau), float(margin), gradient_needed=True)
+
+
 class _SmoothTopK(torch.autograd.Function):
     """Loss of each sample. The forward pass also computes the gradient, to use the cache."""
 

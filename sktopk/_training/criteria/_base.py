@@ -114,12 +114,16 @@ class RowLoss(Criterion):
         Number of classes, if the function takes `class_counts`.
     draws : bool, default=False
         Whether the function takes a `generator`.
+    gradient_of_rows : callable, default=None
+        Called as ``gradient_of_rows(scores, target, **parameters)``. Returns the loss of each
+        sample and its gradient. This is faster than automatic differentiation of `function`.
     """
 
     of_rows = True
 
-    def __init__(self, function, parameters, *, n_counts=None, draws=False):
+    def __init__(self, function, parameters, *, n_counts=None, draws=False, gradient_of_rows=None):
         super().__init__()
+        self.gradient_of_rows = gradient_of_rows
         self.function, self.parameters, self.draws = function, dict(parameters), draws
         counts = None if n_counts is None else torch.ones(n_counts, dtype=torch.float64)
         self.register_buffer("class_counts", counts)
@@ -139,6 +143,24 @@ class RowLoss(Criterion):
         if self.draws:
             more["generator"] = self.generator
         return self.function(scores, target, sample_weight=sample_weight, **self.parameters, **more)
+
+    def backward(self, scores, target, weight):
+        if self.gradient_of_rows is None:
+            return super().backward(scores, target, weight)
+        loss, gradient = self.gradient(scores, target, weight)
+        scores.backward(gradient)
+        return loss
+
+    def gradient(self, scores, target, weight):
+        if self.gradient_of_rows is None:
+            return super().gradient(scores, target, weight)
+        losses, gradient = self.gradient_of_rows(scores.detach(), target, **self.parameters)
+        if weight is None:
+            return losses.mean(), gradient.div_(len(losses))
+        share = weight / len(weight)
+        # A sample of weight 0 may have an infinite loss.
+        losses = torch.where(share == 0, 0.0, losses * share)
+        return losses.sum(), gradient.mul_(share.unsqueeze(1))
 
 
 class TwoClassCriterion(Criterion):

@@ -71,18 +71,17 @@ class EnsembleLoss(Criterion):
         return self.criteria[0](scores, target, sample_weight)
 
     def backward(self, scores, target, weight):
-        if self.joins:
-            target, weight = target.repeat_interleave(self.n_members), self._by_member(weight)
-            weight = None if weight is None else weight.flatten()
-            return self.criteria[0].backward(scores.flatten(0, 1), target, weight)
         loss, gradient = self.gradient(scores, target, weight)
         scores.backward(gradient)
         return loss
 
     def gradient(self, scores, target, weight):
-        if self.joins:
-            return super().gradient(scores, target, weight)
         scores, weight = scores.detach(), self._by_member(weight)
+        if self.joins:
+            target = target.repeat_interleave(self.n_members)
+            weight = None if weight is None else weight.flatten()
+            loss, gradient = self.criteria[0].gradient(scores.flatten(0, 1), target, weight)
+            return loss, gradient.view_as(scores)
         if self.hard_rows is None and isinstance(self.criteria[0], TwoClassCrossEntropy):
             # One operation on the scores of all members is faster than one per member.
             values = self.criteria, scores, target, weight, self.criteria[0].n_processes
