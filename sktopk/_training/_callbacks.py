@@ -35,17 +35,17 @@ class ProgressBar(Callback):
 
 
 class TrueThreshold(Callback):
-    """Record the threshold over all training samples before each step.
+    """Record the threshold of the loss, computed from all training samples, before each step.
 
-    Each epoch in `history_` then has an array `true_threshold` with one value per step, in addition
-    to the estimates in `threshold`. Both are on the scale of the network's scores. The loss must
-    have a threshold, as in :class:`sktopk.DeepTopPushClassifier`. Each step requires a pass over
-    the data.
+    Each epoch in `history_` gets an array `true_threshold` with one value per step. Compare it with
+    the array `threshold`, which contains the estimates from minibatches. Thresholds are on the
+    scale of the network's scores. The loss must have a threshold, as in
+    :class:`sktopk.DeepTopPushClassifier`. Each step takes an additional pass over the data.
 
     Raises
     ------
     TypeError
-        In `fit`, if the loss has no threshold, or one for each group.
+        In `fit`, if the loss has no threshold, or a separate threshold for each group.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class TrueThreshold(Callback):
 class Validation(Callback):
     """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Epochs of the pretraining are scored. They do not stop training, and their weights are dropped.
+    Pretraining epochs are scored, but do not stop training. Their weights are not candidates.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ class Validation(Callback):
         if self.patience is None or getattr(net.criterion_, "pretraining", False):
             return
         if not hasattr(net.module_, "of_member"):
-            # In a custom network, it is unknown which weights belong to which member.
+            # Use one score, because weights of single members are unknown in a custom network.
             scores = np.mean(scores)
-        # Scores of equal rankings may differ by rounding errors, which are no improvement.
+        # Ignore rounding errors: scores of the same ranking can differ slightly.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
         better = scores > self.best_ + rounding
         if np.any(better):
@@ -135,7 +135,7 @@ class Validation(Callback):
         net.stop_training = self.age_ >= self.patience
 
     def _keep(self, module, better):
-        """Copy the weights of the members whose score improved."""
+        """Store a copy of the weights of the members in the mask `better`."""
         if self.weights_ is None or np.all(better):
             self.weights_ = copied_weights(module)
             return
