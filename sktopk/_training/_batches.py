@@ -14,12 +14,12 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# Largest prediction chunk on a CPU. It keeps all cores busy, and its hidden layers fit the cache.
+# Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
 # Maximum number of samples per prediction chunk on a GPU, which has more cores than a CPU.
 _CHUNK_ROWS_OF_GPU = 1 << 14
-# Minimum number of samples per prediction chunk. For each chunk, the last layer reads all weights.
+# Minimum number of samples per prediction chunk. Each chunk reads all weights of the last layer.
 _CHUNK_LEAST = 32
 # Maximum number of images per prediction chunk. Hidden layers need more memory than the images.
 _CHUNK_IMAGES = 256
@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of X for prediction in chunks, with `n_columns` outputs per sample."""
+        """Return slices of X for prediction in chunks, given `n_columns` outputs per sample."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -137,7 +137,7 @@ class RowsAndMore:
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # Index `rows` only, if possible. On a GPU, this test would synchronize with the CPU.
+        # Without additional samples, index `rows` only. On a GPU, this test would synchronize.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -239,9 +239,9 @@ class GroupBatches:
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # Divide the samples equally. A group joins the minibatch that has its middle sample.
+        # Divide all samples equally. A group joins the minibatch that has its middle sample.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # Move groups into empty minibatches. There is at least one group per minibatch.
+        # Move groups into empty minibatches. The number of groups is always sufficient.
         place = torch.arange(len(batch))
         batch = batch.maximum(place + self._n_whole - len(batch))
         batch = place + (batch - place).cummin(0).values
@@ -353,7 +353,7 @@ def make_batches(
     sampler, repeats = None, False
     if groups is not None:
         if world_size() > 1:
-            raise ValueError(f"groups are for one process; got {world_size()} that train together")
+            raise ValueError(f"groups need a single process; got {world_size()} processes")
         sampler = GroupBatches(target, groups, batch_size, min_positives, net.generator)
         criterion.set_groups(_by_group(target, groups, each, sampler, net.device))
         hard = criterion.hard_rows
@@ -372,7 +372,7 @@ def make_batches(
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: give all processes equally many samples (for rankers, of each class)"
+            f"{[*lengths]}: use the same number of samples in each process (for rankers, per class)"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     if folds is None:
@@ -414,7 +414,7 @@ def _by_group(target, groups, weights, sampler, device):
 
 
 def _with_carried(hard, rows, target, weight):
-    """Return rows, target and weight, followed by hard examples of earlier `partial_fit` calls."""
+    """Append hard examples of earlier `partial_fit` calls to rows, target and weight."""
     n_rows, carried = len(target), []
     for each in hard:
         each.batch, each.index = None, each.index[:0]

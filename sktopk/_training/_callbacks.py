@@ -92,7 +92,7 @@ class TrueThreshold(Callback):
 class Validation(Callback):
     """Early stopping: score held-out samples after each epoch and keep the best weights.
 
-    Pretraining epochs are scored, but do not stop training. Their weights are not candidates.
+    Pretraining epochs are only scored: they do not stop training, and their weights are not kept.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Validation(Callback):
         if self.patience is None or getattr(net.criterion_, "pretraining", False):
             return
         if not hasattr(net.module_, "of_member"):
-            # Use one score, because weights of single members are unknown in a custom network.
+            # Use the mean score: in a custom network, the weights of a single member are unknown.
             scores = np.mean(scores)
         # Ignore rounding errors: scores of the same ranking can differ slightly.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
@@ -135,7 +135,7 @@ class Validation(Callback):
         net.stop_training = self.age_ >= self.patience
 
     def _keep(self, module, better):
-        """Store a copy of the weights of the members in the mask `better`."""
+        """Copy the weights of all members m for which ``better[m]`` is True."""
         if self.weights_ is None or np.all(better):
             self.weights_ = copied_weights(module)
             return

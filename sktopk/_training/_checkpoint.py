@@ -35,7 +35,7 @@ class Checkpoint:
 
     The file contains tensors and plain values. ``torch.load(weights_only=True)`` reads the file
     without running code. The file restores network, optimizer, random generators, history, early
-    stopping and learning-rate schedules. Estimator parameters are not read from it.
+    stopping and learning-rate schedules. Parameters of the estimator are never read from the file.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ class Checkpoint:
                     found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
             except Exception as error:  # a damaged file can make anything fail
                 name = type(error).__name__
-                raise self._refused(f"is damaged or no checkpoint ({name})") from error
+                raise self._refused(f"is damaged or not a checkpoint ({name})") from error
             if not isinstance(found, dict) or any(
                 type(found.get(key)) is not kind for key, kind in KINDS.items()
             ):
-                raise self._refused("is no checkpoint")
+                raise self._refused("is not a checkpoint")
             self.found, then = found, found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
@@ -104,7 +104,7 @@ class Checkpoint:
         try:
             load_net_state(net, found["net"])
             if len(net.history_) != found["n_epochs"]:
-                raise ValueError("another number of epochs than its history")
+                raise ValueError("the number of epochs differs from the history")
             for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
                 parameter.requires_grad_(learns)
             if net.draws:
@@ -230,7 +230,7 @@ def _hash(value):
 
 
 def _part(callback):
-    """Return the object whose state is saved: the callback, its scheduler, or None."""
+    """Return the object whose state a checkpoint saves: the callback, its scheduler, or None."""
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")

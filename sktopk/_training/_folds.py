@@ -34,7 +34,7 @@ class Folds:
     def own_weights(self, target, weight, weights):
         """Return sample weights, one column per member. Held-out samples have weight 0.
 
-        ``weights(target, weight)`` is called with the other samples, and returns their weights.
+        ``weights(target, weight)`` returns the weights of the training samples of one member.
         """
         own = np.zeros((len(target), self.n_members))
         for m in range(self.n_members):

@@ -48,7 +48,7 @@ class DivergedError(ValueError):
 
 
 def one_cycle(u):
-    """Return the learning-rate factor at progress u from 0 to 1: a line up, then a half cosine."""
+    """Return the learning-rate factor at progress u in [0, 1]: linear warm-up and cosine decay."""
     if u < RATE_INCREASE:
         return max(u / RATE_INCREASE, 1e-3)
     return max(0.5 * (1 + math.cos(math.pi * (u - RATE_INCREASE) / (1 - RATE_INCREASE))), 1e-3)
@@ -195,7 +195,7 @@ class Net(NeuralNetClassifier):
             )
 
     def show_data(self, X, weight):
-        """Pass training samples to the method `from_data` of the network, if it exists."""
+        """Pass training samples to the network's method `from_data`, if this method exists."""
         module = self.module_
         each = list(module) if isinstance(module, Members) else [module]
         asking = [one for one in each if hasattr(one, "from_data")]
@@ -209,7 +209,7 @@ class Net(NeuralNetClassifier):
             share_buffers(module)
 
     def rows(self, X, resident=False):
-        """Return X as `Rows`. Sparse samples stay sparse if this makes the first layer faster.
+        """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
 
         `resident` is True in training. A user's callback that reads minibatches gets dense samples.
         """
@@ -226,7 +226,7 @@ class Net(NeuralNetClassifier):
     def train(
         self, batches, n_epochs, callbacks, *, n_pretrain=0, cycle=False, checkpoint=None, data
     ):
-        """Train for `n_epochs` epochs or less. Return the KeyboardInterrupt of Ctrl-C, or None.
+        """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
         The loss of the first `n_pretrain` epochs is cross-entropy. `callbacks` is a dict of
         callbacks that run before the user's callbacks. With `cycle`, the learning rate follows one
@@ -247,7 +247,7 @@ class Net(NeuralNetClassifier):
         with self.isolated():
             self.notify("on_train_begin", X=X, y=y)
             try:
-                # Store a method: skorch would register an attribute that is an nn.Module.
+                # Store a method, because skorch would register an nn.Module as part of the net.
                 self.forward_in_training = in_parallel(self.module_).__call__
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
@@ -294,7 +294,7 @@ class Net(NeuralNetClassifier):
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
-                # A user's callback may raise KeyboardInterrupt to end training, as in skorch.
+                # Callbacks such as skorch's EarlyStopping end training by KeyboardInterrupt.
                 if callback not in users:
                     raise
                 self.stop_training = True
@@ -306,7 +306,7 @@ class Net(NeuralNetClassifier):
         losses, sizes, trace = [], [], self.criterion_.trace
         for values in trace.values():
             values.clear()
-        # Create the record now, because some schedulers write the learning rate to it in each step.
+        # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
         n_batches = len(iterator)
         for i, batch in enumerate(iterator):
@@ -368,7 +368,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """Return the history as a list with one dict per epoch. Values of steps become arrays."""
+        """Return the history as a list with one dict per epoch. Values per step become arrays."""
         plain = []
         for row in self.history_.to_list():
             steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
@@ -424,7 +424,7 @@ class Net(NeuralNetClassifier):
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
     def loss_of(self, X, y):
-        """Return the mean loss of samples with y >= 0, without a change of the random generator."""
+        """Return the mean loss of samples with y >= 0. The random generator keeps its state."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
@@ -449,7 +449,7 @@ class Net(NeuralNetClassifier):
         return self.head.proba(self.scores(X))
 
     def _listeners(self, method):
-        """Return the callbacks that override this method of skorch's `Callback`."""
+        """Return the callbacks that override the method `method` of skorch's `Callback`."""
         silent = getattr(Callback, method)
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 

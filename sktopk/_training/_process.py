@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def isolated_rng(device, seed=None, state=None):
-    """Context manager: set torch's random generators, and restore their state at the end."""
+    """Context manager that temporarily sets torch's random generators to `seed` or `state`."""
     on_gpu = device.type == "cuda"
     with _RNG_LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
         if seed is not None:

@@ -31,7 +31,7 @@ def load_net_state(net, state):
     net.rng_state = state["rng_state"]
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
-    # skorch's callback `train_loss` compares each loss with the smallest loss so far.
+    # Restore the smallest loss so far, because skorch's callback `train_loss` needs this loss.
     recorder = dict(net.callbacks_).get("train_loss")
     if recorder is not None:
         losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)

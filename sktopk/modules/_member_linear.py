@@ -128,8 +128,8 @@ def is_as_made(layer):
 def is_plain_training(h):
     """Return whether `MemberLayers` can replace separate layers for the input `h`.
 
-    `MemberLayers` supports neither gradients of `h` nor mixed precision. Compilers, tracers and
-    torch.func do not support its backward pass.
+    `MemberLayers` supports neither gradients of `h` nor mixed precision. Compilers and tracers need
+    separate layers. torch.func needs derivatives that `MemberLayers` does not define.
     """
     if not torch.is_grad_enabled() or h.requires_grad:
         return False

@@ -51,9 +51,9 @@ def best_classes(scores, k):
 def ordered_sets(sets, order, k):
     """Combine two score matrices: `sets` chooses the top k classes, and `order` ranks these k.
 
-    Both have shape (n_samples, n_classes). The top k classes are the class with the largest score
-    in `order`, and the k - 1 other classes with the largest scores in `sets`. Ties prefer the first
-    class. Return `order`, with a constant per sample added to the scores of the top k classes.
+    Both matrices have shape (n_samples, n_classes). The top k classes are the best class of `order`
+    and the k - 1 other classes with the largest scores in `sets`. Ties prefer the first class.
+    Return `order`, with a constant per sample added to the scores of the top k classes.
     """
     first = order.argmax(dim=1, keepdim=True)
     columns = best_classes(sets.scatter(1, first, torch.inf), k)

@@ -12,8 +12,8 @@ from ._members import Members
 from ._normalized_linear import NormalizedLinear
 
 with warnings.catch_warnings():
-    # torch warns when a process creates its first CSR tensor. Create this tensor at import, because
-    # warning filters are not thread-safe.
+    # torch warns when a process creates its first CSR tensor. Create the first tensor here, at
+    # import, because warning filters are not thread-safe.
     warnings.simplefilter("ignore", UserWarning)
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 

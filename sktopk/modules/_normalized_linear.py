@@ -47,6 +47,6 @@ class NormalizedLinear(nn.Module):
 
 
 def _normalize(rows):
-    """Return rows of length 1 and the same direction. Zero rows stay zero, with a gradient."""
+    """Divide each row by its length. Zero rows stay zero, and have a finite gradient."""
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows / torch.where(norm == 0, 1.0, norm)

@@ -320,7 +320,7 @@ def _scaling(values, weight, limits):
 
 
 def _quantiles(values, weight, shares):
-    """Return weighted quantiles of sorted values. Between two values, take their mean."""
+    """Return weighted quantiles of sorted values. A quantile between two values is their mean."""
     total = weight.cumsum(0)
     wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
     # Tolerate rounding errors in `total` if a quantile is exactly between two values.
@@ -341,6 +341,6 @@ def _edges(values, weight, n_bins):
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # Add the largest value below, because it must be an edge.
+    # Always add the largest of the remaining values as an edge.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

@@ -14,8 +14,8 @@ class Criterion(nn.Module):
     - `backward`, called in every step. The default differentiates `forward`;
     - `gradient`, which replaces `backward` for scores that are detached from the network;
     - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets;
-    - `hard_rows`: hard examples that are added to minibatches, see :class:`TopCriterion`, while
-      `joins_hard_rows` is True;
+    - `hard_rows`: hard examples of earlier minibatches (see :class:`TopCriterion`). New minibatches
+      contain these while `joins_hard_rows` is True;
     - `set_groups`, for a loss that is averaged over groups of samples;
     - `is_mean`: whether the loss is a mean over samples. `of_rows`: whether each term depends on
       one sample only. `has_totals`: whether the loss depends on the training set's class totals;
@@ -56,7 +56,7 @@ class Criterion(nn.Module):
     def set_groups(self, make):
         """Average the loss over groups of samples, or over all samples if `make` is None.
 
-        ``make(m)`` returns the :class:`GroupRows` of ensemble member m.
+        ``make(m)`` returns the group statistics of ensemble member m, see :class:`GroupRows`.
         """
 
     def seed(self, generator):
@@ -91,7 +91,7 @@ class Criterion(nn.Module):
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # Divide by the number of samples, not by the sum of weights, which varies.
+            # This divides by the number of samples, not by the sum of weights, which varies.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()
@@ -182,7 +182,7 @@ class TwoClassCriterion(Criterion):
 
 
 def rows_of_classes(positive, weight):
-    """Return the numbers of negatives and positives with weight > 0: (2,) or (2, n_members)."""
+    """Return the numbers of negatives and positives of weight > 0, shape (2,) or (2, n_members)."""
     counted = torch.ones_like(positive) if weight is None else weight > 0
     n_positives = (counted & positive).sum(0)
     return torch.stack([counted.sum(0) - n_positives, n_positives])

@@ -12,8 +12,9 @@ from ._base import Criterion
 class CustomLoss(Criterion):
     """Criterion of a user's nn.Module ``loss(scores, target)``, with sample weights.
 
-    Sample weights require that the loss takes `sample_weight` or has an attribute `reduction`,
-    which is "none" during the call. Losses of sktopk in the module use the generator of the net.
+    Sample weights require a loss that takes `sample_weight` or has an attribute `reduction`. In the
+    second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
+    use the generator of the net.
     """
 
     def __init__(self, loss):
@@ -55,7 +56,7 @@ class CustomLoss(Criterion):
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=sample_weight))
-            # Take the mean below, because a loss with "sum" or class weights returns another value.
+            # Average below: with "sum" or class weights, the loss does not return this mean.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))

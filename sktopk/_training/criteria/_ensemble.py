@@ -131,20 +131,20 @@ class MemberHardRows:
         return sum(hard.size for hard in self.each)
 
     def join(self, index):
-        """Return the sample indices of a minibatch, followed by those of the hard examples."""
+        """Append the indices of the hard examples to the sample indices of a minibatch."""
         n_fresh = len(index)
         of_member = [hard.join(index)[n_fresh:] for hard in self.each]
         lengths = [len(own) for own in of_member]
         own = self.index = torch.cat(of_member)
         place = torch.arange(len(own), device=own.device)
         if own.device.type == "cpu":
-            # Append hard examples of several members once. On a GPU, `unique` would synchronize.
+            # Append a hard example of several members once. On a GPU, `unique` would synchronize.
             self.index, place = own.unique(return_inverse=True)
         self._places = [n_fresh + part for part in place.split(lengths)]
         return torch.cat([index, self.index.to(index.device)])
 
     def places(self, n_rows, device):
-        """Return positions in the minibatch for each member: new samples and own hard examples."""
+        """Return each member's positions in the minibatch: new samples and its hard examples."""
         one = self.each[0]
         if one.batch is None:
             return [torch.arange(n_rows, device=device)] * len(self.each)

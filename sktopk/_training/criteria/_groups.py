@@ -21,7 +21,7 @@ class GroupRows(HardRows):
 
     where :math:`L_g` is the loss of group g, :math:`P_g` its number of parts, B the number of
     minibatches and G the number of groups that can have errors. The threshold of a whole group is
-    exact. For a part, :class:`TopCriterion` describes the estimate with hard examples of the group.
+    exact. A part requires an estimate from hard examples of the group, see :class:`TopCriterion`.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ class GroupRows(HardRows):
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
     def in_proportion(self, positive, weight):
-        """Return group numbers and weights of the samples, and a factor for the loss.
+        """Return group positions and weights of the samples, and a factor to multiply the loss by.
 
-        The weights give each group the class proportions that it has in the training set.
+        The weights give each group the class proportions of this group in the training set.
         """
         present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)
@@ -130,24 +130,24 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """Return the distinct groups, each sample's position in this list, and the weights."""
+        """Return the minibatch's groups, the position of each sample's group, and the weights."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own
 
     def _share_of(self, label):
-        """Return B / (G P_g), divided by the mean weight, for each group and one label."""
+        """Return the factor B / (G P_g), divided by the mean weight of class `label`, per group."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # The caller divides by the number of samples. Total weight is number times mean weight.
+            # Divide by the total weight: by the mean here, by the number of samples in the caller.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
 
     def _counts(self, own, positive, remembered, codes, present):
-        """Return the weights of the samples in the thresholds, by the formula of `TopCriterion`."""
+        """Return each sample's weight in the threshold of its group, as `TopCriterion` defines."""
         known = torch.zeros_like(own) if remembered is None else own * remembered
         others, counts = own - known, known
         for label, mine in enumerate((~positive, positive)):
@@ -159,7 +159,7 @@ class GroupRows(HardRows):
         return counts
 
     def _located(self, threshold, values, positive, counts, codes, n_groups):
-        """Return the groups' thresholds, and their gradient as (sample, derivative, group)."""
+        """Return four tensors: thresholds, and samples, values and groups of their derivatives."""
         if hasattr(threshold, "locate_each"):
             key = falling(torch, values, counts)
             return threshold.locate_each(key, counts, codes, n_groups)
@@ -167,7 +167,7 @@ class GroupRows(HardRows):
         return t, torch.arange(len(values), device=values.device), share, codes
 
     def _keep(self, key, candidates, codes, present):
-        """Store hard examples of each divided group: the candidates with the smallest keys."""
+        """Store the hard examples of each large group: the candidates with the smallest keys."""
         place = self.place[present]
         self.of_group[place[place >= 0]] = -1
         rows = (candidates & (place[codes] >= 0)).nonzero().squeeze(1)

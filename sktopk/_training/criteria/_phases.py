@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
 # Factor in the loss for scores that choose the top k classes. Regularization makes scores small.
-# Without this factor, top-k accuracy is lower on clean labels.
+# Without this factor, top-k accuracy is lower on data without label noise.
 SET_SCALE = 5.0
 
 
@@ -32,7 +32,7 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     """Return the mean of the members' cross-entropies, and the gradient of their sum.
 
-    Classes have the proportions of the training set. Scores have shape (n_samples,
+    Classes are weighted to their training-set proportions. Scores have shape (n_samples,
     n_members, 1) and weights (n_samples, n_members).
     """
     scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)

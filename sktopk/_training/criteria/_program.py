@@ -9,7 +9,7 @@ from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
-    """Binary loss of a minibatch, with the class proportions of the training set.
+    """Binary loss of a minibatch that is weighted to the class proportions of the training set.
 
     With groups, the loss is the mean over groups (see :class:`GroupRows`). This criterion keeps no
     hard examples.

@@ -18,9 +18,9 @@ class HardRows:
     Only the indices of the samples are stored. Each minibatch recomputes the scores, so that the
     gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    On a GPU, exactly `size` indices are stored, because counting would synchronize with the CPU.
-    They can include samples that do not affect the threshold, such as negatives if the threshold
-    depends on positives. Such samples get weight 0 in the next minibatch.
+    On a GPU, always `size` indices are stored: another number would require synchronization. These
+    can include samples that do not affect the threshold, such as negatives if the threshold depends
+    on positives only. Such samples get weight 0 in the next minibatch.
     """
 
     def __init__(self, size):
@@ -45,7 +45,7 @@ class HardRows:
         self.carried = {name: part.cpu() for name, part in parts.items()}
 
     def join(self, index):
-        """Return the sample indices of a minibatch, followed by those of the hard examples."""
+        """Append the indices of the hard examples to the sample indices of a minibatch."""
         self.n_fresh = len(index)
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
@@ -171,7 +171,7 @@ class TopCriterion(TwoClassCriterion):
             elif n_fresh is None:
                 total = (weight * counted).sum(-1, keepdims=True)
             else:
-                # Estimate the total weight: number of samples times mean weight of training samples.
+                # Estimate the total weight: number of samples times mean weight (training set).
                 n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
                 total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
             values = scores, counted, weight, total, located, kind, self.surrogate
@@ -184,7 +184,7 @@ class TopCriterion(TwoClassCriterion):
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # Count a sample once if it is both new and a hard example. A maximum needs no such check.
+        # Count a sample once if it is new and a hard example. A maximum does not need this check.
         remembered = repeated = None
         if size > (1 if largest else 0):
             remembered, repeated = hard.masks(xp)
@@ -309,9 +309,9 @@ def can_join(criteria, scores):
 
 
 def masks_of_batch(xp, batch, n_fresh, fresh_repeats):
-    """Return :meth:`HardRows.masks` for sample indices `batch`, or a row of these per member."""
+    """Return the masks of :meth:`HardRows.masks`. `batch` may have one row per ensemble member."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # Without repetitions among new samples or among hard examples, compare all pairs of the two.
+    # Hard examples are distinct in NumPy. If new samples are also distinct, compare all pairs.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
@@ -333,7 +333,7 @@ def masks_of_batch(xp, batch, n_fresh, fresh_repeats):
 
 
 def arrays(scores, target, weight):
-    """Return numpy (on a CPU) or torch, and scores, positives and weights as its arrays."""
+    """Return numpy (on a CPU) or torch, and scores, positives and weights of this array type."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -355,7 +355,7 @@ def as_tensor(array):
 
 
 def located_by_autograd(xp, threshold, scores, positive, order, counts):
-    """Return the threshold and its gradient, for thresholds without a method `locate`."""
+    """Return a threshold and its gradient, for threshold functions without a method `locate`."""
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
     weight[order] = counts.to(scores.dtype)
@@ -365,7 +365,7 @@ def located_by_autograd(xp, threshold, scores, positive, order, counts):
 
 
 def with_gradient(threshold, scores, *args):
-    """Return the thresholds, and the gradient of the sum of the thresholds above -infinity."""
+    """Return the thresholds, and the gradient of their sum (without thresholds of -infinity)."""
     leaf = scores.detach().requires_grad_()
     with torch.enable_grad():
         t, share = threshold(leaf, *args), None
