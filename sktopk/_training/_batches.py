@@ -25,7 +25,7 @@ _CHUNK_LEAST = 32
 _CHUNK_IMAGES = 256
 # Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Maximum number of large groups per minibatch. Each group needs enough samples for a threshold.
+# Groups larger than `batch_size` are divided. At most this number of such groups share a minibatch.
 JOINED = 10
 # Sparse matrix multiplication is faster than dense up to this density of X, and from this number
 # of columns (benchmarks/large_data.py).
@@ -137,7 +137,7 @@ class RowsAndMore:
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # Without additional samples, index `rows` only. On a GPU, this test would synchronize.
+        # If no index refers to additional samples, use `rows` only. This test is slow on a GPU.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -212,7 +212,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # A remaining group of one sample joins the last set of groups that stay together.
+            # `together` has the sizes of sets that stay together. One more sample joins the last.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))
@@ -270,8 +270,8 @@ class MiniBatches:
     """Iterable over the minibatches ``(rows, (target, weight))`` of an epoch.
 
     A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
-    Samples are copied during the previous minibatch. Hard examples from earlier minibatches are
-    copied later, because the previous minibatch determines the hard examples.
+    Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
+    earlier minibatches are copied later, because the previous minibatch determines them.
 
     Parameters
     ----------

@@ -136,8 +136,8 @@ class Net(NeuralNetClassifier):
     criterion run the backward pass. `history` has one batch per epoch, with the mean loss.
     """
 
-    # Attributes during training: the module (with gradients averaged over processes), the loss of
-    # the first minibatch, the sample weights for callbacks, and the learning-rate schedule.
+    # These are set only during training: module (with gradients averaged over processes), loss of
+    # the first minibatch, sample weights for callbacks, and learning-rate schedule.
     forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property

@@ -9,7 +9,7 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-# All threads share torch's global random generators. This lock lets one thread use them at a time.
+# All threads share torch's global random generators. Only one thread may use them at a time.
 _RNG_LOCK = threading.RLock()
 # Whether a network may have started torch's threads in this process.
 _USED_THREADS = threading.Event()

@@ -20,7 +20,7 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return a dict that locates the values of member m: ``state_dict()[key][index]``."""
+        """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:

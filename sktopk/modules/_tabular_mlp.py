@@ -208,7 +208,7 @@ class TabularMLP(nn.Module):
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
             edges = _edges(*_values(X[:, j], weight), n_bins)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
-            # Merge bins below this width, which is too small for float32.
+            # Merge bins narrower than `_MIN_BIN_WIDTH`, which float32 cannot resolve.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _MIN_BIN_WIDTH]
             place = slice(filled, filled + len(edges) - 1)
             self.bin_column[place] = j
@@ -218,7 +218,7 @@ class TabularMLP(nn.Module):
         return self
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return a dict that locates the values of member m: ``state_dict()[key][index]``."""
+        """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:

@@ -91,7 +91,7 @@ class Criterion(nn.Module):
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # This divides by the number of samples, not by the sum of weights, which varies.
+            # `loss` is divided by the sum of weights. Divide by the number of samples instead.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()

@@ -56,7 +56,7 @@ class CustomLoss(Criterion):
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=sample_weight))
-            # Average below: with "sum" or class weights, the loss does not return this mean.
+            # Average below: a loss with "sum" or class weights does not return the weighted mean.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))

@@ -120,7 +120,7 @@ class EnsembleLoss(Criterion):
 
 
 class MemberHardRows:
-    """Hard examples of all ensemble members, stored as a list `each` of `HardRows`."""
+    """Hard examples of an ensemble. The list `each` contains one `HardRows` per member."""
 
     def __init__(self, each):
         self.each = each

@@ -21,7 +21,7 @@ class GroupRows(HardRows):
 
     where :math:`L_g` is the loss of group g, :math:`P_g` its number of parts, B the number of
     minibatches and G the number of groups that can have errors. The threshold of a whole group is
-    exact. A part requires an estimate from hard examples of the group, see :class:`TopCriterion`.
+    exact. For a part, the threshold is an estimate with hard examples (see :class:`TopCriterion`).
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class GroupRows(HardRows):
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
     def in_proportion(self, positive, weight):
-        """Return group positions and weights of the samples, and a factor to multiply the loss by.
+        """Return the group and the weight of each sample, and a factor that multiplies the loss.
 
         The weights give each group the class proportions of this group in the training set.
         """
@@ -130,18 +130,18 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """Return the minibatch's groups, the position of each sample's group, and the weights."""
+        """Return the distinct groups, each sample's index into this list, and weights."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own
 
     def _share_of(self, label):
-        """Return the factor B / (G P_g), divided by the mean weight of class `label`, per group."""
+        """Return the factor B / (G P_g) of each group (see the class), over the mean weight."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # Divide by the total weight: by the mean here, by the number of samples in the caller.
+            # Errors are divided by mean weight times number. The caller divides by the number.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
@@ -159,7 +159,7 @@ class GroupRows(HardRows):
         return counts
 
     def _located(self, threshold, values, positive, counts, codes, n_groups):
-        """Return four tensors: thresholds, and samples, values and groups of their derivatives."""
+        """Return four tensors: thresholds, and the sample, value and group of each derivative."""
         if hasattr(threshold, "locate_each"):
             key = falling(torch, values, counts)
             return threshold.locate_each(key, counts, codes, n_groups)

@@ -18,14 +18,14 @@ class HardRows:
     Only the indices of the samples are stored. Each minibatch recomputes the scores, so that the
     gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    On a GPU, always `size` indices are stored: another number would require synchronization. These
-    can include samples that do not affect the threshold, such as negatives if the threshold depends
-    on positives only. Such samples get weight 0 in the next minibatch.
+    On a GPU, always `size` indices are stored, because a variable number requires synchronization.
+    They can include samples that do not affect the threshold, such as negatives if the threshold
+    depends on positives only. Such samples get weight 0 in the next minibatch.
     """
 
     def __init__(self, size):
         self.size = size
-        # Callers iterate over `each`, because an ensemble has one `HardRows` per member.
+        # `MemberHardRows.each` lists one `HardRows` per ensemble member. Here, there is only one.
         self.each = [self]
         self.forget()
 
@@ -58,7 +58,7 @@ class HardRows:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
     def masks(self, xp):
-        """Return masks over the minibatch: hard examples, and repetitions of a sample (or None)."""
+        """Return two masks of the minibatch: hard examples, and repeated samples (None if none)."""
         return masks_of_batch(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
@@ -184,7 +184,7 @@ class TopCriterion(TwoClassCriterion):
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # Count a sample once if it is new and a hard example. A maximum does not need this check.
+        # If a new sample is also a hard example, count it once. For a maximum, this has no effect.
         remembered = repeated = None
         if size > (1 if largest else 0):
             remembered, repeated = hard.masks(xp)
@@ -311,7 +311,7 @@ def can_join(criteria, scores):
 def masks_of_batch(xp, batch, n_fresh, fresh_repeats):
     """Return the masks of :meth:`HardRows.masks`. `batch` may have one row per ensemble member."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # Hard examples are distinct in NumPy. If new samples are also distinct, compare all pairs.
+    # If new samples are distinct, compare each hard example with each new sample.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
