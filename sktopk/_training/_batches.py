@@ -212,7 +212,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # `together` has the sizes of sets that stay together. One more sample joins the last.
+            # With an odd number of groups of one sample, the last set gets one more sample.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))

@@ -141,7 +141,7 @@ class GroupRows(HardRows):
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # Errors are divided by mean weight times number. The caller divides by the number.
+            # Divide by the mean weight. The caller divides by the number of samples.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
