@@ -59,7 +59,7 @@ def test_a_loss_that_orders_no_labels_is_named_by_fit(order):
         module=Convolution,
         n_estimators=1,
         pretrain=0,
-        batch_size=75,
+        batch_size=67,
         max_epochs=20,
         learning_rate=0.003,
         random_state=0,

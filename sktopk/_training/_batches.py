@@ -1,4 +1,4 @@
-"""Conversion of samples to tensors, and minibatches."""
+"""Conversion of samples to tensors, and iteration over minibatches."""
 
 import copy
 import math
@@ -14,48 +14,48 @@ from sktopk.samplers import StratifiedBatchSampler
 from ._process import all_objects, world_size
 from .criteria._groups import GroupRows
 
-# Bytes per prediction chunk. A chunk occupies all cores, and its hidden layers fit the cache.
+# Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.
 _CHUNK_BYTES = 1 << 23
 _CHUNK_ROWS = 1 << 12
-# Chunks are larger on a GPU, which has more cores. Its cache does not matter.
+# Maximum number of samples per prediction chunk on a GPU, which has more cores than a CPU.
 _CHUNK_ROWS_OF_GPU = 1 << 14
-# With smaller chunks, a last layer with a million classes spends most time on reading weights.
+# Minimum number of samples per prediction chunk. Each chunk reads all weights of the last layer.
 _CHUNK_LEAST = 32
-# Chunks of images are smaller, because a network needs many times the memory of the images.
+# Maximum number of images per prediction chunk. Hidden layers need more memory than the images.
 _CHUNK_IMAGES = 256
-# Share of a GPU's free memory that the data may use. The network and minibatches use the rest.
+# Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# A minibatch contains parts of at most this number of groups, each with its own threshold.
+# Groups larger than `batch_size` are divided. At most this number of such groups share a minibatch.
 JOINED = 10
-# Sparse matrix multiplication is faster in the first layer if the density is at most this share and
-# there are at least this many columns (benchmarks/large_data.py).
+# Sparse matrix multiplication is faster than dense up to this density of X, and from this number
+# of columns (benchmarks/large_data.py).
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
 def free_memory(device):
-    """Return the bytes of a GPU that are free or reserved by torch; infinity for a CPU."""
+    """Return the free memory of a GPU in bytes, or infinity for a CPU."""
     if device.type != "cuda":
         return math.inf
-    # Add memory that torch has reserved but does not use.
+    # Memory that torch has reserved but does not use is also free.
     reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + reserve
 
 
 def stays_sparse(X):
-    """Return whether X is so sparse that sparse matrix multiplication is faster than dense."""
+    """Return whether sparse matrix multiplication with X is faster than dense multiplication."""
     if not hasattr(X, "nnz") or X.shape[1] < SPARSE_COLUMNS:
         return False
     return X.nnz <= SPARSE_SHARE * X.shape[0] * X.shape[1]
 
 
 def csr_tensor(X):
-    """Return a CSR matrix of SciPy as a tensor that shares its memory."""
+    """Return a SciPy CSR matrix as a torch tensor that shares the memory of the matrix."""
     parts = map(torch.from_numpy, (X.indptr, X.indices, X.data))
     return torch.sparse_csr_tensor(*parts, X.shape, check_invariants=False)
 
 
 class Rows:
-    """Samples of X as tensors, indexed by a slice or a tensor of sample numbers.
+    """Samples of X as tensors, indexed by a slice or a tensor of sample indices.
 
     X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and read-only
     memory maps are copied on access, so that memory holds no second copy of X.
@@ -64,8 +64,8 @@ class Rows:
     ----------
     X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
     resident : bool, default=False
-        Whether to move X to `device` once, if X is dense, in memory, and not larger than
-        `RESIDENT_SHARE` of the device's free memory. Otherwise samples are copied when indexed.
+        Whether to copy X to `device` once. This applies only to a dense X in memory that fits in
+        `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed.
     sparse : bool, default=False
         Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
     """
@@ -92,7 +92,7 @@ class Rows:
     def __getitem__(self, index):
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
-            # Copy a slice, because a network with in-place operations would change X.
+            # Copy a slice, because a network with in-place operations would otherwise change X.
             return self._moved(self._X[index], own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
@@ -102,7 +102,7 @@ class Rows:
         return self._moved(torch.from_numpy(rows))
 
     def dense(self):
-        """Return the same samples, always as dense tensors."""
+        """Return a copy of these `Rows` that always yields dense tensors."""
         rows = copy.copy(self)
         rows._sparse = False
         return rows
@@ -113,7 +113,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of samples that limit the memory of outputs with `n_columns` columns."""
+        """Return slices of X for prediction in chunks, given `n_columns` outputs per sample."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
@@ -126,7 +126,7 @@ class Rows:
 
 
 class RowsAndMore:
-    """Dense `Rows`, followed by the samples of a tensor `more`."""
+    """Samples of dense `Rows`, followed by additional samples from the tensor `more`."""
 
     def __init__(self, rows, more):
         self.rows, self.more = rows, more.to(rows.device, rows.dtype)
@@ -137,7 +137,7 @@ class RowsAndMore:
 
     def __getitem__(self, index):
         beyond = index - len(self.rows)
-        # Skip this shortcut on a GPU, where a test of values would synchronize.
+        # If no index refers to additional samples, use `rows` only. This test is slow on a GPU.
         if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
             return self.rows[index]
         found = self.rows[index.clamp(max=len(self.rows) - 1)]
@@ -147,9 +147,9 @@ class RowsAndMore:
 
 
 class ShuffledBatches:
-    """Sample numbers of shuffled minibatches.
+    """Shuffled minibatches of sample indices.
 
-    If one sample is left at the end, it joins the last minibatch: batch normalization needs two.
+    A single remaining sample joins the last minibatch: batch normalization needs two samples.
     """
 
     def __init__(self, n_samples, batch_size, generator):
@@ -167,11 +167,11 @@ class ShuffledBatches:
 
 
 class GroupBatches:
-    """Minibatches of whole groups, or of parts of groups that are too large for a minibatch.
+    """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
 
-    Whole groups form minibatches of about `batch_size` samples. A group larger than `batch_size` is
-    divided into parts. A minibatch contains parts of up to ten such groups, or of fewer groups if
-    a part would have less than twice `min_positives` samples. Groups and parts are shuffled.
+    Groups of at most `batch_size` samples stay whole. Larger groups are divided into parts. A
+    minibatch contains either whole groups, or one part each of up to ten large groups. If parts
+    would have less than twice `min_positives` samples, fewer groups share a minibatch.
 
     The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
 
@@ -180,7 +180,7 @@ class GroupBatches:
     n_parts : ndarray of int of shape (n_groups,)
         Number of parts of each group; 0 for groups without samples.
     n_joined : int
-        Number of groups whose parts form a minibatch.
+        Number of large groups per minibatch. A minibatch contains one part of each.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -205,18 +205,18 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # Use so many minibatches that each has at most one part of a group.
+        # Create enough minibatches, so that none contains two parts of the same group.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
         # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
-        unit = np.concatenate([size[several], np.full(len(single) // 2, 2)])
+        together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # If one group of one sample is left, join this group with the previous unit.
-            unit = np.append(unit[:-1], unit[-1:].sum() + 1)
+            # With an odd number of groups of one sample, the last set gets one more sample.
+            together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
-        self._start, self._size = map(torch.from_numpy, (np.cumsum(unit) - unit, unit))
-        self._n_whole = min(-(-int(unit.sum()) // batch_size), len(unit))
+        self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))
+        self._n_whole = min(-(-int(together.sum()) // batch_size), len(together))
 
     def __len__(self):
         return self._n_whole + self._n_cut
@@ -232,16 +232,16 @@ class GroupBatches:
             yield batches[i]
 
     def _of_whole_groups(self):
-        """Return nonempty minibatches of about equal size, made of random whole groups."""
+        """Return minibatches of random whole groups. They have about equal size; none is empty."""
         if not len(self._size):
             return []
         drawn = torch.randperm(len(self._size), generator=self.generator)
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # Assign a group to the minibatch that contains its middle.
+        # Divide all samples equally. A group joins the minibatch that has its middle sample.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # Shift groups so that no minibatch is empty. There are at least as many groups.
+        # Move groups into empty minibatches. The number of groups is always sufficient.
         place = torch.arange(len(batch))
         batch = batch.maximum(place + self._n_whole - len(batch))
         batch = place + (batch - place).cummin(0).values
@@ -267,19 +267,19 @@ def one_ahead(rows, batches):
 
 
 class MiniBatches:
-    """Minibatches ``(rows, (target, weight))``, each fetched by one index operation.
+    """Iterable over the minibatches ``(rows, (target, weight))`` of an epoch.
 
-    A GPU does not wait for the CPU. The sample numbers are moved to the GPU at the start of an
-    epoch. Samples that are not on the GPU are copied during the previous minibatch. Hard examples
-    are copied later, because the previous minibatch determines them.
+    A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
+    Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
+    earlier minibatches are copied later, because the previous minibatch determines them.
 
     Parameters
     ----------
-    weight : Tensor of shape (n_samples,), with folds (n_samples, n_members), or None
+    weight : Tensor of shape (n_samples,) or, with folds, (n_samples, n_members); or None
     sampler : iterable or None
-        Sample numbers of each minibatch of an epoch. None means one batch with all samples.
+        Sample indices of each minibatch of an epoch. None means one batch with all samples.
     criterion : Criterion, default=None
-        Determines whether hard examples currently join the minibatches.
+        Minibatches contain hard examples while its attribute `joins_hard_rows` is True.
     """
 
     def __init__(self, rows, target, weight, sampler, hard=None, folds=None, criterion=None):
@@ -304,7 +304,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Yield pairs: sample numbers on the device of the target, and the samples or None."""
+        """Return pairs (sample indices, samples). Samples are None if not copied in advance."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]
@@ -316,7 +316,7 @@ class MiniBatches:
         return zip(moved, ahead, strict=True)
 
     def carry(self):
-        """Copy the hard examples, so that the next training can use them with other data."""
+        """Copy the hard examples, so that the next call of `partial_fit` can use them."""
         for m, each in enumerate([] if self.hard is None else self.hard.each):
             by_member = self.weight is not None and self.weight.ndim > 1
             own = self.weight[:, m] if by_member else self.weight
@@ -327,7 +327,7 @@ def make_batches(
     net, X, target, weight, class_total, *,
     batch_size, min_positives=None, resumed=False, folds=None, groups=None,
 ):  # fmt: skip
-    """Return the `MiniBatches` of a training, and call the criterion's method `begin`.
+    """Return the `MiniBatches` for a call of `fit`. Pass class statistics to ``criterion.begin``.
 
     Parameters
     ----------
@@ -336,24 +336,24 @@ def make_batches(
         Class indices.
     weight : ndarray of shape (n_samples,), or (n_samples, n_members) with folds
     class_total : ndarray of shape (n_classes,)
-        See :meth:`Criterion.begin`.
+        Sum of the sample weights of each class, see :meth:`Criterion.begin`.
     min_positives : int, default=None
-        Smallest number of samples of class 1 in a minibatch, if the loss requires it.
+        Minimum number of samples of class 1 per minibatch, for losses that need positives.
     resumed : bool, default=False
-        Whether the samples are added to the samples of earlier trainings.
+        Whether the caller is `partial_fit`, which may use other samples in every call.
     groups : ndarray of int of shape (n_samples,), default=None
-        Groups over which the loss is averaged.
+        Group number of each sample, for a loss that is averaged over groups.
     """
     n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
     n_classes = len(class_total)
-    # Per ensemble member (one column each if there are folds), count and weigh the classes.
+    # Count the samples of each class, and sum their weights. With folds, each member has a column.
     each = [weight] if folds is None else [*folds.seen(weight)]
     n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
     weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
     sampler, repeats = None, False
     if groups is not None:
         if world_size() > 1:
-            raise ValueError(f"groups are for one process; got {world_size()} that train together")
+            raise ValueError(f"groups need a single process; got {world_size()} processes")
         sampler = GroupBatches(target, groups, batch_size, min_positives, net.generator)
         criterion.set_groups(_by_group(target, groups, each, sampler, net.device))
         hard = criterion.hard_rows
@@ -372,7 +372,7 @@ def make_batches(
     if len(set(lengths)) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: give all processes equally many samples (for rankers, of each class)"
+            f"{[*lengths]}: use the same number of samples in each process (for rankers, per class)"
         )
     n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
     if folds is None:
@@ -381,7 +381,7 @@ def make_batches(
         class_total = weight_of
     mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
     device = torch.device(net.device)
-    # The totals stay in float64, regardless of the dtype of the network.
+    # Keep the class totals in float64, even if the network uses float32.
     class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
     criterion.n_processes = len(shared)
     criterion.begin(class_total, mean_weight, resumed=resumed)
@@ -399,7 +399,7 @@ def make_batches(
 
 
 def _by_group(target, groups, weights, sampler, device):
-    """Return a function that creates the `GroupRows` of a member."""
+    """Return a function that takes the number of an ensemble member and returns its `GroupRows`."""
     codes, n_groups = torch.from_numpy(groups).to(device), len(sampler.n_parts)
     place = groups + n_groups * target
 
@@ -414,7 +414,7 @@ def _by_group(target, groups, weights, sampler, device):
 
 
 def _with_carried(hard, rows, target, weight):
-    """Return the data followed by the hard examples of earlier trainings."""
+    """Append hard examples of earlier `partial_fit` calls to rows, target and weight."""
     n_rows, carried = len(target), []
     for each in hard:
         each.batch, each.index = None, each.index[:0]

@@ -35,17 +35,17 @@ class ProgressBar(Callback):
 
 
 class TrueThreshold(Callback):
-    """Record the threshold over all training samples before each step.
+    """Record the threshold of the loss, computed from all training samples, before each step.
 
-    Each epoch in `history_` then has an array `true_threshold` with one value per step, in addition
-    to the estimates in `threshold`. Both are on the scale of the network's scores. The loss must
-    have a threshold, as in :class:`sktopk.DeepTopPushClassifier`. Each step requires a pass over
-    the data.
+    Each epoch in `history_` gets an array `true_threshold` with one value per step. Compare it with
+    the array `threshold`, which contains the estimates from minibatches. Thresholds are on the
+    scale of the network's scores. The loss must have a threshold, as in
+    :class:`sktopk.DeepTopPushClassifier`. Each step takes an additional pass over the data.
 
     Raises
     ------
     TypeError
-        In `fit`, if the loss has no threshold, or one for each group.
+        In `fit`, if the loss has no threshold, or a separate threshold for each group.
 
     Examples
     --------
@@ -127,9 +127,9 @@ class Validation(Callback):
         if self.patience is None or pretraining:
             return
         if not hasattr(net.module_, "of_member"):
-            # In a custom network, it is unknown which weights belong to which member.
+            # Use the mean score: in a custom network, the weights of a single member are unknown.
             scores = np.mean(scores)
-        # Scores of equal rankings may differ by rounding errors, which are no improvement.
+        # Ignore rounding errors: scores of the same ranking can differ slightly.
         rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
         better = scores > self.best_ + rounding
         if np.any(better):
@@ -140,7 +140,7 @@ class Validation(Callback):
         net.stop_training = self.age_ >= self.patience
 
     def _keep(self, module, better):
-        """Copy the weights of the members whose score improved."""
+        """Copy the weights of all members m for which ``better[m]`` is True."""
         if self.weights_ is None or np.all(better):
             self.weights_ = copied_weights(module)
             return

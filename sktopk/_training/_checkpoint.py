@@ -1,4 +1,4 @@
-"""Checkpoint files. After a crash, a call of fit continues from its file."""
+"""Checkpoint files, from which `fit` continues after a crash."""
 
 import inspect
 import io
@@ -33,15 +33,15 @@ class CheckpointError(OSError):
 class Checkpoint:
     """Checkpoint file of one call of fit.
 
-    The file holds tensors and plain values. Reading it with ``torch.load(weights_only=True)`` runs
-    no code. It restores network, optimizer, random generators, history, early stopping and
-    learning-rate schedules. Parameters are never read from the file.
+    The file contains tensors and plain values. ``torch.load(weights_only=True)`` reads the file
+    without running code. The file restores network, optimizer, random generators, history, early
+    stopping and learning-rate schedules. Parameters of the estimator are never read from the file.
 
     Parameters
     ----------
     path : str or os.PathLike
     call : dict
-        Identification of the call, see `describe_call`.
+        Hashes of the call's parameters and data, see `describe_call`.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Checkpoint:
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
         try:
-            # Before a write, this mark is compared with the file, to detect other writers.
+            # `end_epoch` compares this mark with the file, to detect writes by other processes.
             self.mark, content = self._mark(), None
             if self.mark is not None:
                 with open(self.path, "rb") as file:
@@ -77,11 +77,11 @@ class Checkpoint:
                     found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
             except Exception as error:  # a damaged file can make anything fail
                 name = type(error).__name__
-                raise self._refused(f"is damaged or no checkpoint ({name})") from error
+                raise self._refused(f"is damaged or not a checkpoint ({name})") from error
             if not isinstance(found, dict) or any(
                 type(found.get(key)) is not kind for key, kind in KINDS.items()
             ):
-                raise self._refused("is no checkpoint")
+                raise self._refused("is not a checkpoint")
             self.found, then = found, found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
@@ -95,7 +95,7 @@ class Checkpoint:
         return self._seed
 
     def begin(self, net):
-        """Restore the net from the file. Return the number of epochs of its training so far."""
+        """Restore the net from the file. Return the number of epochs that are already trained."""
         if self.found is None:
             # Write the file before the training, so that write errors are raised early.
             self.end_epoch(net, 0)
@@ -104,7 +104,7 @@ class Checkpoint:
         try:
             load_net_state(net, found["net"])
             if len(net.history_) != found["n_epochs"]:
-                raise ValueError("another number of epochs than its history")
+                raise ValueError("the number of epochs differs from the history")
             for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
                 parameter.requires_grad_(learns)
             if net.draws:
@@ -152,7 +152,7 @@ class Checkpoint:
         self.mark = self._mark()
 
     def remove(self):
-        """Delete the file after the end of the fit."""
+        """Delete the file at the end of `fit`."""
         try:
             if self._mark() == self.mark is not None:
                 os.unlink(self.path)
@@ -196,8 +196,8 @@ def describe_call(estimator, data, validation):
     """Return hashes of parameters, data and versions, as a dict that identifies a call of fit."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Hash functions and classes by name, callbacks by their parameters (training changes their
-    # attributes), and other objects by content.
+    # Functions and classes are hashed by name, callbacks by their constructor parameters, and other
+    # objects by content.
     call = {name: _hash(value) for name, value in params.items()}
     call["versions"] = " ".join(
         (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
@@ -205,7 +205,7 @@ def describe_call(estimator, data, validation):
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:
-            # The samples of a Dataset are not hashed, because this would read all of them.
+            # Do not hash the samples of a torch Dataset, because hashing would read all samples.
             X = part.X.shape if isinstance(part.X, LazyRows) else part.X
             call |= {f"X{which}": _hash(X), f"y{which}": _hash(part.y)}
             call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
@@ -219,7 +219,7 @@ def _hash(value):
         state = {name: each.numpy() for name, each in value.state_dict().items()}
         return joblib.hash((repr(value), state))
     if isinstance(value, Callback):
-        # Hash constructor parameters only. skorch's `get_params` returns all attributes.
+        # Hash only the constructor parameters, because training changes other attributes.
         names = inspect.signature(type(value)).parameters
         params = [(name, _hash(getattr(value, name, None))) for name in names]
         value = (type(value).__qualname__, params)
@@ -230,7 +230,7 @@ def _hash(value):
 
 
 def _part(callback):
-    """Return the part of a callback whose state is saved, or None."""
+    """Return the object whose state a checkpoint saves: the callback, its scheduler, or None."""
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
@@ -238,7 +238,7 @@ def _part(callback):
 
 
 def _plain(value):
-    """Convert a nested value to plain values and tensors, as ``weights_only`` requires."""
+    """Convert nested values to tensors and plain values, for ``torch.load(weights_only=True)``."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

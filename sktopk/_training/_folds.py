@@ -10,18 +10,18 @@ class Folds:
     Parameters
     ----------
     fold : ndarray of int of shape (n_samples,)
-        Numbers from 0 to n_folds - 1. -1 marks samples that no member holds out.
+        Fold of each sample, from 0 to n_folds - 1. -1 marks samples that no member holds out.
     n_folds, n_members : int
         At least 2 folds, and at most one fold per member.
     counts : bool, default=False
-        Whether the weights are counts of samples, as in rankings. Then they are not rescaled.
+        Whether sample weights are counts, as for rankings. Counts are not rescaled to mean 1.
     """
 
     def __init__(self, fold, n_folds, n_members, counts=False):
         self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
-        # The factor converts weights of mean 1 over a member's samples to mean 1 over all samples.
+        # Held-out samples get weight 0. The factor keeps the mean weight over all samples at 1.
         self.factor = len(fold) / np.maximum(len(fold) - left_out, 1)
         if counts:
             self.factor = np.ones_like(self.factor)
@@ -32,9 +32,9 @@ class Folds:
         return Folds(self.fold[mask], self.n_folds, self.n_members)
 
     def own_weights(self, target, weight, weights):
-        """Return weights (n_samples, n_members), which are 0 for samples that a member holds out.
+        """Return sample weights, one column per member. Held-out samples have weight 0.
 
-        ``weights(target, weight)`` returns the weights for the samples of one member.
+        ``weights(target, weight)`` returns the weights of the training samples of one member.
         """
         own = np.zeros((len(target), self.n_members))
         for m in range(self.n_members):
@@ -43,22 +43,22 @@ class Folds:
         return own
 
     def seen(self, weights):
-        """Yield for each member the weights (n_samples,) that the loss of this member uses."""
+        """Yield the sample weights (n_samples,) of each member. Held-out samples have weight 0."""
         for m, each in enumerate(weights.T):
             yield np.where(self.rows_of(m), 0.0, each * self.factor[m])
 
     def to(self, device, dtype):
-        """Move the folds to a device, so that `weights` returns tensors there of this dtype."""
+        """Copy the folds to a device. The method `weights` then returns tensors of this dtype."""
         arrays = self.fold, self.of_member, self.factor
         fold, of_member, factor = (torch.from_numpy(each).to(device) for each in arrays)
         self._tensors = fold, of_member, factor.to(dtype)
 
     def weights(self, index, weight):
-        """Return weights (n_rows, n_members) of the samples `index`. Call `to` first."""
+        """Return weights (n, n_members) of the n samples at `index`. Requires a call of `to`."""
         fold, of_member, factor = self._tensors
         weights = (fold[index].unsqueeze(1) != of_member) * factor
         return weights if weight is None else weights * weight
 
     def rows_of(self, m):
-        """Return the mask of the samples that member m holds out."""
+        """Return a boolean mask of the samples that member m holds out."""
         return self.fold == self.of_member[m]

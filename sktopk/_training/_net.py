@@ -34,21 +34,21 @@ from .criteria._custom import CustomLoss
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
-# At most this number of samples is passed to the network's `from_data`, which scales the columns.
+# Maximum number of samples for the network's method `from_data`, which computes column scales.
 MOST_SHOWN = 1 << 15
 # Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
-# Share of the steps during which the learning rate increases.
+# Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
 RATE_INCREASE = 0.1
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
 class DivergedError(ValueError):
-    """The loss or the weights are infinite, NaN or too large."""
+    """Training diverged: the loss or a weight is infinite, NaN or too large."""
 
 
 def one_cycle(u):
-    """Return the learning-rate factor at training progress u: linear increase, then half cosine."""
+    """Return the learning-rate factor at progress u in [0, 1]: linear warm-up and cosine decay."""
     if u < RATE_INCREASE:
         return max(u / RATE_INCREASE, 1e-3)
     return max(0.5 * (1 + math.cos(math.pi * (u - RATE_INCREASE) / (1 - RATE_INCREASE))), 1e-3)
@@ -66,11 +66,11 @@ def build_net(
     module : callable
         Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
     head : object
-        See `sktopk._estimators._heads`.
+        Name of the loss, and functions that convert scores to predictions.
     net_params : dict
-        Other arguments of skorch's net, and "precision" and "compile".
+        Additional arguments of skorch's net, and the keys "precision" and "compile".
     seed : int
-        Seed of initial weights, dropout, minibatches and noise.
+        Seed of initial weights, dropout, minibatches and random numbers in the loss.
     """
     params = dict(net_params)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
@@ -83,7 +83,7 @@ def build_net(
         params.setdefault("optimizer__weight_decay", weight_decay)
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # Networks in OURS take their own generator. Others use torch's, which all threads share.
+    # Networks in OURS take a generator. Other networks use torch's global random generator.
     draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
@@ -99,7 +99,7 @@ def build_net(
                 train_split=None,
                 verbose=verbose,
                 device=str(device),
-                # skorch's cache works only for minibatches (X, y). Ours also have weights.
+                # skorch's cache requires minibatches (X, y), but these minibatches have weights.
                 **{"use_caching": False} | params,
             ).initialize()
         except (TypeError, ValueError) as error:
@@ -112,13 +112,13 @@ def build_net(
             net.rng_state = rng_state(device)
     for part in net.criterion_.modules():
         if isinstance(part, CustomLoss):
-            # Convert the tensors of a user's loss, such as class weights. They are usually float32.
+            # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
             part.loss.to(dtype)
     net.head, net.dtype, net.draws = head, dtype, draws
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members
     net.generator = torch.Generator().manual_seed(seed)
-    # Use a separate seed, so that the noise does not depend on the order of the samples.
+    # Use a separate seed, so that noise in the loss does not depend on the order of minibatches.
     if criterion.draws:
         net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
     if compiled:
@@ -128,21 +128,21 @@ def build_net(
 
 
 class Net(NeuralNetClassifier):
-    """skorch's net with custom minibatches and losses, trained on encoded labels.
+    """skorch's net with custom minibatches and losses, trained on labels 0, 1, 2, ...
 
-    It replaces three methods of skorch. `train` replaces `fit_loop`, because skorch treats Ctrl-C
-    as a normal end. `run_single_epoch` reads the loss from the device once per epoch, because
-    recording it per step takes a tenth of the time. In `train_step`, the criterion runs the
-    backward pass. The history has one batch per epoch with the mean loss of the epoch.
+    Three methods of skorch are replaced. `train` replaces `fit_loop`, because skorch treats Ctrl-C
+    as a normal end of training. `run_single_epoch` reads the losses from the device once per epoch,
+    because reading the loss in every step takes a tenth of the training time. `train_step` lets the
+    criterion run the backward pass. `history` has one batch per epoch, with the mean loss.
     """
 
-    # These attributes are set during training: the module (with gradients averaged over processes),
-    # the loss of the first minibatch, sample weights for callbacks, and the learning-rate schedule.
+    # These are set only during training: module (with gradients averaged over processes), loss of
+    # the first minibatch, sample weights for callbacks, and learning-rate schedule.
     forward_in_training = first_loss_ = weight_ = _rates = None
 
     @property
     def rng_state(self):
-        """Return the state of the generators that the network uses."""
+        """Return the state of the random generators that the network uses."""
         own = self.own_generator
         return self.shared_state if own is None else [own.get_state()]
 
@@ -154,17 +154,17 @@ class Net(NeuralNetClassifier):
             self.own_generator.set_state(state[0])
 
     def isolated(self):
-        """Return a context that restores torch's global generators at the end."""
+        """Return a context manager that restores torch's global random generators at its end."""
         if not self.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def check_output(self, X):
-        """Pass two samples through the network, and check that its output suits the loss."""
+        """Check with two samples that the network returns scores of the expected type and shape."""
         rows = self.rows(X[:2])
         self.module_.eval()
         try:
-            # Call `forward` directly: a call of the module would compile a graph for two samples.
+            # Call `forward`, because `self.module_(...)` may compile a graph for only two samples.
             with self.autocast():
                 scores = self.module_.forward(rows[:])
         except (RuntimeError, TypeError, ValueError) as error:
@@ -195,7 +195,7 @@ class Net(NeuralNetClassifier):
             )
 
     def show_data(self, X, weight):
-        """Call the network's method `from_data`, if it has one, with training samples."""
+        """Pass training samples to the network's method `from_data`, if this method exists."""
         module = self.module_
         each = list(module) if isinstance(module, Members) else [module]
         asking = [one for one in each if hasattr(one, "from_data")]
@@ -209,12 +209,12 @@ class Net(NeuralNetClassifier):
             share_buffers(module)
 
     def rows(self, X, resident=False):
-        """Return X as `Rows` for the network; sparse if this makes the first layer faster.
+        """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
 
-        With `resident`, for training, samples are dense if a user's callback reads minibatches.
+        `resident` is True in training. A user's callback that reads minibatches gets dense samples.
         """
         sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
-        sparse = sparse and world_size() == 1 and not (resident and self._shows())
+        sparse = sparse and world_size() == 1 and not (resident and self._callbacks_read_batches())
         device = torch.device(self.device)
         return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
 
@@ -226,11 +226,12 @@ class Net(NeuralNetClassifier):
     def train(
         self, batches, n_epochs, callbacks, *, n_pretrain=0, cycle=False, checkpoint=None, data
     ):
-        """Train for up to `n_epochs`. Return the KeyboardInterrupt that ended training, or None.
+        """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
-        The loss of the first `n_pretrain` epochs is cross-entropy. The callbacks in the dict
-        `callbacks` run before the user's. With `cycle`, the learning rate follows one cycle, unless
-        a callback schedules it. `data` contains X, y, weight and, for callbacks, X_val and y_val.
+        The loss of the first `n_pretrain` epochs is cross-entropy. `callbacks` is a dict of
+        callbacks that run before the user's callbacks. With `cycle`, the learning rate follows one
+        cycle, unless a user's callback sets the rate. `data` is a dict with X, y and weight. The
+        optional keys X_val and y_val are for callbacks.
         """
         own = self.callbacks_
         # The user's callbacks run last, so that they can use the validation score.
@@ -246,7 +247,7 @@ class Net(NeuralNetClassifier):
         with self.isolated():
             self.notify("on_train_begin", X=X, y=y)
             try:
-                # Store a bound method, because skorch would register a module as part of the net.
+                # Store a method, because skorch would register an nn.Module as part of the net.
                 self.forward_in_training = in_parallel(self.module_).__call__
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
@@ -293,19 +294,19 @@ class Net(NeuralNetClassifier):
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
-                # A user's callback, such as skorch's EarlyStopping, raises this to end training.
+                # Callbacks such as skorch's EarlyStopping end training by KeyboardInterrupt.
                 if callback not in users:
                     raise
                 self.stop_training = True
 
     def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
-        """Train on all minibatches of an epoch, and record the mean loss of the minibatches."""
+        """Train on all minibatches of an epoch, and record their mean loss in the history."""
         self.module_.train()
         begin, end = map(self._listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, trace = [], [], self.criterion_.trace
         for values in trace.values():
             values.clear()
-        # Create the record before the first step: schedulers of each step write their rate to it.
+        # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
         n_batches = len(iterator)
         for i, batch in enumerate(iterator):
@@ -335,7 +336,7 @@ class Net(NeuralNetClassifier):
                 self.history.record_batch(name, values.double().tolist())
 
     def train_step(self, batch, **fit_params):
-        """Make one optimizer step, and return the detached loss and scores."""
+        """Make one optimizer step. Return the loss and the scores, both detached."""
         rows, (target, weight) = batch
         listeners = self._listeners("on_grad_computed")
         result, lengths, trace = [], {}, self.criterion_.trace
@@ -355,7 +356,7 @@ class Net(NeuralNetClassifier):
             for callback in listeners:
                 named = list(self.module_.named_parameters())
                 callback.on_grad_computed(self, named_parameters=named, batch=batch, training=True)
-            # Some optimizers evaluate the loss several times. Record only the first result.
+            # Some optimizers call `closure` several times per step. Record only the first result.
             if not result:
                 result.extend((loss, scores.detach()))
                 lengths.update({name: len(values) for name, values in trace.items()})
@@ -367,7 +368,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def plain_history(self):
-        """Return a list of dicts, one per epoch, with arrays over steps instead of batches."""
+        """Return the history as a list with one dict per epoch. Values per step become arrays."""
         plain = []
         for row in self.history_.to_list():
             steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
@@ -384,31 +385,31 @@ class Net(NeuralNetClassifier):
         return torch.autocast(device, dtype=getattr(torch, self.precision))
 
     def score_chunks(self, rows, module=None):
-        """Yield ``(slice, output)`` over chunks of samples, with the network in eval mode.
+        """Yield ``(slice, scores)`` for each chunk of samples, with the network in eval mode.
 
-        The output has shape (n, n_outputs), or (n, n_members, n_outputs) for an ensemble.
+        The n scores of a chunk have shape (n, n_outputs) or (n, n_members, n_outputs).
         """
         module = self.module_ if module is None else module
         note_threads()
         with evaluating(self.module_):
             for chunk in rows.chunks(self.n_members * self.n_outputs):
-                # Do not predict in a lower precision: rounding would cause ties.
+                # Predict without mixed precision, because rounding would cause ties between scores.
                 with torch.inference_mode():
                     scores = module(rows[chunk])
                 yield chunk, scores.to(self.dtype)
 
     def scores(self, X):
-        """Return the mean scores of the members, an array (n_samples, n_outputs)."""
+        """Return the scores averaged over ensemble members, an array (n_samples, n_outputs)."""
         each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
         return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 
     def scores_of_member(self, X, m):
-        """Return the scores (n_samples, n_outputs) of member m as a tensor on the CPU."""
+        """Return the scores of ensemble member m, a CPU tensor (n_samples, n_outputs)."""
         chunks = self.score_chunks(self.rows(X), score_of_member(self.module_, m))
         return torch.cat([scores.reshape(len(scores), -1) for _, scores in chunks]).cpu()
 
     def scores_out_of_fold(self, X, folds):
-        """Return scores (n_samples, n_outputs) of the members that hold out a sample, else NaN."""
+        """Return out-of-fold scores (n_samples, n_outputs), or NaN for samples in no fold."""
         out = np.full((len(folds.fold), self.n_outputs), np.nan, str(self.dtype)[6:])
         for fold in range(folds.n_folds):
             index = np.flatnonzero(folds.fold == fold)
@@ -419,11 +420,11 @@ class Net(NeuralNetClassifier):
         return out
 
     def scores_by_member(self, X):
-        """Return one score per sample and member, an array (n_samples, n_members)."""
+        """Return the first output of each ensemble member, a tensor (n_samples, n_members)."""
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
     def loss_of(self, X, y):
-        """Return the mean loss of samples of known classes. The noise generator is not advanced."""
+        """Return the mean loss of samples with y >= 0. The random generator keeps its state."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
@@ -434,7 +435,7 @@ class Net(NeuralNetClassifier):
             noise.set_state(state)
         return loss
 
-    # skorch's scoring callbacks, which use encoded labels, call the methods below.
+    # skorch's scoring callbacks call the methods below, with labels 0, 1, 2, ...
 
     def decision_function(self, X):
         return self.head.decide(self.scores(X))
@@ -448,12 +449,12 @@ class Net(NeuralNetClassifier):
         return self.head.proba(self.scores(X))
 
     def _listeners(self, method):
-        """Return the callbacks that override `method`."""
+        """Return the callbacks that override the method `method` of skorch's `Callback`."""
         silent = getattr(Callback, method)
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
-    def _shows(self):
-        """Return whether callbacks may read minibatches. skorch's own callbacks do not."""
+    def _callbacks_read_batches(self):
+        """Return whether a user's callback overrides a method that receives minibatches."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
         heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
         places = [getattr(each, "__module__", "") for each in heard]
@@ -482,7 +483,7 @@ class Net(NeuralNetClassifier):
 
 @contextmanager
 def evaluating(module):
-    """Put a module in eval mode, and restore the modes of all submodules at the end."""
+    """Context manager: put a module in eval mode, and restore the mode of each submodule."""
     training = [part for part in module.modules() if part.training]
     if training:
         module.eval()
@@ -521,7 +522,7 @@ def _build_module(module, n_features, n_outputs, n_members, params, generator):
 
 
 def _are_probabilities(scores):
-    """Return whether scores look like the output of a softmax."""
+    """Return whether all scores are nonnegative and the scores of each sample sum to 1."""
     if scores.ndim < 2 or scores.shape[1] < 2:
         return False
     sums = scores.detach().double().sum(1)

@@ -9,7 +9,7 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-# Torch's global generators belong to the process, so fits in several threads must not overlap.
+# All threads share torch's global random generators. Only one thread may use them at a time.
 _RNG_LOCK = threading.RLock()
 # Whether a network may have started torch's threads in this process.
 _USED_THREADS = threading.Event()
@@ -22,7 +22,7 @@ def note_threads():
 
 
 def _begin_child():
-    """Reset the lock and disable threads in a process that was just forked."""
+    """Prepare a forked process: replace the lock, and restrict torch to one thread."""
     global _RNG_LOCK
     _RNG_LOCK = threading.RLock()
     if _USED_THREADS.is_set():
@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def isolated_rng(device, seed=None, state=None):
-    """Run a block with torch's generators at `seed` or `state`, and restore them at the end."""
+    """Context manager that temporarily sets torch's random generators to `seed` or `state`."""
     on_gpu = device.type == "cuda"
     with _RNG_LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
         if seed is not None:
@@ -53,7 +53,7 @@ def isolated_rng(device, seed=None, state=None):
 
 
 def rng_state(device):
-    """Return the state of torch's generators that a module on `device` uses."""
+    """Return the state of the random generators that torch uses for a module on `device`."""
     gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
     return [torch.get_rng_state(), *gpu]
 
@@ -96,7 +96,7 @@ def world_size():
 
 
 def all_objects(value):
-    """Return a list of the `value` of every process, in the order of the ranks."""
+    """Return a list with the `value` of each process, in the order of the ranks."""
     if world_size() == 1:
         return [value]
     values = [None] * world_size()
@@ -110,14 +110,14 @@ def total(value):
 
 
 def joined(*arrays):
-    """Return the arrays, each concatenated over the samples of all processes."""
+    """Return a tuple of the arrays, each concatenated over all processes."""
     if world_size() == 1:
         return arrays
     return tuple(map(np.concatenate, zip(*all_objects(arrays), strict=True)))
 
 
 def in_parallel(module):
-    """Return the module with gradients averaged over all processes."""
+    """Return a module whose backward pass averages the gradients over all processes."""
     if world_size() == 1 or isinstance(module, DistributedDataParallel):
         return module
     device = next(module.parameters()).device
@@ -125,14 +125,14 @@ def in_parallel(module):
 
 
 def share_buffers(module):
-    """Copy the buffers of the first process, such as batch statistics, to all processes."""
+    """Copy the module's buffers, such as batch statistics, from the first to all processes."""
     if world_size() > 1:
         for buffer in module.buffers():
             distributed.broadcast(buffer, 0)
 
 
 def all_rows(rows, sizes):
-    """Return the concatenated rows of all processes as a tensor without a gradient."""
+    """Return the 1d tensors `rows` of all processes, concatenated and without a gradient."""
     padded = rows.new_zeros(max(sizes))
     padded[: len(rows)] = rows
     gathered = [torch.empty_like(padded) for _ in sizes]

@@ -1,4 +1,4 @@
-"""The state of a trained net as arrays and plain values."""
+"""Conversion of a trained net to arrays and plain values, and back."""
 
 import copy
 
@@ -24,14 +24,14 @@ def net_state(net):
 
 
 def load_net_state(net, state):
-    """Restore the result of `net_state` in an initialized net of the same shape."""
+    """Load the result of `net_state` into an initialized net of the same architecture."""
     net.module_.load_state_dict(state["weights"])
     net.optimizer_.load_state_dict(state["optimizer"])
     net.generator.set_state(state["generator"])
     net.rng_state = state["rng_state"]
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
-    # skorch's callback for the loss needs the smallest loss so far.
+    # Restore the smallest loss so far, because skorch's callback `train_loss` needs this loss.
     recorder = dict(net.callbacks_).get("train_loss")
     if recorder is not None:
         losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)
@@ -39,12 +39,12 @@ def load_net_state(net, state):
 
 
 def to_arrays(value):
-    """Copy nested dicts and lists, with tensors replaced by arrays."""
+    """Return a copy of nested dicts and lists, with tensors converted to arrays."""
     return _changed(value, torch.Tensor, lambda each: each.detach().cpu().numpy().copy())
 
 
 def to_tensors(value):
-    """Copy nested dicts and lists, with arrays replaced by tensors on the CPU."""
+    """Return a copy of nested dicts and lists, with arrays converted to CPU tensors."""
     return _changed(value, np.ndarray, lambda each: torch.from_numpy(each.copy()))
 
 

@@ -1,4 +1,4 @@
-"""Linear layers of several networks, computed in one matrix multiplication."""
+"""Linear layers of several networks, computed with one matrix multiplication per layer."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-# Hooks that a call of a layer may run in addition to `forward`. torch has no public test for them.
+# Attributes that store the hooks of a layer. torch has no public function to test for hooks.
 HOOKS = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
 
 
@@ -16,8 +16,8 @@ class MemberLinear(nn.Module):
     """One linear layer for each of several networks that share no weights.
 
     The weight has shape (n_members, out_features, in_features), the bias (n_members, out_features).
-    Both have the initial distribution of :class:`torch.nn.Linear`. If the members share samples,
-    one matrix multiplication computes all of them, otherwise a batched multiplication.
+    Both have the initial distribution of :class:`torch.nn.Linear`. Members that get the same
+    samples are computed in one matrix multiplication. Otherwise, a batched multiplication is used.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class MemberLayers(torch.autograd.Function):
     .. math::
         f = W_L h_{L-1} + b_L, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = x
 
-    This takes two thirds of the time of separate layers, because it makes fewer passes over the
-    hidden layers, which do not fit the cache.
+    Training takes two thirds of the time of separate layers. The reason is that the function makes
+    fewer passes over the hidden layers, which are too large for the CPU cache.
 
-    The arguments of `apply` are x as in :class:`MemberLinear`, which gets no gradient, and then the
-    weight and the bias of each layer. It returns scores (n_members, n_samples, n_outputs).
+    ``apply(x, weight_1, bias_1, weight_2, ...)`` returns scores (n_members, n_samples, n_outputs).
+    x has a shape that :class:`MemberLinear` accepts, and gets no gradient.
     """
 
     @staticmethod
@@ -92,7 +92,7 @@ class MemberLayers(torch.autograd.Function):
         n_layers = len(saved) // 3
         parameters, layers = saved[: 2 * n_layers], saved[2 * n_layers :]
         if torch.is_grad_enabled():
-            # Second derivatives require that the inputs of the layers have a graph.
+            # Compute the layer inputs again with an autograd graph, for second derivatives.
             layers = _inputs(layers[0], parameters)
         found = [None] * len(needed)
         lowest = needed.index(True) // 2
@@ -106,8 +106,8 @@ class MemberLayers(torch.autograd.Function):
 
 
 def _inputs(x, parameters):
-    """Return the inputs of all layers, each of shape (n_members, n_samples, width)."""
-    # `expand` does not copy samples that all members share.
+    """Return a list with the input of each layer, of shape (n_members, n_samples, width)."""
+    # Use `expand`, because it gives all members the same samples without copies.
     layers = [x if x.dim() == 3 else x.expand(len(parameters[0]), -1, -1)]
     for weight, bias in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
         layers.append(_linear(layers[-1], weight, bias).relu_())
@@ -119,23 +119,23 @@ def _linear(h, weight, bias):
 
 
 def is_as_made(layer):
-    """Return whether a call of a layer runs only `MemberLinear.forward`, without hooks."""
+    """Return whether calling a layer runs `MemberLinear.forward` and no hooks."""
     if type(layer) is not MemberLinear or "forward" in vars(layer):
         return False
     return not any(getattr(layer, hooks) for hooks in HOOKS) and not _has_any_global_hook()
 
 
 def is_plain_training(h):
-    """Return whether the backward pass of `MemberLayers` can be used.
+    """Return whether `MemberLayers` can replace separate layers for the input `h`.
 
-    It computes gradients of the parameters, but not of the samples `h`. It has no mixed precision.
-    Compilers and tracers need the separate layers, and torch.func needs other derivatives.
+    `MemberLayers` supports neither gradients of `h` nor mixed precision. Compilers and tracers need
+    separate layers. torch.func needs derivatives that `MemberLayers` does not define.
     """
     if not torch.is_grad_enabled() or h.requires_grad:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
-    # torch has no public test for these modes.
+    # torch has no public function to test for torch.func and forward-mode differentiation.
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return False
     device = h.device.type

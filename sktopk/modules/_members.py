@@ -1,4 +1,4 @@
-"""An ensemble of separate networks as one module."""
+"""Ensemble of separate networks as one torch module, and functions for ensembles."""
 
 import inspect
 from functools import partial
@@ -20,7 +20,7 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return for each key of member m's state dict the index of the values in this module."""
+        """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
         return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
@@ -30,12 +30,12 @@ class Members(nn.ModuleList):
 
 
 def mean_of_members(scores):
-    """Return the mean over the second axis of scores (n_samples, n_members, n_outputs)."""
+    """Return the mean over members of scores (n_samples, n_members, n_outputs)."""
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
 def best_classes(scores, k):
-    """Return the k < n_classes classes of highest score in each row. Ties keep their order."""
+    """Return the k < n_classes classes with the largest scores per row. Ties keep their order."""
     if torch.compiler.is_compiling():  # in a graph, no shape may depend on ties
         return scores.argsort(dim=1, descending=True, stable=True)[:, :k]
     best, index = scores.topk(k + 1, dim=1)
@@ -43,38 +43,38 @@ def best_classes(scores, k):
     index = index[:, :k].sort(1).values
     order = scores.gather(1, index).argsort(dim=1, descending=True, stable=True)
     index = index.gather(1, order)
-    # Rows whose k-th and (k+1)-th scores are tied require a stable sort of all classes.
+    # If the k-th and (k+1)-th scores of a row are tied, sort all classes of the row.
     index[tied] = scores[tied].argsort(dim=1, descending=True, stable=True)[:, :k]
     return index
 
 
 def ordered_sets(sets, order, k):
-    """Return scores whose top k classes are chosen by `sets` and ordered by `order`.
+    """Combine two score matrices: `sets` chooses the top k classes, and `order` ranks these k.
 
-    Both arguments are scores of shape (n_samples, n_classes). The top k classes are the first class
-    of `order` and the k - 1 other classes with the largest scores in `sets`. The first of tied
-    classes is preferred. In each row, the scores of these classes increase by a small constant.
+    Both matrices have shape (n_samples, n_classes). The top k classes are the best class of `order`
+    and the k - 1 other classes with the largest scores in `sets`. Ties prefer the first class.
+    Return `order`, with a constant per sample added to the scores of the top k classes.
     """
     first = order.argmax(dim=1, keepdim=True)
     columns = best_classes(sets.scatter(1, first, torch.inf), k)
     inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
     lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
     highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
-    # Keep a distance between the two sets of classes, so that rounding does not create ties.
+    # Separate the top k scores from the other scores, so that rounding does not create ties.
     room = (lowest.abs() + highest.abs() + 1) * 2.0**-10
     raised = torch.where(highest >= lowest, highest - lowest + room, 0)
     return torch.where(inside, order + raised, order)
 
 
 def score_of_member(module, m):
-    """Return a function that computes the scores of member m, if possible of no other member."""
+    """Return a function that maps samples to the scores of ensemble member m."""
     if hasattr(module, "score_member"):
         return partial(module.score_member, m=m)
     return lambda x: module(x)[:, m]
 
 
 def packs_members(module):
-    """Return whether `module` builds all ensemble members in one network."""
+    """Return whether `module` takes `n_members` and builds one network for all members."""
     try:
         return "n_members" in inspect.signature(module).parameters
     except (TypeError, ValueError):  # some builtins have no signature

@@ -12,7 +12,7 @@ from ._members import Members
 from ._normalized_linear import NormalizedLinear
 
 with warnings.catch_warnings():
-    # Create a CSR tensor to suppress the beta warning of the first one in a process. Do this at
+    # torch warns when a process creates its first CSR tensor. Create the first tensor here, at
     # import, because warning filters are not thread-safe.
     warnings.simplefilter("ignore", UserWarning)
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
@@ -93,7 +93,7 @@ class MLP(nn.Sequential):
 
 def _linear(kind, n_in, n_out, dtype, generator):
     """Return a linear layer with torch's default initialization, drawn from `generator`."""
-    # Pass the default device explicitly, which also works for the meta device.
+    # Without an argument `device`, `skip_init` would ignore torch's default device.
     device = torch.get_default_device()
     layer = nn.utils.skip_init(kind, n_in, n_out, device=device, dtype=dtype)
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
@@ -103,34 +103,34 @@ def _linear(kind, n_in, n_out, dtype, generator):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that draws from `generator`, or from torch's global generator if it is None."""
+    """Dropout with random numbers from `generator`. None means torch's global generator."""
 
     def __init__(self, p, *, generator=None):
         super().__init__(p)
         self.generator = generator
 
     def forward(self, x):
-        """Return x. During training, random entries are set to 0 and the others are scaled."""
+        """Apply dropout to x in training mode. In eval mode, return x unchanged."""
         if self.generator is None or not self.training:
             return super().forward(x)
         generator = self.generator
         if x.device.type != "cpu":
-            # The CPU generator seeds the GPU generator, so that only the CPU state must be saved.
+            # Seed a GPU generator from the CPU generator. Checkpoints then save only the CPU state.
             seed = torch.randint(2**62, (), generator=generator).item()
             generator = torch.Generator(x.device).manual_seed(seed)
         kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=generator)
         return x * kept if self.p == 1 else x * kept.div_(1 - self.p)
 
     def __getstate__(self):
-        # Drop the generator, because a network and its copy must not share it.
+        # Do not copy the generator, because a network and its copy must not share a generator.
         return vars(self) | {"generator": None}
 
 
 class SparseRows:
     """Samples of a CSR matrix as the input of a network.
 
-    `rows` is a sparse CSR tensor of shape (n_samples, n_features). The function `transpose` returns
-    the transpose as a sparse CSR tensor. The backward pass calls it once.
+    `rows` is a sparse CSR tensor of shape (n_samples, n_features). The backward pass calls the
+    function `transpose` without arguments, which returns the transpose of `rows` as a CSR tensor.
     """
 
     def __init__(self, rows, transpose):
@@ -142,7 +142,7 @@ class SparseRows:
 
 
 class _Product(torch.autograd.Function):
-    """``x W' + b`` for sparse rows x, with gradients for W and b."""
+    """Product ``x W' + b`` for `SparseRows` x, with gradients for W and b."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -156,7 +156,7 @@ class _Product(torch.autograd.Function):
 
 
 class SparseInputLinear(nn.Linear):
-    """A linear layer that also accepts `SparseRows` and then skips their zeros."""
+    """Linear layer that also accepts `SparseRows`, for which zeros are skipped."""
 
     def forward(self, x):
         """Return the outputs (n_samples, out_features) for a Tensor or `SparseRows`."""

@@ -1,4 +1,4 @@
-"""A last layer that scores a class by the angle between features and its weight vector."""
+"""Output layer that scores a class by the angle between features and a weight vector."""
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,9 @@ class NormalizedLinear(nn.Module):
     .. math::
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
-    There is no bias. Vectors are normalized, so neither frequent classes nor easy samples get
-    larger scores from longer vectors. The weight has shape (out_features, in_features) and is drawn
-    uniformly from the unit sphere. Only its direction matters.
+    There is no bias. All vectors are normalized. Without normalization, frequent classes and easy
+    samples would get larger scores, because their vectors are longer. The weight has shape
+    (out_features, in_features). Initial weight vectors are uniform on the unit sphere.
     """
 
     def __init__(
@@ -47,6 +47,6 @@ class NormalizedLinear(nn.Module):
 
 
 def _normalize(rows):
-    """Scale rows to length one. Rows of zeros stay zero and have a finite gradient."""
+    """Divide each row by its length. Zero rows stay zero, and have a finite gradient."""
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows / torch.where(norm == 0, 1.0, norm)

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_training
 from ._mlp import Dropout
 
-# n_encoded="auto" allows at most _ROOM bins in total, and none with more than _WIDE columns.
-_ROOM = 512
-_WIDE = 256
-# Quantiles are computed from a subsample of about this size.
+# Limits of n_encoded="auto": total number of bins, and number of numerical columns with bins.
+_AUTO_BINS = 512
+_AUTO_COLUMNS = 256
+# Quantiles are computed from a subsample of about this number of samples.
 _SAMPLED = 20_000
-# Scaled values are clipped to this range before the smooth clip, to avoid overflow.
+# Scaled values are first clipped to [-FAR, FAR], because the smooth clip squares the values.
 FAR = 1e6
-_NARROW = 1e-6
+_MIN_BIN_WIDTH = 1e-6
 
 
 class TabularMLP(nn.Module):
@@ -51,14 +51,14 @@ class TabularMLP(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. 0 means no piecewise linear encoding.
     n_encoded : int or "auto", default="auto"
-        Largest total number of bins. All columns get the same limit. If there are too many columns
-        for 2 bins each, no column is encoded. "auto" is ``n_bins`` times the number of numerical
-        columns, at most 512, and 0 with more than 256 such columns.
+        Largest total number of bins. If needed, all columns get fewer bins than ``n_bins``, or no
+        bins if 2 per column are too many. "auto" is ``n_bins`` times the number of numerical
+        columns, but at most 512. With more than 256 numerical columns, "auto" is 0.
     missing_indicator : bool or sequence of int, default=False
-        Columns that get an indicator of missing values: all (True), none (False) or a list.
+        Columns with an indicator of missing values: all (True), none (False) or column indices.
     n_categories : dict of {int: int}, default=None
-        Number n of categories of each categorical column, by column index. Categories are coded as
-        0, 1, 2, ..., one-hot encoded and scaled by ``n ** -0.5``. Other values become zeros.
+        Number n of categories, by index of the categorical column. Categories 0, ..., n - 1 are
+        one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
         Data type of weights and scales. None means torch's default.
     generator : torch.Generator, default=None
@@ -84,8 +84,8 @@ class TabularMLP(nn.Module):
     encoded as zeros. Infinite values are clipped. Before :meth:`from_data` is called, columns are
     clipped but not scaled.
 
-    In equation 1 of [1]_, the first and the last bin are open. Here they end at the smallest and
-    largest value in `from_data`. The smoothly clipped column continues beyond them towards -3 or 3.
+    In equation 1 of [1]_, the first and last bin are unbounded. Here, they end at the smallest and
+    largest value in :meth:`from_data`. Outside, only the smoothly clipped column still changes.
 
     References
     ----------
@@ -125,7 +125,7 @@ class TabularMLP(nn.Module):
         n_categories = dict(n_categories or {})
         if n_encoded == "auto":
             n_numbers = n_features - len(n_categories)
-            n_encoded = min(n_bins * n_numbers, _ROOM) if n_numbers <= _WIDE else 0
+            n_encoded = min(n_bins * n_numbers, _AUTO_BINS) if n_numbers <= _AUTO_COLUMNS else 0
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.n_members = n_members
@@ -139,8 +139,8 @@ class TabularMLP(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # With this scale, two samples of the same category have the inner product 1 / n, so that
-        # columns with many rare categories overfit less.
+        # Scale the one-hot encoding of n categories by n ** -0.5, so that columns with many rare
+        # categories overfit less.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         if missing_indicator is True:
             missing = torch.arange(n_features)
@@ -170,8 +170,8 @@ class TabularMLP(nn.Module):
         ----------
         X : Tensor of shape (n_samples, n_features)
             Floating point. NaN, infinite values and categorical columns are ignored. With more than
-            20 000 samples, a regular subsample is used, except for columns that appear constant.
-            Constant or missing columns get scale 0, so that they have no effect.
+            20 000 samples, each column uses every n-th sample. A column that is constant in this
+            subsample uses all samples. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
@@ -208,8 +208,8 @@ class TabularMLP(nn.Module):
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
             edges = _edges(*_values(X[:, j], weight), n_bins)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
-            # Drop edges of narrower bins, which float32 cannot resolve.
-            edges = edges[edges.diff(prepend=edges[:1] - 1) > _NARROW]
+            # Merge bins narrower than `_MIN_BIN_WIDTH`, which float32 cannot resolve.
+            edges = edges[edges.diff(prepend=edges[:1] - 1) > _MIN_BIN_WIDTH]
             place = slice(filled, filled + len(edges) - 1)
             self.bin_column[place] = j
             self.bin_start[place] = edges[:-1]
@@ -218,7 +218,7 @@ class TabularMLP(nn.Module):
         return self
 
     def of_member(self, m: int) -> dict[str, Any]:
-        """Return for each key of the layers' state dict the index of the values of member m."""
+        """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
         return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ class TabularMLP(nn.Module):
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
         if self.n_encoded:
-            # Work in place, because this dominates the time if there are many bins.
+            # Work in place, because with many bins this is the slowest step.
             bins = z.index_select(-1, self.bin_column)
             parts.append(bins.sub_(self.bin_start).mul_(self.bin_slope).clamp(0, 1))
         if len(self.missing_column):
@@ -262,16 +262,16 @@ class TabularMLP(nn.Module):
 
     def _by_layer(self, h, drops):
         for layer in self.layers[:-1]:
-            # ReLU is not in place if hooks may use the values or autograd would copy them.
+            # Overwrite the input of ReLU only if neither autograd nor a hook can use it later.
             inplace = not torch.is_grad_enabled() and is_as_made(layer)
             h = nn.functional.relu(layer(h), inplace=inplace)
             if drops:
-                # Draw one mask for all members: drawing takes as long as the multiplications.
+                # Draw one mask for all members, because drawing is as slow as the multiplications.
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
-        """Return the scores (n_samples, n_outputs) of member m, computed without the others."""
+        """Return the scores (n_samples, n_outputs) of ensemble member m for the samples x."""
         is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
         if not is_ours or not all(map(is_as_made, self.layers)):
             scores = self(x)
@@ -285,11 +285,11 @@ class TabularMLP(nn.Module):
 def _values(column, weight):
     """Return the sorted distinct finite values of a column and their weights, in float64.
 
-    The values are those of a subsample, or of all samples if the subsample is constant.
+    The values come from a subsample, or from all samples if the subsample is constant.
     """
     step = -(-len(column) // _SAMPLED)
     values = _distinct(column[::step], weight[::step])
-    # If the subsample is constant, look for rare values in the whole column.
+    # If the subsample is constant, use all samples to find rare other values.
     return _distinct(column, weight) if len(values[0]) < 2 and step > 1 else values
 
 
@@ -301,13 +301,13 @@ def _distinct(column, weight):
 
 
 def _scaling(values, weight, limits):
-    """Return center, scale and number of distinct values; zeros for a constant column."""
+    """Return center, scale and number of distinct values of a column, or zeros if constant."""
     if len(values) == 0:
         return 0.0, 0.0, 0
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # At least half of the samples have the same value. Use the median distance of the rest.
+        # At least half of the values equal the median. Use the median distance of the others.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]
@@ -320,27 +320,27 @@ def _scaling(values, weight, limits):
 
 
 def _quantiles(values, weight, shares):
-    """Return quantiles of sorted values. A quantile between two values is their mean."""
+    """Return weighted quantiles of sorted values. A quantile between two values is their mean."""
     total = weight.cumsum(0)
     wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
-    # Rounding errors of the sum must not decide whether a quantile is between two values.
+    # Tolerate rounding errors in `total` if a quantile is exactly between two values.
     slack = 1e-9 * total[-1]
     last = len(values) - 1
     low = torch.searchsorted(total, wanted - slack).clamp(max=last)
     high = torch.searchsorted(total, wanted + slack).clamp(max=last)
     low, high = values[low], values[high]
-    # Halve the values before the addition, because their sum may overflow. Equal values stay exact.
+    # Halve before the addition, because `low + high` may overflow. Equal values stay exact.
     return torch.where(low == high, low, low / 2 + high / 2)
 
 
 def _edges(values, weight, n_bins):
-    """Return at most n_bins + 1 of the values, the edges of bins of about equal weight."""
+    """Return at most n_bins + 1 of the values, as edges of bins with about equal weight."""
     if len(values) <= n_bins + 1:
         return values
-    # A value with more weight than an average bin becomes an edge. Other edges are quantiles.
+    # Each value with more weight than an average bin is an edge. The other edges are quantiles.
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # Add the largest value, which is always the last edge.
+    # Always add the largest of the remaining values as an edge.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

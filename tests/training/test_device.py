@@ -167,16 +167,16 @@ def test_a_row_counts_where_it_stands_first(xp):
     hard = HardRows(3)
     hard.index = torch.tensor([2, 9, 9] if xp is torch else [2, 9, 5])
     hard.join(torch.tensor([4, 2, 4, 7]))
-    remembered, repeated = hard.standing(xp)
+    remembered, repeated = hard.masks(xp)
     assert remembered.tolist() == [False, True, False, False, True, True, True]
     assert repeated.tolist() == [False, False, True, False, True, False, xp is torch]
     hard.fresh_repeats = False
     hard.join(torch.tensor([4, 2, 7]))
-    remembered, repeated = hard.standing(xp)
+    remembered, repeated = hard.masks(xp)
     assert remembered.tolist() == [False, True, False, True, True, True]
     assert repeated.tolist() == [False, False, False, True, False, xp is torch]
     if xp is np:
         hard.join(torch.tensor([4, 7]))
-        remembered, repeated = hard.standing(xp)
+        remembered, repeated = hard.masks(xp)
         assert remembered.tolist() == [False, False, True, True, True]
         assert repeated is None

@@ -1,1 +1,1 @@
-"""Losses of minibatches, with the state that they keep between minibatches."""
+"""Criteria: losses of minibatches, and the state that is kept between minibatches."""

@@ -1,25 +1,25 @@
-"""Base classes of the losses that a net is trained with."""
+"""Base classes of criteria, the training losses of a net."""
 
 import torch
 from torch import nn
 
 
 class Criterion(nn.Module):
-    """Loss of minibatches that are random parts of the training set.
+    """Training loss of a net, computed on random minibatches of the training set.
 
     A subclass may define
 
-    - `begin`, called before the first minibatch of every training;
-    - `forward`, the loss of samples outside training, such as a validation set;
+    - `begin`, called before the first minibatch of every call of `fit`;
+    - `forward`, which returns the loss of other samples, such as a validation set;
     - `backward`, called in every step. The default differentiates `forward`;
-    - `gradient`, which replaces `backward` for scores without a graph;
+    - `gradient`, which replaces `backward` for scores that are detached from the network;
     - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets;
-    - `hard_rows`: samples that join every minibatch, see :class:`TopCriterion`. `joins_hard_rows`
-      is True while they join;
-    - `set_groups`, for a mean over groups of samples;
+    - `hard_rows`: hard examples of earlier minibatches (see :class:`TopCriterion`). New minibatches
+      contain these while `joins_hard_rows` is True;
+    - `set_groups`, for a loss that is averaged over groups of samples;
     - `is_mean`: whether the loss is a mean over samples. `of_rows`: whether each term depends on
       one sample only. `has_totals`: whether the loss depends on the training set's class totals;
-    - `takes_scores`: whether scores may be any real numbers instead of probabilities;
+    - `takes_scores`: whether the loss takes arbitrary real scores, not probabilities;
     - `remedies`: advice to users for the error message if training diverges;
     - `get_extra_state` and `set_extra_state`, for state other than tensors of fixed shape.
 
@@ -28,9 +28,9 @@ class Criterion(nn.Module):
     Attributes
     ----------
     trace : dict of list
-        For each name, a list with one tensor or array of shape (1,) per step of the epoch.
+        Recorded values by name: a list with one tensor or array of shape (1,) per training step.
     losses : list of Criterion
-        The criteria of the named loss, one per ensemble member with its own criterion.
+        Criteria of the estimator's loss: one per ensemble member, or one for all members.
     n_processes : int
         Number of processes that train together.
     """
@@ -46,17 +46,17 @@ class Criterion(nn.Module):
         self.trace, self.losses = {}, [self]
 
     def begin(self, class_total, mean_weight, *, resumed=False):
-        """Store statistics of the training set of all processes.
+        """Store class statistics of the training set, computed over all processes.
 
-        `class_total` is the sum of the sample weights of each class in this and all earlier
-        trainings. `mean_weight` is the mean sample weight of each class in this training, without
-        samples of weight 0. With `resumed`, earlier trainings used other samples.
+        `class_total` is the sum of the sample weights of each class in this and all earlier calls
+        of `fit` or `partial_fit`. `mean_weight` is the mean weight of the samples of each class in
+        this call, without samples of weight 0. `resumed` is True in `partial_fit`.
         """
 
     def set_groups(self, make):
-        """Average the loss over groups of samples from now on, or stop doing so if `make` is None.
+        """Average the loss over groups of samples, or over all samples if `make` is None.
 
-        ``make(m)`` returns the :class:`GroupRows` of ensemble member m.
+        ``make(m)`` returns the group statistics of ensemble member m, see :class:`GroupRows`.
         """
 
     def seed(self, generator):
@@ -70,16 +70,16 @@ class Criterion(nn.Module):
     def set_extra_state(self, state):
         """Restore the result of `get_extra_state`."""
         noise = state["noise"]
-        # Restart the noise on another device: CPU and GPU generators have different states.
+        # Ignore the state of a generator on another device, because its format is different.
         if self.generator is not None and len(noise) == len(self.generator.get_state()):
             self.generator.set_state(noise.cpu())
 
     def forward(self, scores, target, sample_weight=None):
-        """Return the loss of samples outside training, a Tensor of shape ()."""
+        """Return the loss of samples that are not used for training, a Tensor of shape ()."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
     def backward(self, scores, target, weight):
-        """Run the backward pass for a minibatch, and return its loss without a graph.
+        """Run the backward pass for a minibatch, and return its detached loss.
 
         Parameters
         ----------
@@ -91,13 +91,13 @@ class Criterion(nn.Module):
         """
         loss = self(scores, target, weight)
         if self.is_mean and weight is not None:
-            # Multiply the mean loss of the minibatch by the mean sample weight of the minibatch.
+            # `loss` is divided by the sum of weights. Divide by the number of samples instead.
             loss = loss * weight.mean()
         loss.backward()
         return loss.detach()
 
     def gradient(self, scores, target, weight):
-        """Return the loss of a minibatch and its gradient, for scores without a graph."""
+        """Return the loss and its gradient with respect to `scores`, which may be detached."""
         own = scores.detach().clone().requires_grad_()
         return self.backward(own, target, weight), own.grad
 
@@ -132,7 +132,7 @@ class RowLoss(Criterion):
 
     def begin(self, class_total, mean_weight, *, resumed=False):
         if self.class_counts is not None:
-            # Give a class without samples so far the count of the rarest other class.
+            # Counts must be positive: a class without samples gets the count of the rarest class.
             least = torch.where(class_total > 0, class_total, torch.inf).min()
             self.class_counts = torch.where(class_total > 0, class_total, least)
 
@@ -164,7 +164,7 @@ class RowLoss(Criterion):
 
 
 class TwoClassCriterion(Criterion):
-    """Loss of a whole minibatch, corrected for the class shares in the training set."""
+    """Base class of binary losses that depend on the class totals of the training set."""
 
     is_mean, has_totals = False, True
 
@@ -186,32 +186,32 @@ class TwoClassCriterion(Criterion):
         return self.loss_and_gradient(scores, target, weight)
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return value and gradient of the loss of a minibatch, of one or all processes."""
+        """Return the loss of a minibatch and its gradient with respect to `scores`."""
         scores = scores.detach().requires_grad_()
         loss = self(scores, target, weight)
         loss.backward()
         return loss.detach(), scores.grad
 
     def proportional(self, scores, positive, weight):
-        """Return weights (n_samples,) that give each class its share of the training set."""
+        """Return sample weights that give the classes the proportions of the training set."""
         own = torch.ones_like(scores) if weight is None else weight
-        # Estimate the class weights from the mean weight in the training set.
+        # Estimate the total weight of each class: number of samples times mean weight.
         seen = (rows_of_classes(positive, weight) * self.mean_weight).to(scores.dtype)
         factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
-        # The scale of the weights is arbitrary. This scale keeps the weights near 1.
+        # Multiply all weights by a common factor, so that they are close to 1.
         factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
         return own * torch.where(positive, factor[1], factor[0])
 
 
 def rows_of_classes(positive, weight):
-    """Count negatives and positives of positive weight: shape (2,) or (2, n_members)."""
+    """Return the numbers of negatives and positives of weight > 0, shape (2,) or (2, n_members)."""
     counted = torch.ones_like(positive) if weight is None else weight > 0
     n_positives = (counted & positive).sum(0)
     return torch.stack([counted.sum(0) - n_positives, n_positives])
 
 
 def remedies_of(loss):
-    """Return advice for the error message if training with a minibatch loss diverges."""
+    """Return advice to users for the error message if training with `loss` diverges."""
     return ("raise margin",) if hasattr(loss, "margin") else ()
 
 

@@ -12,8 +12,9 @@ from ._base import Criterion
 class CustomLoss(Criterion):
     """Criterion of a user's nn.Module ``loss(scores, target)``, with sample weights.
 
-    For sample weights, the loss must take `sample_weight` or have an attribute `reduction`, which
-    is then set to "none". Losses of sktopk inside the module use the generator of the net.
+    Sample weights require a loss that takes `sample_weight` or has an attribute `reduction`. In the
+    second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
+    use the generator of the net.
     """
 
     def __init__(self, loss):
@@ -23,12 +24,12 @@ class CustomLoss(Criterion):
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # Assume for other losses of users that they may expect probabilities.
+        # Other losses may expect probabilities, so `Net` does not warn about a softmax for them.
         self.takes_scores = isinstance(loss, LossModule | torch.nn.CrossEntropyLoss)
 
     @property
     def is_weighted(self):
-        """Whether the loss supports sample weights."""
+        """Return whether the loss supports sample weights."""
         return self.takes_weight or getattr(self.loss, "reduction", None) in REDUCTIONS
 
     def seed(self, generator):
@@ -50,12 +51,12 @@ class CustomLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         if getattr(self.loss, "reduction", None) in REDUCTIONS:
             is_mean = self.loss.reduction == "mean" and getattr(self.loss, "weight", None) is None
-            # Do not change the loss: it may support no reduction other than the mean.
+            # Do not set another `reduction` here, because the loss may support only "mean".
             if is_mean and sample_weight is None:
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=sample_weight))
-            # Compute the weighted mean here, because class weights or "sum" give another mean.
+            # Average below: a loss with "sum" or class weights does not return the weighted mean.
             reduction, self.loss.reduction = self.loss.reduction, "none"
             try:
                 each = self._checked(self.loss(scores, target))

@@ -16,15 +16,15 @@ class EnsembleLoss(Criterion):
     .. math::
         \frac{1}{M} \sum_{m=1}^M L\bigl(f_m(x), y, w_m\bigr)
 
-    If the loss is a mean over single samples, one criterion treats the scores of all members as
-    samples. For any other loss, each member has its own criterion with a threshold and hard
-    examples. The same holds if the loss depends on class totals and members hold out samples. The
-    loss of samples outside training is computed from the mean score.
+    If each term of the loss depends on one sample, all members share one criterion. Otherwise each
+    member has its own criterion, for example with its own threshold. Members also have their own
+    criteria if the loss depends on class totals and the members hold out different samples. The
+    validation loss is computed from the mean score of the members.
 
-    Scores have shape (n_samples, n_members, n_outputs). Weights have shape (n_samples,), or
-    (n_samples, n_members) if each member has its own.
+    Scores have shape (n_samples, n_members, n_outputs). Weights have shape (n_samples,) or, if each
+    member has its own weights, (n_samples, n_members).
 
-    `criterion` is the criterion of one member. With `own_rows`, members hold out samples.
+    `criterion` is the criterion of one member. `own_rows` tells whether members hold out samples.
     """
 
     def __init__(self, criterion, n_members, own_rows=False):
@@ -61,7 +61,7 @@ class EnsembleLoss(Criterion):
             criterion.seed(generator)
 
     def get_extra_state(self):
-        # The criteria save their own state, including the generator.
+        # Save nothing here: the criterion of each member saves its own state.
         return None
 
     def set_extra_state(self, state):
@@ -119,31 +119,31 @@ class EnsembleLoss(Criterion):
 
 
 class MemberHardRows:
-    """Hard examples of all members, which join every minibatch. `each` is a list of HardRows."""
+    """Hard examples of an ensemble. The list `each` contains one `HardRows` per member."""
 
     def __init__(self, each):
         self.each = each
 
     @property
     def size(self):
-        """Return the largest number of hard examples that can join a minibatch."""
+        """Return the maximum number of hard examples in a minibatch."""
         return sum(hard.size for hard in self.each)
 
     def join(self, index):
-        """Append the numbers of the hard examples to the sample numbers of a minibatch."""
+        """Append the indices of the hard examples to the sample indices of a minibatch."""
         n_fresh = len(index)
         of_member = [hard.join(index)[n_fresh:] for hard in self.each]
         lengths = [len(own) for own in of_member]
         own = self.index = torch.cat(of_member)
         place = torch.arange(len(own), device=own.device)
         if own.device.type == "cpu":
-            # Append a sample once even if several members keep it. A GPU would have to synchronize.
+            # Append a hard example of several members once. On a GPU, `unique` would synchronize.
             self.index, place = own.unique(return_inverse=True)
         self._places = [n_fresh + part for part in place.split(lengths)]
         return torch.cat([index, self.index.to(index.device)])
 
     def places(self, n_rows, device):
-        """Return for each member the positions of its samples in a joined minibatch of `n_rows`."""
+        """Return each member's positions in the minibatch: new samples and its hard examples."""
         one = self.each[0]
         if one.batch is None:
             return [torch.arange(n_rows, device=device)] * len(self.each)

@@ -14,14 +14,14 @@ from ._top import HardRows, with_gradient
 
 
 class GroupRows(HardRows):
-    r"""Statistics and hard examples of the groups, and the loss of a minibatch.
+    r"""Loss averaged over groups of samples, and hard examples of groups larger than a minibatch.
 
     .. math:: L = \frac{1}{G} \sum_g L_g, \qquad
         L \approx \frac{B}{G} \sum_{g \text{ in the minibatch}} \frac{L_g}{P_g}
 
-    where G is the number of groups with samples that can be errors, B is the number of minibatches,
-    and :math:`P_g` is the number of parts of group g. The threshold of a whole group is exact. For
-    a part, it is estimated as in :class:`TopCriterion`, with the hard examples of the group.
+    where :math:`L_g` is the loss of group g, :math:`P_g` its number of parts, B the number of
+    minibatches and G the number of groups that can have errors. The threshold of a whole group is
+    exact. For a part, the threshold is an estimate with hard examples (see :class:`TopCriterion`).
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class GroupRows(HardRows):
         Number of minibatches per epoch that contain samples of the group.
     n_batches : int
     class_total, mean_weight : ndarray of shape (2, n_groups)
-        As in :meth:`Criterion.begin`, for each group.
+        Sum and mean of sample weights by class and group, see :meth:`Criterion.begin`.
     """
 
     def __init__(self, codes, n_parts, n_batches, class_total, mean_weight):
@@ -45,7 +45,7 @@ class GroupRows(HardRows):
         super().__init__(0)
 
     def hold(self, size):
-        """Set the number of hard examples for each group that is divided into parts."""
+        """Set the number of hard examples for each group that is larger than a minibatch."""
         self.size = size if self.n_cut else 0
         self.forget()
 
@@ -54,7 +54,7 @@ class GroupRows(HardRows):
         self.of_group = torch.full((self.n_cut, self.size), -1, device=self.codes.device)
 
     def carry(self, rows, target, weight):
-        """Keep no samples, because other data have other groups."""
+        """Do nothing: hard examples of a group are useless for data with other groups."""
 
     def join(self, index):
         index = index.to(self.codes.device)
@@ -82,7 +82,7 @@ class GroupRows(HardRows):
         n_groups = len(present)
         remembered = None
         if n_fresh < len(batch):
-            remembered, repeated = self.standing(torch)
+            remembered, repeated = self.masks(torch)
             own = own.masked_fill(repeated, 0.0)
         counts = self._counts(own, positive, remembered, codes, present)
         of, threshold = getattr(criterion.threshold, "of", "all"), criterion.threshold
@@ -94,7 +94,7 @@ class GroupRows(HardRows):
         if self.size:
             smallest = of == "positives" and not isinstance(threshold, Largest)
             self._keep(values if smallest else -values, counts > 0, codes, present)
-        # Only new samples of the minibatch count as errors, not the hard examples.
+        # Only new samples of the minibatch count as errors. Hard examples do not count.
         loss, gradient = 0.0, 0.0
         for kind, factor in criterion.kinds:
             above = kind == "false_positives"
@@ -119,9 +119,9 @@ class GroupRows(HardRows):
         return nan_above(loss, largest), gradient, mean_t.reshape(1)
 
     def in_proportion(self, positive, weight):
-        """Return group numbers, weights and a factor for a loss that is averaged over groups.
+        """Return the group and the weight of each sample, and a factor that multiplies the loss.
 
-        With these weights, the classes of a group have the same shares as in the training set.
+        The weights give each group the class proportions of this group in the training set.
         """
         present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)
@@ -130,24 +130,24 @@ class GroupRows(HardRows):
         return codes, counts, torch.from_numpy(share).to(codes.device)[present].sum()
 
     def _in_batch(self, weight):
-        """Return the groups in the minibatch, each sample's index in this list, and the weights."""
+        """Return the distinct groups, each sample's index into this list, and weights."""
         present, codes = torch.unique(self.codes[self.batch], return_inverse=True)
         own = torch.ones_like(codes, dtype=torch.float64) if weight is None else weight.double()
         return present, codes, own
 
     def _share_of(self, label):
-        """Return for each group the factor B / (G P_g) of errors of samples with this label."""
+        """Return the factor B / (G P_g) of each group (see the class), over the mean weight."""
         if label not in self._shares:
             counts = self._totals[0][label] > 0
             n_parts = np.maximum(self.n_parts, 1)
             share = counts * self.n_batches / (max(1, np.count_nonzero(counts)) * n_parts)
-            # Divide by the mean weight of the training set, as in TopCriterion.
+            # Divide by the mean weight. The caller divides by the number of samples.
             share = share / np.where(counts, self._totals[1][label], 1.0)
             self._shares[label] = torch.from_numpy(share).to(self.codes.device)
         return self._shares[label]
 
     def _counts(self, own, positive, remembered, codes, present):
-        """Return the weight of each sample for the threshold of its group, as in TopCriterion."""
+        """Return each sample's weight in the threshold of its group, as `TopCriterion` defines."""
         known = torch.zeros_like(own) if remembered is None else own * remembered
         others, counts = own - known, known
         for label, mine in enumerate((~positive, positive)):
@@ -159,7 +159,7 @@ class GroupRows(HardRows):
         return counts
 
     def _located(self, threshold, values, positive, counts, codes, n_groups):
-        """Return the thresholds of the groups and their gradient in the format of `locate_each`."""
+        """Return four tensors: thresholds, and the sample, value and group of each derivative."""
         if hasattr(threshold, "locate_each"):
             key = falling(torch, values, counts)
             return threshold.locate_each(key, counts, codes, n_groups)
@@ -167,7 +167,7 @@ class GroupRows(HardRows):
         return t, torch.arange(len(values), device=values.device), share, codes
 
     def _keep(self, key, candidates, codes, present):
-        """Keep the candidates with the smallest keys of each divided group as hard examples."""
+        """Store the hard examples of each large group: the candidates with the smallest keys."""
         place = self.place[present]
         self.of_group[place[place >= 0]] = -1
         rows = (candidates & (place[codes] >= 0)).nonzero().squeeze(1)

@@ -1,4 +1,4 @@
-"""Pretraining with cross-entropy, followed by the named loss."""
+"""Pretraining with cross-entropy, followed by training with the estimator's loss."""
 
 import torch
 from torch import distributed
@@ -6,13 +6,13 @@ from torch.nn import functional as F
 
 from ._base import Criterion, TwoClassCriterion, rows_of_classes
 
-# Factor of the scores of the set head in the loss. The scores of a regularized network are small;
-# without it, clean labels lose top-k accuracy.
+# Factor in the loss for scores that choose the top k classes. Regularization makes scores small.
+# Without this factor, top-k accuracy is lower on data without label noise.
 SET_SCALE = 5.0
 
 
 class TwoClassCrossEntropy(TwoClassCriterion):
-    """Cross-entropy of one score per sample, which is the log-odds of the positive class."""
+    """Binary cross-entropy. Each sample has one score, the log-odds of the positive class."""
 
     of_rows = True
 
@@ -32,7 +32,7 @@ class TwoClassCrossEntropy(TwoClassCriterion):
 def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     """Return the mean of the members' cross-entropies, and the gradient of their sum.
 
-    Classes are weighted by their shares of the training set. Scores have shape (n_samples,
+    Classes are weighted to their training-set proportions. Scores have shape (n_samples,
     n_members, 1) and weights (n_samples, n_members).
     """
     scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)
@@ -40,10 +40,10 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1)
     seen = rows_of_classes(positive, weight) * mean_weight
     if n_processes > 1:
-        # Take the mean over processes, because gradients are averaged over processes afterwards.
+        # Take the mean over processes, because gradients are later averaged over processes.
         distributed.all_reduce(seen)
         seen = seen / n_processes
-    # A class gets weight 0 if the minibatch contains no sample of it with positive weight.
+    # A class without samples of positive weight in the minibatch gets weight 0, not infinity.
     share = torch.where(seen > 0, class_total / class_total.sum(0) / seen, 0.0).to(scores.dtype)
     share = torch.where(positive, share[1], share[0])
     share = share if weight is None else share * weight
@@ -54,13 +54,13 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
 
 
 class Phases(Criterion):
-    r"""Cross-entropy in the first epochs, then the named loss, with one or two heads.
+    r"""Cross-entropy in the first epochs, then the estimator's loss, with one or two heads.
 
     .. math::
         L_1(f), \quad \text{then} \quad L_2(f)
 
-    With two heads, the network returns scores :math:`f_s`, which choose the k labels, and scores
-    :math:`f_o`, which order them. The losses are
+    With two heads, the network returns scores :math:`f_s`, which choose the top k classes, and
+    scores :math:`f_o`, which rank these k classes. The losses are
 
     .. math::
         L_1(f_o) + L_1(f_s), \quad \text{then} \quad L_1(f_o) + L_2(c f_s) / c
@@ -70,7 +70,7 @@ class Phases(Criterion):
     Parameters
     ----------
     first, then : Criterion
-        The cross-entropy L_1, used while `pretraining` is True, and the named loss L_2.
+        The cross-entropy L_1, used while `pretraining` is True, and the estimator's loss L_2.
     n_heads : {1, 2}, default=1
         With 2, the last dimension of the scores holds f_s, followed by f_o.
     """
@@ -108,7 +108,7 @@ class Phases(Criterion):
             each.seed(generator)
 
     def get_extra_state(self):
-        # The two losses save their own state, including the generator.
+        # Save only the phase: the criteria `first` and `then` save their own state.
         return {"pretraining": self.pretraining}
 
     def set_extra_state(self, state):

@@ -1,4 +1,4 @@
-"""Losses of whole minibatches, such as AUC and linear programs."""
+"""Criterion of binary losses that compare the samples of a minibatch, such as AUC."""
 
 from torch import distributed
 
@@ -9,7 +9,7 @@ from ._base import TwoClassCriterion, remedies_of
 
 
 class ProgramCriterion(TwoClassCriterion):
-    """Binary loss of a minibatch, weighted so that classes have their shares of the training set.
+    """Binary loss of a minibatch that is weighted to the class proportions of the training set.
 
     With groups, the loss is the mean over groups (see :class:`GroupRows`). This criterion keeps no
     hard examples.
@@ -38,7 +38,6 @@ class ProgramCriterion(TwoClassCriterion):
         if self.groups is not None:
             codes, weight, share = self.groups.in_proportion(positive, weight)
             rows = rows.requires_grad_()
-            # The loss and its gradient are 0 if no group in the minibatch has both classes.
             loss = share * self.loss(rows.flatten(), positive, weight, codes)
             loss.backward()
             return loss.detach(), rows.grad
@@ -49,6 +48,6 @@ class ProgramCriterion(TwoClassCriterion):
         positive = all_rows(positive.to(scores.dtype), lengths) == 1
         weight = None if weight is None else all_rows(weight, lengths)
         loss, gradient = super().loss_and_gradient(rows, positive, weight)
-        # Multiply by the number of processes, because gradients are averaged over processes.
+        # Multiply by the number of processes, because gradients are later averaged over processes.
         start = sum(lengths[: distributed.get_rank()])
         return loss, len(lengths) * gradient[start : start + len(scores)].view_as(scores)

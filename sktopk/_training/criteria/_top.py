@@ -13,31 +13,31 @@ from ._base import TwoClassCriterion
 
 
 class HardRows:
-    """The hardest examples so far (`size` samples), which join every minibatch.
+    """The `size` hardest samples of earlier minibatches, which are added to every minibatch.
 
-    Samples are stored by number. Their scores are recomputed in each minibatch, so that their
+    Only the indices of the samples are stored. Each minibatch recomputes the scores, so that the
     gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    The numbers stay on the device of the minibatches. On a GPU, exactly `size` samples are kept:
-    counting the samples in the group of the threshold would synchronize. Samples outside this
-    group get weight 0 in the next minibatch.
+    On a GPU, always `size` indices are stored, because a variable number requires synchronization.
+    They can include samples that do not affect the threshold, such as negatives if the threshold
+    depends on positives only. Such samples get weight 0 in the next minibatch.
     """
 
     def __init__(self, size):
         self.size = size
-        # `MemberHardRows` of an ensemble has the same attribute.
+        # `MemberHardRows.each` lists one `HardRows` per ensemble member. Here, there is only one.
         self.each = [self]
         self.forget()
 
     def forget(self):
-        """Discard the hard examples and the sample numbers of the current minibatch."""
+        """Discard the hard examples, and the sample indices of the current minibatch."""
         self.index = torch.empty(0, dtype=torch.long)
         self.batch, self.n_fresh, self.carried = None, None, None
-        # Whether a minibatch may contain a sample twice.
+        # Whether a minibatch may contain the same new sample twice.
         self.fresh_repeats = True
 
     def carry(self, rows, target, weight):
-        """Copy the hard examples, so that the next training can use them with other data."""
+        """Copy the hard examples, so that the next call of `partial_fit` can use them."""
         weight = torch.ones(len(target), dtype=torch.float32) if weight is None else weight
         index = self._distinct()
         parts = {"rows": rows[index], "target": target[index.to(target.device)]}
@@ -45,28 +45,28 @@ class HardRows:
         self.carried = {name: part.cpu() for name, part in parts.items()}
 
     def join(self, index):
-        """Append the numbers of the hard examples to the sample numbers of a minibatch."""
+        """Append the indices of the hard examples to the sample indices of a minibatch."""
         self.n_fresh = len(index)
         self.batch = torch.cat([index, self.index.to(index.device)])
         return self.batch
 
     def keep(self, positions):
-        """Keep the samples at these positions of the joined minibatch as hard examples."""
+        """Store the samples at these positions of the minibatch as the next hard examples."""
         if isinstance(positions, torch.Tensor):
             self.index = self.batch[positions.to(self.batch.device)]
         else:
             self.index = torch.from_numpy(self.batch.numpy()[positions])
 
-    def standing(self, xp):
-        """Return the mask of hard examples, and the mask of repeated samples or None."""
-        return standing(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
+    def masks(self, xp):
+        """Return two masks of the minibatch: hard examples, and repeated samples (None if none)."""
+        return masks_of_batch(xp, as_arrays(xp, self.batch), self.n_fresh, self.fresh_repeats)
 
     def get_state(self):
-        """Return the numbers of the hard examples, and those that `carry` copied."""
+        """Return a dict with the indices of the hard examples, and the copies made by `carry`."""
         return {"index": self._distinct(), "carried": self.carried}
 
     def _distinct(self):
-        """Return the distinct sample numbers on the CPU, hardest first."""
+        """Return the distinct indices of the hard examples, hardest first, on the CPU."""
         return torch.tensor(list(dict.fromkeys(self.index.tolist())), dtype=torch.long)
 
     def set_state(self, state):
@@ -75,19 +75,18 @@ class HardRows:
 
 
 class TopCriterion(TwoClassCriterion):
-    r"""Errors on one side of a threshold that is estimated for the whole training set.
+    r"""Loss of samples on the wrong side of a threshold, estimated for the whole training set.
 
-    A minibatch contains new samples, whose class shares differ from the training set, and hard
-    examples from earlier minibatches. In the computation of the threshold, hard examples count with
-    their own weight. The weights of the new samples of class c are multiplied by
+    A minibatch contains new samples and hard examples from earlier minibatches. Its class
+    proportions differ from the training set. The threshold is therefore computed with weights: hard
+    examples keep their sample weights, and the weights of new samples of class c are multiplied by
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
-    where :math:`N_c` is the weight of the class in the training set, and W is the weight in the
-    minibatch. If the threshold lies among the hard examples, the result is exact. Otherwise it is
-    an estimate of the same quantile. Hard examples are chosen before the minibatch is drawn. A new
-    sample with an equally high score therefore also represents samples that were not drawn. Only
-    new samples count as errors.
+    where :math:`N_c` is the total weight of the class in the training set, and W is the total
+    weight in the minibatch. The threshold is exact if it lies among the hard examples. Otherwise it
+    estimates the same quantile. Even new samples with very high scores get the factor, because they
+    also represent samples that were not drawn. Only new samples count as errors.
 
     Parameters
     ----------
@@ -95,11 +94,11 @@ class TopCriterion(TwoClassCriterion):
         A threshold of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
         weights (as defined above) that returns a scalar with a gradient.
     errors : {"false_negatives", "false_positives"} or dict
-        The kind of errors, or the weight of each kind.
+        The kind of errors, or a dict with the weight of each kind.
     surrogate : str
     buffer_size : int
-        Number of hard examples: the samples with the largest scores in the threshold's group. If
-        the group is "positives", the samples with the smallest scores.
+        Number of hard examples: those with the largest scores among the samples that determine the
+        threshold. For a quantile of the positives, those with the smallest scores.
     """
 
     def __init__(self, threshold, errors, surrogate, buffer_size):
@@ -111,12 +110,12 @@ class TopCriterion(TwoClassCriterion):
 
     def set_groups(self, make):
         if self.groups is not None:
-            # Forget hard examples of groups, which may not be hard for the whole training set.
-            self.groups, self.hard_rows = None, self._of_one_list
+            # Do not use hard examples of groups: they may be easy in the whole training set.
+            self.groups, self.hard_rows = None, self._without_groups
             if self.hard_rows is not None:
                 self.hard_rows.forget()
         if make is not None:
-            self._of_one_list = self.hard_rows
+            self._without_groups = self.hard_rows
             size = 0 if self.hard_rows is None else self.hard_rows.size
             self.groups = self.hard_rows = make(0)
             self.groups.hold(size)
@@ -139,7 +138,7 @@ class TopCriterion(TwoClassCriterion):
         return as_tensor(self._errors(*values, located, self.mean_weight)[0])
 
     def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of a minibatch and its gradient, and keep its hard examples."""
+        """Return the loss of a minibatch and its gradient, and store the next hard examples."""
         if self.groups is not None:
             loss, gradient, t = self.groups.loss_and_gradient(self, scores.detach(), target, weight)
             self.trace["threshold"].append(t)
@@ -160,7 +159,7 @@ class TopCriterion(TwoClassCriterion):
         return as_tensor(loss), as_tensor(gradient.reshape(scores.shape)).to(scores.dtype)
 
     def _errors(self, xp, scores, positive, weight, located, mean_weight, n_fresh=None):
-        """Return value and gradient of the errors among the first `n_fresh` samples."""
+        """Return the loss of errors among the first `n_fresh` samples, and its gradient."""
         found = None
         for kind, factor in self.kinds:
             above = kind == "false_positives"
@@ -172,7 +171,7 @@ class TopCriterion(TwoClassCriterion):
             elif n_fresh is None:
                 total = (weight * counted).sum(-1, keepdims=True)
             else:
-                # Estimate the total weight from the mean weight in the training set.
+                # Estimate the total weight: number of samples times mean weight (training set).
                 n_counted = (counted & (weight > 0)).sum(-1, keepdims=True)
                 total = n_counted * as_arrays(xp, mean_weight)[int(not above)]
             values = scores, counted, weight, total, located, kind, self.surrogate
@@ -181,21 +180,21 @@ class TopCriterion(TwoClassCriterion):
         return found
 
     def _locate(self, xp, scores, positive, weight, hard, class_total):
-        """Return the threshold with its gradient, and the positions of the samples to keep."""
+        """Return the threshold with its gradient, and the positions of the next hard examples."""
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # A hard example that is drawn again must count once. For a maximum, this does not matter.
+        # If a new sample is also a hard example, count it once. For a maximum, this has no effect.
         remembered = repeated = None
         if size > (1 if largest else 0):
-            remembered, repeated = hard.standing(xp)
+            remembered, repeated = hard.masks(xp)
         if repeated is not None:
             own = ~repeated if own is None else own & ~repeated
         if weight is not None:
             own = weight if own is None else own * weight
         elif own is None:
             own = xp.ones_like(positive)
-        # Hard examples have the largest scores, except that hard positives have the smallest.
+        # Hard examples have the largest scores, or the smallest scores for a quantile of positives.
         smallest = of == "positives" and not largest
         key = falling(xp, scores, own, outside=-math.inf if smallest else math.inf)
         order = known = None
@@ -216,12 +215,12 @@ class TopCriterion(TwoClassCriterion):
             else:
                 located = located_by_autograd(xp, self.threshold, scores, positive, order, counts)
         if xp is np and size > 0 and hard.index.shape[-1] < size:
-            # Drop samples of weight 0, in case the group has fewer samples than the buffer.
+            # Drop samples of weight 0, which do not affect the threshold.
             known = known[own[known] > 0]
         return located, known
 
     def _counts(self, xp, own, positive, remembered, class_total):
-        """Return the weight of each sample for the threshold, as defined in the class docstring."""
+        """Return the weight of each sample in the threshold (formula in the class docstring)."""
         class_total = as_arrays(xp, class_total)
         of = getattr(self.threshold, "of", "all")
         own = xp.asarray(own, dtype=xp.float64)
@@ -239,12 +238,12 @@ class TopCriterion(TwoClassCriterion):
         return counts
 
     def _shared(self, scores, target, weight, hard, n_fresh):
-        """Return the loss of all processes' minibatches, and its gradient for this process."""
+        """Return the loss of all processes' minibatches, and the gradient for this process."""
         sizes, rank = all_objects((n_fresh, len(scores))), torch.distributed.get_rank()
         lengths = [length for _, length in sizes]
         mine = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
         fresh = torch.cat([torch.arange(length) < n for n, length in sizes])
-        # Move the hard examples to the end, as in the minibatch of one process.
+        # Put the new samples of all processes first, followed by the hard examples.
         order = (~fresh).to(torch.int8).argsort(stable=True)
         whole = None
         if hard is not None:
@@ -266,15 +265,15 @@ class TopCriterion(TwoClassCriterion):
         loss, gradient = self._errors(*values, located, self.mean_weight, int(fresh.sum()))
         gathered = scores.new_empty(len(order))
         gathered[device_order] = as_tensor(gradient)
-        # Multiply by the number of processes, because gradients are averaged over processes.
+        # Multiply by the number of processes, because gradients are later averaged over processes.
         return loss, len(lengths) * gathered[mine]
 
 
 def losses_of_members(criteria, scores, target, weight):
-    """Return losses, gradients and thresholds of several members in one computation.
+    """Return losses, gradients and thresholds of all ensemble members in one computation.
 
-    The result equals :meth:`TopCriterion.loss_and_gradient` for each member. `can_join` must be
-    true. Scores, target and weight have shape (n_members, n_samples).
+    The result equals :meth:`TopCriterion.loss_and_gradient` of each member. Call this function only
+    if `can_join` returns True. Scores, target and weight have shape (n_members, n_samples).
     """
     values, one = arrays(scores, target, weight), criteria[0]
     own_rows, hard, n_fresh = [each.hard_rows for each in criteria], None, scores.shape[1]
@@ -294,7 +293,7 @@ def losses_of_members(criteria, scores, target, weight):
 
 
 def can_join(criteria, scores):
-    """Return whether `losses_of_members` applies: shapes are equal, thresholds have `locate`."""
+    """Return whether `losses_of_members` can compute the losses of these criteria together."""
     one = criteria[0]
     if not isinstance(one, TopCriterion) or one.groups is not None or one.n_processes > 1:
         return False
@@ -305,14 +304,14 @@ def can_join(criteria, scores):
         n_rows = len(own_rows[0].batch)
         if any(len(own.index) != own.size or len(own.batch) != n_rows for own in own_rows):
             return False
-    # On a GPU, scores are not checked, because reading them would synchronize.
+    # Do not check scores on a GPU, because reading scores would synchronize with the CPU.
     return scores.device.type != "cpu" or bool(scores.max() < math.inf)
 
 
-def standing(xp, batch, n_fresh, fresh_repeats):
-    """Return the masks of :meth:`HardRows.standing`, also for a batch (n_members, n_samples)."""
+def masks_of_batch(xp, batch, n_fresh, fresh_repeats):
+    """Return the masks of :meth:`HardRows.masks`. `batch` may have one row per ensemble member."""
     fresh, remembered = batch[..., :n_fresh], batch[..., n_fresh:]
-    # Compare all pairs, except in torch, where small groups may keep a sample twice.
+    # If new samples are distinct, compare each hard example with each new sample.
     if xp is np and not fresh_repeats:
         twice = remembered[..., np.newaxis] == fresh[..., np.newaxis, :]
         known = np.ones(batch.shape, dtype=bool)
@@ -324,7 +323,7 @@ def standing(xp, batch, n_fresh, fresh_repeats):
         repeated[..., :n_fresh], repeated[..., n_fresh:] = False, twice.any(axis=-1)
         return known, repeated
     if batch.ndim > 1:
-        each = [standing(xp, own, n_fresh, fresh_repeats) for own in batch]
+        each = [masks_of_batch(xp, own, n_fresh, fresh_repeats) for own in batch]
         return tuple(xp.stack(masks) for masks in zip(*each, strict=True))
     order = batch.argsort(stable=True)
     ordered = batch[order]
@@ -334,7 +333,7 @@ def standing(xp, batch, n_fresh, fresh_repeats):
 
 
 def arrays(scores, target, weight):
-    """Return `xp` (numpy or torch), and scores, positives and weights as arrays of `xp`."""
+    """Return numpy (on a CPU) or torch, and scores, positives and weights of this array type."""
     scores = scores.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
@@ -346,17 +345,17 @@ def arrays(scores, target, weight):
 
 
 def as_arrays(xp, tensor):
-    """Return a tensor as an array of `xp`."""
+    """Return a tensor as an array of `xp`, which is numpy or torch."""
     return tensor.numpy() if xp is np else tensor
 
 
 def as_tensor(array):
-    """Return an array, a NumPy number or a tensor as a tensor."""
+    """Convert an array or a NumPy number to a tensor. Tensors are returned unchanged."""
     return array if isinstance(array, torch.Tensor) else torch.from_numpy(np.asarray(array))
 
 
 def located_by_autograd(xp, threshold, scores, positive, order, counts):
-    """Return value and gradient of any threshold function for weighted scores."""
+    """Return a threshold and its gradient, for threshold functions without a method `locate`."""
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
     weight = torch.empty_like(scores)
     weight[order] = counts.to(scores.dtype)
@@ -366,7 +365,7 @@ def located_by_autograd(xp, threshold, scores, positive, order, counts):
 
 
 def with_gradient(threshold, scores, *args):
-    """Return the thresholds, and the gradient of the sum of all that are not minus infinity."""
+    """Return the thresholds, and the gradient of their sum (without thresholds of -infinity)."""
     leaf = scores.detach().requires_grad_()
     with torch.enable_grad():
         t, share = threshold(leaf, *args), None
