@@ -56,8 +56,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     pretrain : float, default=0.3
-        Share of the epochs, in [0, 1), that train with cross-entropy before the named loss. With
-        0, the named loss is used from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the actual loss.
+        With 0, the actual loss is used from the start, as in the papers.
     n_estimators : int, default=8
         Number of networks whose scores are averaged. They have different initial weights and hold
         out different folds.
@@ -85,7 +85,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         for each class (Platt). None disables it. With sigmoids, the most probable class can differ
         from the label that `predict` returns, because the sigmoids have different slopes.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs. They receive encoded labels.
+        skorch callbacks or ``(name, callback)`` pairs. They get class indices as labels.
     net_params : dict, default=None
         Other arguments of skorch's net, such as "optimizer", "precision" ("bf16"), "compile",
         "module__x" and "optimizer__x". Names with "__" are also parameters of `set_params`.
@@ -550,7 +550,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return False
 
     def _plans_proba(self):
-        """Return whether, by the parameters, `predict_proba` is available without calibration."""
+        """Return whether the parameters allow `predict_proba` without calibration."""
         return False
 
     def _scores(self, X):

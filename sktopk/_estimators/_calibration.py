@@ -15,7 +15,7 @@ def fit_calibration(method, scores, target, weight):
     """
     weight = weight / weight[weight > 0].mean()
     scores = scores.astype(np.float64)
-    # From scikit-learn 1.8 on, CalibratedClassifierCV(method="temperature") could do this.
+    # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this branch.
     if method == "temperature":
         spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
         rows = np.arange(len(target))

@@ -87,7 +87,7 @@ class LabelHead:
         return self.n_heads * n_classes
 
     def criterion(self, n_members, own_rows):
-        """Return the `Criterion` of the whole training, for one network or an ensemble."""
+        """Return the training loss as a `Criterion`, for one network or for an ensemble."""
         then = ensemble(self.make(), n_members, own_rows)
         if not (self.pretrain or self.order):
             return then
@@ -134,11 +134,11 @@ class LabelHead:
         return softmax(self.order_scores(scores), axis=1)
 
     def calibration_scores(self, scores, fitted):
-        """Return one score per class. `fit_calibration` calibrates the softmax of these scores."""
+        """Return one score per class, the input of `fit_calibration`."""
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Warn if the order of the k labels is random. Return {}: there is no threshold."""
+        """Warn if the order of the k labels is random. Return no attributes (an empty dict)."""
         known = target >= 0
         if self.orders and known.any():
             own = scores[known, target[known]][:, np.newaxis]
@@ -223,14 +223,14 @@ class RankingHead:
         return 1
 
     def criterion(self, n_members, own_rows):
-        """Return the `Criterion` of the whole training, for one network or an ensemble."""
+        """Return the training loss as a `Criterion`, for one network or for an ensemble."""
         then = ensemble(self.make(), n_members, own_rows)
         if not self.pretrain:
             return then
         return Phases(ensemble(TwoClassCrossEntropy(), n_members, own_rows), then)
 
     def weights(self, weight):
-        """Return the weights unscaled: the threshold is at a rank k, which is a sum of weights."""
+        """Return the sample weights unscaled, because a rank k counts the sum of weights."""
         return weight
 
     def combine(self, scores):
@@ -247,7 +247,7 @@ class RankingHead:
         raise AttributeError("a ranking has no predict_proba: use decision_function")
 
     def calibration_scores(self, scores, fitted):
-        """Return the columns -s / 2 and s / 2, where s is the score minus the threshold."""
+        """Return two class scores, -s / 2 and s / 2, where s is the score minus the threshold."""
         y_score = scores[:, 0].astype(np.float64) - fitted.get("threshold_", 0.0)
         return np.column_stack([-y_score / 2, y_score / 2])
 
@@ -278,7 +278,7 @@ class RankingHead:
         def of_list(positive, scores, weight):
             if positive.all() or not positive.any():
                 return np.nan
-            # At an FPR below 1 / n_negatives, the curve depends on the highest negative only.
+            # Exclude FPR < 1 / n_negatives, where the curve depends on the highest negative only.
             own = weight[~positive]
             n_negatives = max(own.sum(), np.count_nonzero(own), 2.0)
             return partial_auc_log_score(

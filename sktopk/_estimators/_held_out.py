@@ -11,9 +11,10 @@ HELD_OUT_FOLDS = 10
 
 
 def hold_out(data, target, n_estimators, *, is_ranking, seed):
-    """Return (training samples, held-out samples, None), or (all samples, None, folds).
+    """Return a tuple (training samples, held-out samples, folds).
 
-    A single network gets held-out samples, an ensemble gets folds. Both are None for few samples.
+    For one network, folds is None. For an ensemble, held-out samples is None, because each network
+    holds out another fold. Both are None if the samples are too few.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 def named_like(module):
-    """Return the entry of `LOSSES` that is the same loss as an nn.Module, or None."""
+    """Return the entry of `LOSSES` for the same loss as an nn.Module, or None."""
     function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
     if isinstance(module, LossModule):
         function = module.function

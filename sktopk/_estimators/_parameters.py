@@ -79,7 +79,7 @@ def routed_entries(params):
 
 
 def routed(estimator, params):
-    """Return `params`, with names such as "loss__gamma" replaced by a dict `loss_params`."""
+    """Return `params`, after moving names such as "loss__gamma" into the dict `loss_params`."""
     params = dict(params)
     for prefix, name in ROUTED.items():
         own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}

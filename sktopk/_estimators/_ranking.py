@@ -45,8 +45,7 @@ class RankingClassifier(BaseNetClassifier):
     ----------
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True if the other label is 0, -1 or False. For
-        other labels, None means the first label if it is rarer than 25 %, else the second label.
-        This choice gives a warning.
+        other labels, it means (with a warning) the first label if rarer than 25 %, else the second.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
     buffer_size : int, default=4
@@ -57,8 +56,8 @@ class RankingClassifier(BaseNetClassifier):
         `threshold_` is 1/2. "sigmoid" also fits the base rate. With None there is no
         `predict_proba`.
     pretrain : float, default=0.5
-        Share of the epochs, in [0, 1), that train with cross-entropy before the named loss. With
-        0, the named loss is used from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the actual loss.
+        With 0, the actual loss is used from the start, as in the papers.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -88,7 +87,7 @@ class RankingClassifier(BaseNetClassifier):
     calibration: str | None = None
     n_iter_no_change: int | None = 5
 
-    # Metadata routing does not know `predict_top`, so its `groups` are a request of `predict`.
+    # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -185,7 +184,7 @@ class RankingClassifier(BaseNetClassifier):
         n : int
             Number of samples, 1 <= n <= n_samples. With groups, the number of samples per group.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, to select n samples per group. New groups are allowed.
+            Group of each sample, to select n samples per group. `fit` need not know the groups.
 
         Returns
         -------
@@ -280,7 +279,7 @@ class RankingClassifier(BaseNetClassifier):
         """Return the lowest score that is predicted as positive, from float64 tensors."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
-            # k refers to the whole training set. For a part of this set, use a part of k.
+            # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
             share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
@@ -288,8 +287,6 @@ class RankingClassifier(BaseNetClassifier):
                 threshold, k=max(1, round(threshold.k * min(1.0, share)))
             )
         return threshold(scores, positive, weight)
-
-    # Methods that all subclasses share.
 
     def _check_one_ranking(self, groups):
         """Raise an error if groups are given and there are more than two classes."""
@@ -371,7 +368,7 @@ class RankingClassifier(BaseNetClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores s, and the weights of positives >= s and of all samples >= s."""
+    """Return the distinct scores s, and for each s the weight of positives and samples >= s."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

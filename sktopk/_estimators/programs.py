@@ -173,7 +173,7 @@ class FScoreClassifier(RankingClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss is an upper bound of 1 - F that uses the hinge. It is the optimum of a
+    The loss is an upper bound of 1 - F that uses the hinge. The loss is the optimum of a
     linear-fractional program [1]_, computed in closed form (:func:`sktopk.losses.fbeta_loss`).
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.

@@ -105,7 +105,7 @@ class TopPushKClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    Unlike :class:`DeepTopPushClassifier`, it tolerates k - 1 outliers or label errors [1]_.
+    Here t is the k-th highest score of a negative: k - 1 negatives may be outliers [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -169,8 +169,8 @@ class RecallAtKClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[k]}
 
-    Use this classifier to review a fixed number of samples [1]_, such as 100 per day. If `fit` gets
-    `groups`, k is the number per group, otherwise the number in the whole training set.
+    Here t is the k-th highest score. Use this classifier to review a fixed number of samples [1]_,
+    such as 100 per day. If `fit` gets `groups`, k is the number per group, otherwise in total.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
     training score and the next lower score. On new data, it can select more or fewer samples. Use
@@ -243,9 +243,9 @@ class PatMatClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat, with the exact quantile as threshold [1]_. Choose tau at least as large as the
-    share of the positives. With a smaller tau, t can be the score of a positive, and the loss
-    favors equal scores at the top. Then use :class:`RecallAtFPRClassifier` instead.
+    This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose tau at
+    least as large as the share of positives. With a smaller tau, t can be the score of a positive,
+    and the loss favors equal scores at the top. Then use :class:`RecallAtFPRClassifier` instead.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower score. On new data, it can select more or
@@ -432,7 +432,8 @@ class PrecisionAtRecallClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
         t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    At a fixed recall r, few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
+    Here t is the j-th highest score of a positive, so that the recall is r. At a fixed recall, few
+    false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
     :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t

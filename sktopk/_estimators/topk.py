@@ -238,7 +238,7 @@ class TopKClassifier(BaseNetClassifier):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
 
     def _log_prior(self):
-        """Return the array that `_with_prior` adds to the scores, or 0 for most losses."""
+        """Return log class frequencies to add to the scores, or 0 if the loss does not use them."""
         if not self._head.models_proba or self._head.order:
             return 0.0
         return log_frequencies(self.net_.criterion_.losses)

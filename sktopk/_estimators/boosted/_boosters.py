@@ -67,5 +67,5 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
             elif i - best_round >= patience:
                 break
         booster.best_iteration = best_round
-    # The copy does not contain the training data and the rounds after the best round.
+    # The copy contains neither the training data nor the rounds after the best round.
     return booster.model_from_string(booster.model_to_string()).free_dataset()

@@ -190,7 +190,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
-    # Metadata routing does not know `predict_top`, so its `groups` are a request of `predict`.
+    # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -229,12 +229,12 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the scores of the samples.
 
-        For two classes, subtract `threshold_`. A positive result means ``classes_[1]``.
+        For two classes, `threshold_` is subtracted. A positive score means ``classes_[1]``.
         """
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict `pos_label_` above `threshold_`. For more classes, predict the best class."""
+        """Predict `pos_label_` above `threshold_`; for several classes, the class by its score."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return self.classes_[scores.argmax(axis=1)]
@@ -407,7 +407,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _threshold(self, loss, params, rows, held_out):
-        """Return `threshold_`, from out-of-fold scores or, without folds, from training scores."""
+        """Return `threshold_`, from out-of-fold scores if available, else from training scores."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if known.any():

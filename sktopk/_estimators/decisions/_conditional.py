@@ -56,7 +56,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array or None. Raise an error if `conditional` does not allow this."""
+    """Return groups as an array or None. Raise an error if they are missing or not allowed."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '
@@ -70,7 +70,7 @@ def check_conditional_groups(groups, n_samples, conditional):
 
 
 def _thresholds(scores, code, n_codes, coverage):
-    """Return a threshold for each code >= 0, from the scores of the samples with this code."""
+    """Return the threshold of each class or group (code >= 0) from the scores of its samples."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
     return np.array([conformal_threshold(part, coverage) for part in parts])

@@ -29,7 +29,7 @@ _CHUNK_SIZE = 2**20
 
 @dataclass(frozen=True)
 class Conformity:
-    """Function that computes the conformity scores of one of `METHODS`.
+    """Conformity score of one method in `METHODS`.
 
     `u` contains a number in [0, 1] for each sample. "aps" and "raps" multiply the probability of
     the label by u. With u = 1, "aps" adds labels to a set in decreasing order of probability, and
@@ -53,7 +53,7 @@ class Conformity:
         """Return for each sample of X a number u, which is a hash of the sample and the seed.
 
         Equal samples have the same u. Conformity is therefore a fixed function of sample and label,
-        and the guarantee holds for every seed. Methods without u get ones.
+        and the guarantee holds for every seed. For methods that do not use u, u = 1.
         """
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
@@ -81,7 +81,7 @@ class Conformity:
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
 
     def _mass_from_label_down(self, proba, u):
-        """Return 1 - E for E of Romano et al. (2020, aps) or Angelopoulos et al. (2021, raps)."""
+        """Return 1 - E, with the score E of Romano et al. (2020) or Angelopoulos et al. (2021)."""
         order = _ranking(proba)
         ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
         # Start the sum with the smallest probabilities, so that rounding does not remove them.
@@ -158,7 +158,7 @@ def conformal_threshold(scores, coverage):
 
 
 def n_needed(coverage):
-    """Return the smallest n for a finite threshold, that is, with ceil((n + 1) coverage) <= n."""
+    """Return the smallest n with ceil((n + 1) coverage) <= n: fewer samples have no threshold."""
     return math.ceil(round(coverage / (1 - coverage), 9))
 
 
@@ -171,7 +171,7 @@ def average_size_threshold(proba, k):
 
 
 def class_shares(given, trained, calibration):
-    """Return class shares from `given`, else from the training labels or calibration labels."""
+    """Return class shares from `given`, else from training labels or from calibration labels."""
     estimator, training = trained.estimator, trained.y_train
     n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:

@@ -10,7 +10,7 @@ from scipy.stats import binom, hypergeom
 # Share of the calibration samples from which `precision_threshold` chooses the first threshold. In
 # benchmarks, 0.15 to 0.3 gave similar results.
 _PLACING_FRACTION = 0.2
-# `predict` warns of drift below this p-value. It is small, because every call is a test.
+# `predict` warns of drift below this p-value. It is small, because each call is another test.
 _DRIFT_P_VALUE = 1e-6
 # Minimum number of samples of each class for the warning about perfectly separated classes.
 _SOME_SAMPLES = 20
@@ -61,7 +61,7 @@ def n_errors_allowed(n, rate, delta):
 
 
 def n_rows_needed(rate, delta):
-    """Return the smallest n for which `n_errors_allowed` is not -1: (1 - rate)^n <= delta."""
+    """Return the smallest n that allows 0 errors in n samples: (1 - rate)^n <= delta."""
     return math.ceil(math.log(delta) / math.log1p(-rate))
 
 
@@ -102,8 +102,7 @@ def fpr_threshold(scores, positive, fpr, delta):
 def recall_threshold(scores, positive, recall, delta):
     """Return a threshold with P(recall < `recall`) <= delta, and a warning or None.
 
-    The threshold is below an order statistic of the scores of the positives. The method is the
-    same as in `fpr_threshold`.
+    The threshold is below an order statistic of the positives. The method is as in `fpr_threshold`.
     """
     found = np.sort(scores[positive])
     n_allowed = n_errors_allowed(len(found), 1 - recall, delta)
@@ -120,11 +119,11 @@ def precision_threshold(scores, positive, precision, delta, random):
     """Return a threshold with P(precision < `precision`) <= delta, and a warning or None.
 
     The method is learn-then-test with fixed sequence testing (Angelopoulos et al., 2021). One part
-    of the samples chooses the first threshold: the one with the smallest p-value. The other part
-    tests this threshold, then the next lower ones, until a test fails. A threshold passes the test
+    of the samples chooses the first threshold, the one with the smallest p-value. The tests do not
+    start at the highest threshold, because precision is not monotone in the threshold. The other
+    part tests the first threshold, then the next lower ones, until a test fails. A threshold passes
     if P(Binomial(samples above, precision) >= positives above) <= delta. The result is the last
-    threshold that passes, or infinity. The first threshold is not simply the highest one, because
-    precision is not monotone in the threshold.
+    threshold that passes, or infinity.
     """
     n_placing = math.ceil(_PLACING_FRACTION * len(scores))
     order = random.permutation(len(scores))

@@ -11,8 +11,8 @@ def conformal_selection(old, positive, new, budget):
     """Return the mask of the selected new scores, with a false discovery rate <= `budget`.
 
     This is the procedure of Benjamini and Hochberg (1995) for the conformal p-values
-    (1 + number of negative calibration scores >= s) / (n + 1) of Jin and Candès (2023). It can
-    select k of m new samples only if k (n + 1) >= m / budget.
+    (1 + number of negative calibration scores >= s) / (n + 1) of Jin and Candès (2023), where s is
+    a new score. It can select k of m new samples only if k (n + 1) >= m / budget.
     """
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)
@@ -20,7 +20,7 @@ def conformal_selection(old, positive, new, budget):
 
 
 def n_samples_needed(budget):
-    """Return the smallest n with 1 / (n + 1) <= budget. 1 / (n + 1) is the smallest p-value."""
+    """Return the smallest n for which the lowest possible p-value, 1 / (n + 1), is <= budget."""
     return math.ceil(round(1 / budget, 9)) - 1
 
 

@@ -44,7 +44,7 @@ from ._conformal import (
 
 
 def _forwards(name):
-    """Return a function for `available_if` that checks if the classifier has a method."""
+    """Return a function for `available_if` that checks whether the classifier has a method."""
 
     def check(self):
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -74,7 +74,7 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba`. The alternative is the softmax of `decision_function`. `fit`
+        Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. `fit`
         trains a clone on one part of the samples and calibrates with the other part. A fitted
         classifier in a :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are
         used for calibration. For preprocessing, pass a pipeline as `estimator`.
@@ -87,8 +87,8 @@ class SetClassifier(CalibratedDecision):
         Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. There is a warning for too few
-        calibration samples: such a class is in every set; sets of such a group contain all labels.
+        the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
+        in every set. The sets of a group with too few samples contain all labels. `fit` then warns.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
