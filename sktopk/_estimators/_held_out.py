@@ -42,7 +42,7 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
 
 
 def judge_samples(head, data, target):
-    """Return a function that scores a net on the held-out samples `data`."""
+    """Return a function that takes a net and returns its score on the held-out samples `data`."""
     judge = head.judge()
     return lambda net: judge(target, finite(net.scores(data.X), "X_val"), data.weight, data.groups)
 
@@ -58,7 +58,7 @@ def finite(scores, name="X"):
 
 
 def judge_folds(head, data, target, folds):
-    """Return a function that scores each network on the fold that this network holds out."""
+    """Return a function that takes a net and returns a list: each network's score on its fold."""
     judge, parts = head.judge(), []
     for fold in range(folds.n_folds):
         mask = folds.fold == fold

@@ -22,7 +22,7 @@ def packed(net):
 
 def unpacked(estimator, net):
     """Return the net and the head of an estimator. `net` is the dict that `packed` returned."""
-    # Use the parameters of `fit`, because set_params may have changed them since.
+    # Use the parameters from the last `fit`, because `set_params` may have changed them since.
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
     fitted._fit_params = estimator._fit_params

@@ -1,4 +1,4 @@
-"""Classifiers trained on linear programs: AUC, F-score and recall at a given precision."""
+"""Classifiers whose losses are linear programs: AUC, F-score, recall at a given precision."""
 
 from dataclasses import KW_ONLY
 from itertools import combinations
@@ -289,7 +289,7 @@ class RecallAtPrecisionClassifier(RankingClassifier):
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
-        # The relative tolerance allows for rounding errors in sums of weights.
+        # The factor 1 - 1e-12 tolerates rounding errors in sums of weights.
         reached = found >= float(self._in_fit("precision")) * selected * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]

@@ -243,8 +243,8 @@ class PatMatClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose tau at
-    least as large as the share of positives. With a smaller tau, t can be the score of a positive,
+    This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose a tau
+    that is at least the share of positives. With a smaller tau, t can be the score of a positive,
     and the loss favors equal scores at the top. Then use :class:`RecallAtFPRClassifier` instead.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
@@ -418,7 +418,7 @@ class RecallAtFPRClassifier(RankingClassifier):
     def _cut(self, scores, positive, weight):
         """Return the highest score s for which more than a share `fpr` of the negatives is >= s."""
         score, found, _ = cuts(scores, ~positive, weight)
-        # The relative tolerance allows for rounding errors in sums of weights.
+        # The factor 1 + 1e-10 tolerates rounding errors in sums of weights.
         beyond = found > float(self._in_fit("fpr")) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 

@@ -390,7 +390,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self.oob_score_ = self._quality(rows.take(known), scores[known]) if has_any else np.nan
 
     def _hold_out(self, rows):
-        """Return a list of masks: the samples that each member holds out."""
+        """Return a list of masks, one per member, of the samples that the member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
         order = shuffled_order(rows.X, 0, rows.groups)
