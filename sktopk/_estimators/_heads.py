@@ -230,7 +230,7 @@ class RankingHead:
         return Phases(ensemble(TwoClassCrossEntropy(), n_members, own_rows), then)
 
     def weights(self, weight):
-        """Return the sample weights unscaled, because a rank k counts the sum of weights."""
+        """Return the sample weights unscaled, because a rank k refers to a sum of weights."""
         return weight
 
     def combine(self, scores):

@@ -368,7 +368,7 @@ class RankingClassifier(BaseNetClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores s, and for each s the weight of positives and samples >= s."""
+    """Return the distinct scores s, and the total weight of positives and of samples >= s."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

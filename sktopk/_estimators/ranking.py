@@ -105,7 +105,7 @@ class TopPushKClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    Here t is the k-th highest score of a negative: k - 1 negatives may be outliers [1]_.
+    Here t is the k-th highest negative score: k - 1 negatives may be outliers or mislabeled [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -432,8 +432,8 @@ class PrecisionAtRecallClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
         t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    Here t is the j-th highest score of a positive, so that the recall is r. At a fixed recall, few
-    false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
+    Here t is the j-th highest score of a positive. At a fixed recall r, few false positives mean a
+    high precision (Prec@Rec, eq. 4 of [1]_).
     :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t

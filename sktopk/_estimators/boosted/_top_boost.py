@@ -234,7 +234,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict `pos_label_` above `threshold_`; for several classes, the class by its score."""
+        """Predict the class by `threshold_` (two classes) or highest score (more classes)."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return self.classes_[scores.argmax(axis=1)]

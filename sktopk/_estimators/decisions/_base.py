@@ -1,4 +1,4 @@
-"""Base class of BudgetClassifier and SetClassifier: training, and choice of calibration samples."""
+"""Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
 from __future__ import annotations
 
