@@ -35,7 +35,7 @@ from ._between_scores import midway_below
 LABEL_SMOOTHING = 0.1
 # The order of k labels counts as random if top-1 accuracy < CHANCE * (top-k accuracy) / k.
 CHANCE = 1.25
-# Maximum number of scores in a chunk of `LabelHead.combined`, to limit the memory.
+# Number of scores in a chunk of `LabelHead.combined`, to limit the memory.
 COMBINED = 1 << 21
 
 

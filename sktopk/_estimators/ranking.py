@@ -34,7 +34,7 @@ from ._ranking import RankingClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
-    """Check that tau is in (0, 1). If tau is a number >= 1, the error recommends `of_a_number`."""
+    """Check that tau is in (0, 1). For an integer >= 1, the error recommends another class."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "

@@ -23,7 +23,7 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# Maximum number of probabilities in a chunk (8 MB of float64), to limit the memory of sorting.
+# Number of probabilities in a chunk (8 MB of float64), to limit the memory of sorting.
 _CHUNK_SIZE = 2**20
 
 
@@ -81,7 +81,7 @@ class Conformity:
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
 
     def _mass_from_label_down(self, proba, u):
-        """Return 1 - E: E is "aps" (Romano et al. 2020) or "raps" (Angelopoulos et al. 2021)."""
+        """Return 1 minus the score of Romano et al. (2020) or Angelopoulos et al. (2021, "raps")."""
         order = _ranking(proba)
         ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
         # Start the sum with the smallest probabilities, so that rounding does not remove them.
@@ -158,7 +158,7 @@ def conformal_threshold(scores, coverage):
 
 
 def n_needed(coverage):
-    """Return the smallest n with ceil((n + 1) coverage) <= n: fewer samples have no threshold."""
+    """Return the minimum number n of calibration samples: ceil((n + 1) coverage) <= n."""
     return math.ceil(round(coverage / (1 - coverage), 9))
 
 
@@ -218,7 +218,7 @@ def _choose(conformity, threshold, max_size, empty):
 
 
 def chunks(n_samples, width):
-    """Yield slices of rows with at most _CHUNK_SIZE numbers. Each row has `width` numbers."""
+    """Yield slices of rows with about _CHUNK_SIZE numbers. Each row has `width` numbers."""
     n_rows = max(1, _CHUNK_SIZE // width)
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)
