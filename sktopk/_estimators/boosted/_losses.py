@@ -30,7 +30,7 @@ OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
-    """Return (loss, params, k_): the loss and its parameters for `objective`, and the value of k."""
+    """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and loss not in LOSSES_OF_BOTH:

@@ -81,7 +81,7 @@ class Conformity:
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
 
     def _mass_from_label_down(self, proba, u):
-        """Return 1 minus the score of Romano et al. (2020) or Angelopoulos et al. (2021, "raps")."""
+        """Return 1 minus the score of Romano et al. (2020) or Angelopoulos et al. (2021)."""
         order = _ranking(proba)
         ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
         # Start the sum with the smallest probabilities, so that rounding does not remove them.
