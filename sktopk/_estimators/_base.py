@@ -36,16 +36,16 @@ from ._parameters import (
 from ._state import packed, unchanged_on_error, unpacked
 from ._weights import times_class_weight
 
-# If there are more than MOST_SCORES out-of-fold scores, only a part is computed, to save memory.
+# Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 
 
 @dataclass(eq=False, repr=False)
 class BaseNetClassifier(ClassifierMixin, BaseEstimator):
-    """Base class of classifiers with a network. Each subclass defines its task by a head.
+    """Base class of classifiers with a network. A head object defines the task of a subclass.
 
-    `fit` validates the data, builds and trains the network, and computes attributes that depend on
-    its scores, such as `threshold_`. A subclass may override these methods:
+    `fit` validates the data, builds the network and trains it. Then `fit` computes attributes from
+    the scores of the network, such as `threshold_`. A subclass may override these methods:
 
     - `_check_params()`: checks all parameters;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
@@ -56,8 +56,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     pretrain : float, default=0.3
-        Share of the epochs, in [0, 1), that train with cross-entropy before the named loss. With
-        0, the named loss is used from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the actual loss.
+        With 0, the actual loss is used from the start, as in the papers.
     n_estimators : int, default=8
         Number of networks whose scores are averaged. They have different initial weights and hold
         out different folds.
@@ -85,7 +85,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         for each class (Platt). None disables it. With sigmoids, the most probable class can differ
         from the label that `predict` returns, because the sigmoids have different slopes.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs. They receive encoded labels.
+        skorch callbacks or ``(name, callback)`` pairs. They get class indices as labels.
     net_params : dict, default=None
         Other arguments of skorch's net, such as "optimizer", "precision" ("bf16"), "compile",
         "module__x" and "optimizer__x". Names with "__" are also parameters of `set_params`.
@@ -240,7 +240,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train with the named loss for one epoch on a part of the data, at a constant rate.
+        """Train for one epoch on a part of the data, at a constant learning rate.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                 self._build(data, seed, own_rows=False)
             interrupted = self._train(data, None, None, None, resumed=True)
             self._finish(data, None, None)
-            # Delete out-of-fold scores, because the networks have now trained on all samples.
+            # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(self).pop(name, None)
         if interrupted is not None:
@@ -320,7 +320,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return data._replace(weight=weight)
 
     def _in_fit(self, name):
-        """Return the value that a parameter had in `fit`, before any later `set_params`."""
+        """Return the value of a parameter in the last `fit`, before any later `set_params`."""
         return self._fit_params[name]
 
     def _target(self, y):
@@ -328,7 +328,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return encode(self.classes_, y)
 
     def _hold_out(self, data, validation, seed):
-        """Return the training samples, the held-out samples and the folds of the ensemble."""
+        """Return training samples, held-out samples or None, and folds of the ensemble or None."""
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
@@ -337,7 +337,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
 
     def _build(self, data, seed, own_rows):
-        """Create the network, set its scales from the data, and check its output."""
+        """Create the network, compute its column scaling from the data, and check its output."""
         seed = all_objects(seed)[0]
         self.batch_size_, self.max_epochs_ = batches_and_epochs(self, len(data.y))
         self._make_net(data.X.dtype.name, seed, own_rows, check_device(self.device))
@@ -427,11 +427,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return interrupted
 
     def _class_totals(self):
-        """Return the sum of the training weights of each class, in the order of the targets."""
+        """Return the total weight of each class. For rankings, the negative class is the first."""
         return self._class_total_
 
     def _finish(self, data, held_out, folds):
-        """Set attributes that depend on the scores: threshold and calibration."""
+        """Set the attributes that depend on scores: `threshold_`, `calibration_`, `oob_*`."""
         head, net, target = self._head, self.net_, self._target(data.y)
         with net.isolated():
             if folds is not None:
@@ -477,7 +477,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         self.calibration_ = (self.calibration, *fit_calibration(self.calibration, *samples))
 
     def _with_prior(self, scores):
-        """Return scores plus the log class frequencies that a logit-adjusted loss removes."""
+        """Return the scores. A subclass adds log class frequencies for a logit-adjusted loss."""
         return scores
 
     # Predictions.
@@ -492,7 +492,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            In the dtype of X. For two classes, the second score minus the first.
+            In the dtype of X. For two classes, the score of the second class minus the first.
         """
         return self._decision(self._scores(X))
 
@@ -548,11 +548,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             return np.log(self.predict_proba(X))
 
     def _turned(self):
-        """Return whether the positive class of a ranking is the first class."""
+        """Return whether the classifier is a ranking whose positive class is ``classes_[0]``."""
         return False
 
     def _plans_proba(self):
-        """Return whether `predict_proba` needs no calibration. Also works before `fit`."""
+        """Return whether the parameters allow `predict_proba` without calibration."""
         return False
 
     def _scores(self, X):
@@ -561,7 +561,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         return finite(self.net_.scores(check_rows(self, X, reset=False)))
 
     def _scores_of(self, output):
-        """Convert the output of the network, a tensor, to the result of `decision_function`."""
+        """Return the result of `decision_function` as a tensor, from the output of the network."""
         scores = mean_of_members(output)
         combined = self._head.combine(scores.reshape(len(scores), -1))
         two = combined.ndim == 2 and combined.shape[1] == 2
@@ -593,7 +593,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.net_, self._head = unpacked(self, net)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters. With `deep`, include entries of `net_params` and `loss_params`."""
+        """Return all parameters. `deep` adds the entries of `net_params` and `loss_params`."""
         params = super().get_params(deep)
         return params | routed_entries(params) if deep else params
 

@@ -1,4 +1,4 @@
-"""Scores of any binary classifier, and the samples with the highest scores."""
+"""Scores of any binary classifier, and selection of the samples with the highest scores."""
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def known_positives(y, classes, pos_label):
 
 
 def _best_of_groups(scores, group, n):
-    """Return the mask of the n best samples of each group. Warn of small groups and ties."""
+    """Return the mask of the n highest scores of each group. Warn of small groups and ties."""
     order, size = np.lexsort((-scores, group)), np.bincount(group)
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:

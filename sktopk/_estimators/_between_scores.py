@@ -4,7 +4,7 @@ import numpy as np
 
 
 def midway_below(scores, t):
-    """Return a threshold below the score t, midway to the next lower score."""
+    """Return a threshold midway between the score t and the next lower score."""
     below = float(scores[scores < t - rounding(scores, t)].max(initial=-np.inf))
     if below == -np.inf:
         return t - rounding(scores, t)
@@ -13,7 +13,7 @@ def midway_below(scores, t):
 
 
 def midway_above(scores, t):
-    """Return a threshold at or above the score t, midway to the next higher score."""
+    """Return a threshold midway between the score t and the next higher score."""
     above = float(scores[scores > t + rounding(scores, t)].min(initial=np.inf))
     if above == np.inf:
         return t + rounding(scores, t)
@@ -22,5 +22,5 @@ def midway_above(scores, t):
 
 
 def rounding(scores, t):
-    """Return the largest difference that rounding causes between two scores of the same sample."""
+    """Return a bound on the difference of two scores near t that differ only by rounding."""
     return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))

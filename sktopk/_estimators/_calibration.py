@@ -6,7 +6,7 @@ from scipy.special import expit, log_softmax, softmax
 
 
 def fit_calibration(method, scores, target, weight):
-    """Return slope and intercept, each of shape (1,) or (n_classes,).
+    """Return slopes and intercepts that calibrate the scores, of shape (1,) or (n_classes,).
 
     "temperature" minimizes the cross-entropy of softmax(scores / T). The slope is 1 / T. "sigmoid"
     is Platt's method for each class against the others. Its targets (n_pos + 1) / (n_pos + 2) and
@@ -15,7 +15,7 @@ def fit_calibration(method, scores, target, weight):
     """
     weight = weight / weight[weight > 0].mean()
     scores = scores.astype(np.float64)
-    # CalibratedClassifierCV(method="temperature") can replace this code from scikit-learn 1.8 on.
+    # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this branch.
     if method == "temperature":
         spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
         rows = np.arange(len(target))
@@ -24,11 +24,11 @@ def fit_calibration(method, scores, target, weight):
             log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
             return -np.average(log_proba[rows, target], weights=weight)
 
-        # Between the bounds, the softmax changes from nearly uniform to nearly one-hot.
+        # The softmax is nearly uniform at the lower bound, and nearly one-hot at the upper bound.
         bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
         found = minimize_scalar(cross_entropy, bounds=bounds, method="bounded")
         return np.array([np.exp(found.x)]), np.zeros(1)
-    # Import the class here, because the import takes a tenth of a second.
+    # Import this class only if it is needed: the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
 
     slope, intercept = np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
@@ -65,7 +65,7 @@ def calibrated_proba(method, slope, intercept, scores):
 
 
 def has_proba(estimator):
-    """Check for `available_if` that the estimator can estimate probabilities."""
+    """Return True if `predict_proba` is available, else raise AttributeError."""
     if hasattr(estimator, "net_"):
         available = hasattr(estimator, "calibration_") or estimator._head.models_proba
     else:

@@ -1,13 +1,13 @@
-"""Heads define the task of a network: number of scores, loss, decision and metric.
+"""Heads: each head defines the number of scores, the loss and the metrics of a network.
 
 A head holds settings and no data. :class:`~sktopk._estimators._base.BaseNetClassifier` calls
 
 - ``n_outputs(n_classes)``: returns the number of scores per sample;
-- ``criterion(n_members, own_rows)``: returns the `Criterion` that is trained;
-- ``finish(scores, target, weight, groups)``: returns attributes that depend on training scores;
+- ``criterion(n_members, own_rows)``: returns the `Criterion` that training minimizes;
+- ``finish(scores, target, weight, groups)``: returns a dict of fitted attributes;
 - ``decide(scores)``: returns the result of `decision_function`;
 - ``scorer()``: returns the metric of `score`, a function of (target, scores, weight);
-- ``judge()``: returns the metric of early stopping, which may use more samples than `scorer`.
+- ``judge()``: returns the metric of early stopping, a function of (target, scores, weight, groups).
 
 Targets are class indices. For a ranking head, 1 is the positive class.
 """
@@ -31,37 +31,37 @@ from sktopk.modules._members import ordered_sets
 
 from ._between_scores import midway_below
 
-# Label smoothing of the order head's cross-entropy. It increases the top-1 accuracy.
+# Label smoothing of the cross-entropy that orders the k labels. It increases top-1 accuracy.
 LABEL_SMOOTHING = 0.1
-# The order of the k labels counts as random if top-1 accuracy is below this factor times 1 / k.
+# The order of k labels counts as random if top-1 accuracy < CHANCE * (top-k accuracy) / k.
 CHANCE = 1.25
-# Number of scores in a chunk when the scores of two heads are combined.
+# Number of scores in a chunk of `LabelHead.combined`, to limit the memory.
 COMBINED = 1 << 21
 
 
 @dataclass(frozen=True)
 class LabelHead:
-    """Head with one or two scores per class. Of two, one chooses the k labels, one orders them.
+    """Head with one score per class, or with two scores per class if `order` is True.
 
     Parameters
     ----------
     name : str
         Name of the loss in `history_`.
     make : callable
-        Returns the criterion of the loss.
+        Function without arguments that returns the `Criterion` of the loss.
     metric : callable
-        Function of (target, decision scores, weight).
+        Metric of `score`, a function of (target, result of `decide`, weight).
     k : int
     order : bool
-        Whether each class has a second score, trained with cross-entropy.
+        Whether each class has a second score, trained with cross-entropy to order the k labels.
     models_proba : bool
         Whether the softmax of the scores estimates class probabilities.
     balanced : bool
         Whether the loss corrects for class frequencies.
     pretrain : bool
-        Whether cross-entropy is trained first.
+        Whether training starts with cross-entropy.
     orders : bool
-        Whether to check that a loss for sets of k labels also orders them.
+        Whether `finish` warns if the order of the k labels is random.
     """
 
     name: str
@@ -87,7 +87,7 @@ class LabelHead:
         return self.n_heads * n_classes
 
     def criterion(self, n_members, own_rows):
-        """Return the criterion of the network or the ensemble."""
+        """Return the training loss as a `Criterion`, for one network or for an ensemble."""
         then = ensemble(self.make(), n_members, own_rows)
         if not (self.pretrain or self.order):
             return then
@@ -96,7 +96,7 @@ class LabelHead:
         return Phases(ensemble(first, n_members, own_rows), then, self.n_heads)
 
     def weights(self, weight):
-        """Return sample weights whose mean over all processes is 1."""
+        """Return the sample weights divided by their mean over all distributed processes."""
         # Divide by the largest weight, so that sums do not overflow.
         largest = weight.max(initial=0.0)
         shared = np.array(
@@ -107,11 +107,11 @@ class LabelHead:
         return weight / unit / mean
 
     def combine(self, scores):
-        """Return a tensor (n_samples, n_classes) of the combined scores of one or two heads."""
+        """Combine the scores of each class. Return a tensor of shape (n_samples, n_classes)."""
         return ordered_sets(*scores.chunk(2, dim=1), self.k) if self.order else scores
 
     def combined(self, scores):
-        """Apply `combine` to an array in chunks."""
+        """Return the result of `combine` for an array, computed in chunks."""
         if not self.order:
             return scores
         step = max(1, COMBINED // scores.shape[1])
@@ -126,19 +126,19 @@ class LabelHead:
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def order_scores(self, scores):
-        """Return the scores of the order head, or all scores if there is no order head."""
+        """Return the second score of each class if there are two, else the only score."""
         return scores[:, scores.shape[1] // 2 :] if self.order else scores
 
     def proba(self, scores):
-        """Return the softmax of an array of network scores."""
+        """Return class probabilities, the softmax of an array of network scores."""
         return softmax(self.order_scores(scores), axis=1)
 
     def calibration_scores(self, scores, fitted):
-        """Return the scores from which `fit_calibration` computes the calibration."""
+        """Return one score per class, the input of `fit_calibration`."""
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Warn if the order of the k labels is random. Return an empty dict."""
+        """Warn if the order of the k labels is random. Return no attributes (an empty dict)."""
         known = target >= 0
         if self.orders and known.any():
             own = scores[known, target[known]][:, np.newaxis]
@@ -156,7 +156,7 @@ class LabelHead:
         return lambda target, scores, weight: self.metric(target, self.decide(scores), weight)
 
     def judge(self):
-        """Return the metric of early stopping: top-k accuracy averaged over log k."""
+        """Return the metric of early stopping, a function that calls `log_rank_score`."""
 
         def judge(target, scores, weight, groups=None):
             if self.balanced:
@@ -192,18 +192,18 @@ class RankingHead:
     name : str
         Name of the loss in `history_`.
     make : callable
-        Returns the criterion of the loss.
+        Function without arguments that returns the `Criterion` of the loss.
     metric : callable
-        Function of (positive, scores, weight). The threshold is already subtracted from the scores.
+        Metric of `score`, a function of (positive, scores minus threshold, weight).
     cut : callable
-        Function of the float64 tensors (scores, positive, weight) that returns the lowest score
-        predicted as positive.
+        Function that returns the lowest score predicted as positive. Its arguments are the float64
+        tensors (scores, positive, weight).
     midway : callable
-        Function of (scores, cut) that returns a threshold between two scores.
+        Function of (scores, t) that returns a threshold between the score t and the next score.
     min_positives : int
         Smallest number of positives in a minibatch.
     pretrain : bool
-        Whether cross-entropy is trained first.
+        Whether training starts with cross-entropy.
     """
 
     name: str
@@ -223,22 +223,22 @@ class RankingHead:
         return 1
 
     def criterion(self, n_members, own_rows):
-        """Return the criterion of the network or the ensemble."""
+        """Return the training loss as a `Criterion`, for one network or for an ensemble."""
         then = ensemble(self.make(), n_members, own_rows)
         if not self.pretrain:
             return then
         return Phases(ensemble(TwoClassCrossEntropy(), n_members, own_rows), then)
 
     def weights(self, weight):
-        """Return the sample weights unchanged, because ranks are sums of weights."""
+        """Return the sample weights unscaled, because a rank k refers to a sum of weights."""
         return weight
 
     def combine(self, scores):
-        """Return the scores of the network, of shape (n_samples,)."""
+        """Return a tensor of shape (n_samples,) from scores of shape (n_samples, 1)."""
         return scores.squeeze(1)
 
     def decide(self, scores):
-        """Return the scores of the network. The estimator subtracts the threshold."""
+        """Return scores of shape (n_samples,), from which the estimator subtracts the threshold."""
         return scores[:, 0]
 
     @property
@@ -247,12 +247,12 @@ class RankingHead:
         raise AttributeError("a ranking has no predict_proba: use decision_function")
 
     def calibration_scores(self, scores, fitted):
-        """Return two columns whose softmax is the sigmoid of the decision score."""
+        """Return two class scores, -s / 2 and s / 2, where s is the score minus the threshold."""
         y_score = scores[:, 0].astype(np.float64) - fitted.get("threshold_", 0.0)
         return np.column_stack([-y_score / 2, y_score / 2])
 
     def finish(self, scores, target, weight, groups):
-        """Return `threshold_`. With groups, it is the median of the thresholds of the groups."""
+        """Return a dict with `threshold_`. With groups, this is the median over the groups."""
         scores, positive, weight = joined(scores[:, 0], target == 1, weight)
         values = (scores.astype(np.float64), positive, weight)
         values = tuple(map(torch.from_numpy, values))
@@ -273,12 +273,12 @@ class RankingHead:
         return lambda target, scores, weight: self.metric(target == 1, scores.ravel(), weight)
 
     def judge(self):
-        """Return the metric of early stopping: the area under the ROC curve over log FPR."""
+        """Return the metric of early stopping: area under the ROC curve with a log-scaled FPR."""
 
         def of_list(positive, scores, weight):
             if positive.all() or not positive.any():
                 return np.nan
-            # Start at the rate of one negative: below it, the curve depends on one negative only.
+            # Exclude FPR < 1 / n_negatives, where the curve depends on the highest negative only.
             own = weight[~positive]
             n_negatives = max(own.sum(), np.count_nonzero(own), 2.0)
             return partial_auc_log_score(
@@ -301,5 +301,5 @@ class RankingHead:
 
 
 def ensemble(criterion, n_members, own_rows):
-    """Return the criterion of an ensemble. `criterion` is the criterion of one network."""
+    """Return the criterion of an ensemble whose networks all use the given criterion."""
     return criterion if n_members == 1 else EnsembleLoss(criterion, n_members, own_rows)

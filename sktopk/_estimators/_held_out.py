@@ -1,4 +1,4 @@
-"""Held-out samples of the networks, and the metrics of these samples for early stopping."""
+"""Samples that the networks hold out, and metrics on these samples for early stopping."""
 
 import numpy as np
 
@@ -6,19 +6,22 @@ from sktopk._common._folds import deal, shuffled_order
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._training._folds import Folds
 
-# A single network holds out one fold. The samples are divided into this number of folds.
+# Number of folds if there is a single network, which holds out the first fold.
 HELD_OUT_FOLDS = 10
 
 
 def hold_out(data, target, n_estimators, *, is_ranking, seed):
-    """Return the training samples, the held-out samples or None, and the folds or None.
+    """Return a tuple (training samples, held-out samples, folds).
+
+    For one network, folds is None. For an ensemble, held-out samples is None, because each network
+    holds out another fold. Both are None if the samples are too few.
 
     Parameters
     ----------
     data : Labelled
     target : ndarray of shape (n_samples,)
     n_estimators : int
-        A single network holds out one part of the samples, each network of an ensemble one fold.
+        Number of networks. Each network holds out one fold.
     is_ranking : bool
         Whether each fold needs samples of both classes.
     seed : int
@@ -39,13 +42,13 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
 
 
 def judge_samples(head, data, target):
-    """Return a function that scores a net on the held-out samples `data`."""
+    """Return a function that takes a net and returns its score on the held-out samples `data`."""
     judge = head.judge()
     return lambda net: judge(target, finite(net.scores(data.X), "X_val"), data.weight, data.groups)
 
 
 def finite(scores, name="X"):
-    """Return scores (n_samples, n_outputs), and check that each row's maximum is finite."""
+    """Return the given scores. Raise an error if the maximum of a row is not finite."""
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
             f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
@@ -55,7 +58,7 @@ def finite(scores, name="X"):
 
 
 def judge_folds(head, data, target, folds):
-    """Return a function that scores each network on the fold that this network holds out."""
+    """Return a function that takes a net and returns a list: each network's score on its fold."""
     judge, parts = head.judge(), []
     for fold in range(folds.n_folds):
         mask = folds.fold == fold
@@ -83,7 +86,7 @@ def ensemble_scores_as_unseen(net, X, folds, target, weight):
     folds : Folds
         The folds that the networks hold out.
     target, weight : ndarray of shape (n_held_out,)
-        Values for the samples that are in a fold.
+        Class index and weight of each sample that is in a fold.
 
     Returns
     -------

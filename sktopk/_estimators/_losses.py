@@ -19,17 +19,15 @@ from sktopk.losses._smooth_topk import smooth_topk_of_rows
 
 
 class NamedLoss(NamedTuple):
-    """A loss function, the names of its parameters, and properties of the trained scores."""
+    """A loss function, the estimator parameters that it takes, and other properties."""
 
     function: Callable
     params: tuple = ()
-    # Whether the softmax of scores plus `log_frequencies` estimates class probabilities.
+    # Whether softmax(scores + log_frequencies) estimates class probabilities.
     models_proba: bool = False
-    # Whether the function has the parameters `class_counts` and `generator`, respectively.
-    counts: bool = False
-    draws: bool = False
-    # See `RowLoss`.
-    gradient_of_rows: Callable | None = None
+    counts: bool = False  # whether the function has the parameter `class_counts`
+    draws: bool = False  # whether the function draws noise with the parameter `generator`
+    gradient_of_rows: Callable | None = None  # see `RowLoss`
 
 
 LOSSES = {
@@ -53,12 +51,12 @@ LOSSES = {
         losses.noised_topk_imbalanced_loss, ("k", "sigma"), counts=True, draws=True
     ),
 }
-# The training passes these arguments to the loss functions. Users cannot set them.
+# Arguments that the training passes to loss functions. Users cannot set them in `loss_params`.
 _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 def named_like(module):
-    """Return the named loss that is equivalent to a module of sktopk or torch, else None."""
+    """Return the entry of `LOSSES` for the same loss as an nn.Module, or None."""
     function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
     if isinstance(module, LossModule):
         function = module.function
@@ -66,7 +64,7 @@ def named_like(module):
 
 
 def own_parameters(loss):
-    """Return the names of the parameters that only this loss has."""
+    """Return the set of names that `loss_params` may contain for this loss."""
     if not isinstance(loss, str) or loss not in LOSSES:
         return set()
     parameters = inspect.signature(LOSSES[loss].function).parameters.values()
@@ -81,10 +79,10 @@ def make_criterion(loss, params, n_classes, k):
     ----------
     loss : str or nn.Module
     params : dict
-        Parameters of a named loss, including `k` if it has one.
+        Parameters of a named loss, with `k` if the loss has this parameter.
     n_classes : int
     k : int or dict
-        A dict contains a weight for each of several k.
+        A dict {k: weight} stands for the weighted mean of the loss over several k.
     """
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
@@ -106,7 +104,7 @@ def make_criterion(loss, params, n_classes, k):
 
 
 def log_frequencies(criteria):
-    """Return the log class frequencies to add to scores before a softmax; 0 without any.
+    """Return tau * log(class frequencies), to add to scores; 0 if the loss does not use them.
 
     Parameters
     ----------

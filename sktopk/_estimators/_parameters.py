@@ -16,7 +16,7 @@ from sktopk._training._process import check_device
 Estimator = TypeVar("Estimator")
 
 CALIBRATIONS = (None, "temperature", "sigmoid")
-# For each argument of skorch's net, the parameter of the estimator that sets it.
+# Arguments of the skorch net, with the parameter of the estimator that sets each argument.
 OWN = {
     "module": "module",
     "criterion": "loss",
@@ -30,9 +30,9 @@ OWN = {
     "module__hidden_layer_sizes": "hidden_layer_sizes",
     "module__n_members": "n_estimators",
 }
-# These arguments of skorch are not allowed, because they would replace the minibatches or the loss.
+# skorch arguments that users cannot set, because the estimator sets the minibatches and the loss.
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
-# Parameters with these prefixes are entries of a dict, which is the value of another parameter.
+# `set_params(module__x=1)` sets the entry "module__x" of the dict `net_params`, and so on.
 ROUTED = {
     "module__": "net_params",
     "optimizer__": "net_params",
@@ -40,12 +40,12 @@ ROUTED = {
     "loss__": "loss_params",
 }
 
-# batch_size="auto": bounds of the batch size, and the number of batches per epoch between them.
+# batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
 
 
 def batches_and_epochs(estimator, n_samples):
-    """Return the batch size and the number of epochs for this number of samples."""
+    """Return the batch size and the number of epochs for training on `n_samples` samples."""
     batch_size, max_epochs = estimator.batch_size, estimator.max_epochs
     if isinstance(batch_size, str):
         batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
@@ -57,7 +57,7 @@ def batches_and_epochs(estimator, n_samples):
 
 
 def split_net_params(estimator):
-    """Return the arguments of the module and the arguments of the net."""
+    """Return two dicts: the arguments of the module, and the other arguments of the skorch net."""
     net_params = dict(estimator.net_params or {})
     of_module = [key for key in net_params if key.startswith("module__")]
     module_params = {key[8:]: net_params.pop(key) for key in of_module}
@@ -67,7 +67,7 @@ def split_net_params(estimator):
 
 
 def routed_entries(params):
-    """Return a dict of the entries of dict parameters, by names such as "optimizer__x"."""
+    """Return the entries of `net_params` and `loss_params`, in the form {"loss__gamma": 1.0}."""
     found = {}
     for prefix, name in ROUTED.items():
         entries = params.get(name)
@@ -79,7 +79,7 @@ def routed_entries(params):
 
 
 def routed(estimator, params):
-    """Return `params` with each prefixed name, such as "optimizer__x", moved into its dict."""
+    """Return `params`, after moving names such as "loss__gamma" into the dict `loss_params`."""
     params = dict(params)
     for prefix, name in ROUTED.items():
         own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
@@ -96,25 +96,25 @@ def routed(estimator, params):
 
 
 def sections(doc):
-    """Return the first part of a numpydoc docstring, and a dict of its sections by title."""
+    """Return the text before the first section of a docstring, and a dict {title: section}."""
     doc = inspect.cleandoc(doc)
     lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", doc, flags=re.MULTILINE)
     return lead, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def entries(section):
-    """Return a dict of the entries in a section of parameters or attributes, by name."""
+    """Return a dict {name: text} of the parameters or attributes in a docstring section."""
     parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
     return {part.split(" : ")[0].strip(): part.rstrip() + "\n" for part in parts if part.strip()}
 
 
 def assembled(cls):
-    """Return the docstring of an estimator, including the entries of its base classes.
+    """Return the docstring of an estimator, with the parameters and attributes of base classes.
 
     Raises
     ------
     TypeError
-        If a parameter has no entry in the docstring, or an entry has no parameter.
+        If a parameter has no entry in the docstrings.
     """
     lead, own = sections(cls.__doc__)
     texts = {"Parameters": {}, "Attributes": {}}
@@ -131,7 +131,7 @@ def assembled(cls):
         "Parameters": "".join(parameters[name] for name in named) + "\n",
         "Attributes": "".join(attributes.values()) + "\n",
     }
-    # The other sections follow, because numpydoc requires this order.
+    # numpydoc requires Parameters and Attributes before the other sections.
     whole |= {title: text for title, text in own.items() if title not in whole}
     return lead + "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in whole.items())
 
@@ -140,8 +140,8 @@ def assembled(cls):
 def estimator(cls: type[Estimator]) -> type[Estimator]:
     """Turn a class with annotated parameters into an estimator.
 
-    The class gets an `__init__` that stores its parameters. The parameters of a subclass come
-    before the parameters of its base classes. The docstring describes all parameters.
+    The class gets an `__init__` that stores the parameters. In its signature, the parameters of a
+    subclass precede those from base classes. The class docstring describes all parameters.
     """
     cls = dataclass(eq=False, repr=False)(cls)
     signature = inspect.signature(cls.__init__)
@@ -161,7 +161,7 @@ def check_net_parameters(estimator):
     check_module(estimator.module)
     check_sizes(estimator.hidden_layer_sizes)
     check_number(estimator.pretrain, "pretrain", 0, 1, bounds="left")
-    # The limit is above all useful values, but prevents mistakes that would fill the memory.
+    # The limit of 1000 networks prevents mistakes that would fill the memory.
     check_number(estimator.n_estimators, "n_estimators", 1, 1000, integer=True)
     check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")
     check_number(estimator.weight_decay, "weight_decay", 0, bounds="left")
@@ -199,7 +199,7 @@ def check_sizes(sizes):
 
 
 def check_net_params(net_params):
-    """Check that `net_params` contains no argument that is set by the estimator."""
+    """Check that `net_params` sets no argument that the estimator itself sets."""
     if not isinstance(net_params, dict):
         raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
     for name in net_params:

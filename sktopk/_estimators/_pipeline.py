@@ -20,9 +20,9 @@ def _last_has(name):
 class Pipeline(pipeline.Pipeline):
     """scikit-learn's Pipeline with the methods `predict_topk`, `predict_top` and `predict_set`.
 
-    These methods transform X and call the method of the last step. They are available if the last
-    step has them. Predictions skip steps that have `fit_resample` but not `transform`, as in
-    imbalanced-learn. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
+    Each of these methods transforms X and calls the same method of the last step. It is available
+    if the last step has it. Predictions skip steps that have `fit_resample` but not `transform`, as
+    in imbalanced-learn. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Pipeline(pipeline.Pipeline):
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
         """Transform X and call `predict_top` of the last step."""
         pipe = self._predicting()
-        # Omit n if it is None, because `predict_top` of some classifiers requires a number.
+        # Do not pass n=None, because `predict_top` of some classifiers requires a number.
         params = params if n is None else {"n": n, **params}
         return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
 
@@ -91,7 +91,7 @@ class Pipeline(pipeline.Pipeline):
         return self._predicting().score(X, y, sample_weight, **params)
 
     def _predicting(self):
-        """Return the steps that are used in predictions, as a pipeline of scikit-learn."""
+        """Return a scikit-learn pipeline of the steps that predictions use."""
         check_is_fitted(self)
         steps = [
             s for s in self.steps if hasattr(s[1], "transform") or not hasattr(s[1], "fit_resample")

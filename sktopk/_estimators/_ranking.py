@@ -1,4 +1,4 @@
-"""Base class of classifiers that rank samples by one score per sample and have a threshold."""
+"""Base class of binary classifiers with one score per sample and a decision threshold."""
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
@@ -38,14 +38,14 @@ from ._heads import RankingHead
 class RankingClassifier(BaseNetClassifier):
     """Binary classifier with one score per sample and a decision threshold.
 
-    A subclass defines `_make_head()`. For a loss that counts surrogate errors at a threshold, it
-    defines `_threshold()` and `_metric(positive, scores, weight)` instead.
+    A subclass defines `_make_head()`. If its loss counts surrogate errors at a threshold, the
+    subclass defines `_threshold()` and `_metric(positive, scores, weight)` instead.
 
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False, otherwise
-        (with a warning) a label whose share is below a quarter, or else the second label.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False. For
+        other labels, it means (with a warning) the first label if rarer than 25 %, else the second.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
     buffer_size : int, default=4
@@ -56,8 +56,8 @@ class RankingClassifier(BaseNetClassifier):
         `threshold_` is 1/2. "sigmoid" also fits the base rate. With None there is no
         `predict_proba`.
     pretrain : float, default=0.5
-        Share of the epochs, in [0, 1), that train with cross-entropy before the named loss. With
-        0, the named loss is used from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the actual loss.
+        With 0, the actual loss is used from the start, as in the papers.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -70,9 +70,9 @@ class RankingClassifier(BaseNetClassifier):
     Attributes
     ----------
     threshold_ : float
-        Decision threshold. `predict` returns `pos_label_` for samples whose score is above it. It
-        is computed from the training scores. If samples are held out, it is computed from estimates
-        of the scores that new samples would get.
+        Decision threshold. `predict` returns `pos_label_` for samples with a score above it. If
+        samples are held out, `threshold_` is computed from estimates of the scores of new samples.
+        Otherwise, `threshold_` is computed from the training scores.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
@@ -87,7 +87,7 @@ class RankingClassifier(BaseNetClassifier):
     calibration: str | None = None
     n_iter_no_change: int | None = 5
 
-    # Pipelines route metadata to `predict_top` by the requests of `predict`.
+    # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -112,8 +112,7 @@ class RankingClassifier(BaseNetClassifier):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day, query or plate. Each group has its own threshold,
             and the loss is the mean over the groups. A rank k then applies to each group.
-            `threshold_` is the median of the thresholds of the groups. Groups are held out as a
-            whole.
+            `threshold_` is the median of the group thresholds. A group is held out as a whole.
 
         Returns
         -------
@@ -122,7 +121,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            As for :meth:`TopKClassifier.fit`, and TypeError if the threshold takes no groups.
+            As for :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
         """
         self._check_params()
         self._check_groups(groups)
@@ -136,16 +135,16 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Train with the loss for one epoch on a part of the data, at a constant learning rate.
+        """Train for one epoch on a part of the data, at a constant learning rate.
 
-        `threshold_` is computed from this part.
+        `threshold_` is computed from the same part.
 
         Parameters
         ----------
         X, y, classes, sample_weight
             As for :meth:`TopKClassifier.partial_fit`.
         groups : array-like of shape (n_samples,), default=None
-            As for `fit`. Each part should contain whole groups.
+            As for `fit`. Do not divide a group among several calls.
 
         Returns
         -------
@@ -185,7 +184,7 @@ class RankingClassifier(BaseNetClassifier):
         n : int
             Number of samples, 1 <= n <= n_samples. With groups, the number of samples per group.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, to select n samples per group. Groups need not occur in `fit`.
+            Group of each sample, to select n samples per group. `fit` need not know the groups.
 
         Returns
         -------
@@ -211,7 +210,7 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the metric that the class docstring names.
+        """Return the metric that the docstring of the class names.
 
         Parameters
         ----------
@@ -250,10 +249,10 @@ class RankingClassifier(BaseNetClassifier):
     # Methods that a subclass may override.
 
     def _check_groups(self, groups):
-        """Check that no groups are given, unless the loss supports them."""
+        """Raise an error if groups are given and the loss does not support groups."""
 
     def _threshold(self):
-        """Return the threshold of the loss for samples of the training set."""
+        """Return the threshold of the loss, a function of (scores, positive, weight)."""
         raise NotImplementedError(f"{type(self).__name__} must define _threshold")
 
     def _metric(self, positive, scores, weight):
@@ -261,7 +260,7 @@ class RankingClassifier(BaseNetClassifier):
         raise NotImplementedError(f"{type(self).__name__} must define _metric")
 
     errors = "false_negatives"
-    # By default, a sample whose score equals the threshold of the loss is predicted as positive.
+    # `threshold_` is just below the threshold t of the loss, so that a score of t is positive.
     _midway = staticmethod(midway_below)
 
     def _make_head(self):
@@ -277,10 +276,10 @@ class RankingClassifier(BaseNetClassifier):
         )
 
     def _cut(self, scores, positive, weight):
-        """Return the lowest score that is predicted as positive. Arguments are float64 tensors."""
+        """Return the lowest score that is predicted as positive, from float64 tensors."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
-            # If the scores belong to a part of the training set, reduce the rank in proportion.
+            # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
             total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
             total = total.get(threshold.of, sum(total.values()))
             share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
@@ -289,10 +288,8 @@ class RankingClassifier(BaseNetClassifier):
             )
         return threshold(scores, positive, weight)
 
-    # Methods that all subclasses share.
-
     def _check_one_ranking(self, groups):
-        """Check that there are only two classes if groups are given."""
+        """Raise an error if groups are given and there are more than two classes."""
         if groups is not None and len(self.classes_) > 2:
             raise ValueError(
                 f"groups must be None for {len(self.classes_)} classes: only a ranking of two "
@@ -345,7 +342,7 @@ class RankingClassifier(BaseNetClassifier):
         return self._class_total_[::-1] if self._turned() else self._class_total_
 
     def _above_threshold(self, scores):
-        # Subtract in float64: float32 could round the difference of two scores to 0.
+        # Subtract in float64: in float32, rounding could change a small difference to 0.
         threshold = getattr(self, "threshold_", 0.0)
         return (scores.astype(np.float64) - threshold).astype(scores.dtype)
 
@@ -371,7 +368,7 @@ class RankingClassifier(BaseNetClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores, and the weights of positives and of all at or above each."""
+    """Return the distinct scores s, and the total weight of positives and of samples >= s."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

@@ -8,12 +8,12 @@ import torch
 from sktopk._training._process import usable_device
 from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
 
-# Entries of the serialized state that are arguments for building the network.
+# Entries of the serialized state that `unpacked` uses to build the network.
 BUILT = ("dtype", "own_rows")
 
 
 def packed(net):
-    """Return a net as arrays and plain values, because skorch would store a pickle in a pickle."""
+    """Return the state of a net as a dict of arrays and plain values, to pickle it."""
     return to_arrays(net_state(net)) | {
         "dtype": str(net.dtype).removeprefix("torch."),
         "own_rows": net.own_rows,
@@ -21,8 +21,8 @@ def packed(net):
 
 
 def unpacked(estimator, net):
-    """Return the net and the head of an estimator from the result of `packed`."""
-    # Use the parameters of `fit`, because set_params may have changed them since.
+    """Return the net and the head of an estimator. `net` is the dict that `packed` returned."""
+    # Use the parameters from the last `fit`, because `set_params` may have changed them since.
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
     fitted._fit_params = estimator._fit_params
@@ -36,9 +36,9 @@ def unpacked(estimator, net):
 
 @contextmanager
 def unchanged_on_error(estimator, resumed=False):
-    """Return a context that restores the state of an estimator if the block raises an error.
+    """Return a context that restores the attributes of an estimator after an error in the block.
 
-    With `resumed`, the block trains the existing network of the estimator.
+    With `resumed`, it also restores the weights of the network, which the block trains further.
     """
     before = dict(vars(estimator))
     net_before = copy.deepcopy(net_state(estimator.net_)) if resumed else None

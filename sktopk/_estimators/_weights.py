@@ -1,4 +1,4 @@
-"""Products of sample weights and class weights."""
+"""Multiplication of sample weights by class weights."""
 
 from sktopk._common._labels import class_weights
 from sktopk._training._process import all_objects
@@ -13,7 +13,7 @@ def times_class_weight(weight, target, class_weight, classes, count):
     target : ndarray of int of shape (n_samples,)
         Class indices.
     class_weight : dict or "balanced"
-        "balanced" uses `count`.
+        Weight of each label. "balanced" computes the weights from `count`.
     classes, count : ndarray of shape (n_classes,)
         Labels, and the sum of the sample weights of each label over all processes.
     """

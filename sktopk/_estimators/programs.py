@@ -1,4 +1,4 @@
-"""Classifiers trained on linear programs: AUC, F-score and recall at a given precision."""
+"""Classifiers whose losses are linear programs: AUC, F-score, recall at a given precision."""
 
 from dataclasses import KW_ONLY
 from itertools import combinations
@@ -20,13 +20,13 @@ from ._heads import LabelHead, RankingHead
 from ._parameters import estimator
 from ._ranking import RankingClassifier, cuts
 
-# Smallest number of positives in a minibatch. The losses need several samples of both classes.
+# Smallest number of positives in a minibatch: these losses need several samples of each class.
 MIN_POSITIVES = 10
 AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
 def program_head(classifier, make_loss):
-    """Return the head of a ranking with a loss that depends on the whole minibatch."""
+    """Return a `RankingHead` for a loss that is not a mean over the samples of a minibatch."""
     return RankingHead(
         name=type(classifier).__name__.removesuffix("Classifier"),
         make=lambda: ProgramCriterion(make_loss()),
@@ -47,8 +47,8 @@ class AUCClassifier(RankingClassifier):
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
     With the hinge, the loss is the optimum of a linear program [1]_, computed in closed form
-    (:func:`sktopk.losses.pairwise_auc_loss`). With more than two classes, it is averaged over
-    binary problems, which `multi_class` selects.
+    (:func:`sktopk.losses.pairwise_auc_loss`). With more than two classes, the loss is the mean over
+    several binary problems (see `multi_class`).
 
     `score` is the area under the ROC curve. For two classes, `threshold_` maximizes the
     true-positive rate minus the false-positive rate on the training set. With more classes,
@@ -59,8 +59,9 @@ class AUCClassifier(RankingClassifier):
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l of a score difference. "squared_hinge" is another name for "quadratic".
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems for more than two classes: each class against the rest, ordered pairs of
-        classes, or pairs with the difference of their scores. `pos_label` must then be None.
+        Binary problems for more than two classes: each class against the rest ("ovr"), ordered
+        pairs of classes ("ovo"), or pairs of classes, ranked by their score difference ("mu").
+        With more than two classes, `pos_label` must be None.
     margin : float, default=1.0
         Margin between the scores of positives and negatives, positive.
 
@@ -142,7 +143,7 @@ class AUCClassifier(RankingClassifier):
 
 
 def areas_of(scores, target, weight, multi_class):
-    """Yield the areas that `multi_class` averages, for the classes in `target`."""
+    """Yield the area under the ROC curve of each binary problem of `multi_class`."""
     present = [c for c in np.unique(target[weight > 0]) if c >= 0]
     if len(present) < 2:
         return
@@ -172,8 +173,8 @@ class FScoreClassifier(RankingClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss is an upper bound of 1 - F with hinges. It is a linear-fractional program [1]_, solved
-    in closed form (:func:`sktopk.losses.fbeta_loss`).
+    The loss is an upper bound of 1 - F that uses the hinge. The loss is the optimum of a
+    linear-fractional program [1]_, computed in closed form (:func:`sktopk.losses.fbeta_loss`).
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
 
@@ -235,12 +236,12 @@ class RecallAtPrecisionClassifier(RankingClassifier):
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss bounds recall and precision by hinges, with a penalty if the precision is below p
-    (:func:`sktopk.losses.recall_at_precision_loss`, a linear program [1]_). Use
-    :class:`BudgetClassifier` for a guarantee on new samples.
+    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_. It has hinge
+    bounds of recall and precision, and a penalty if the precision is below p. For a guarantee on
+    new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest
-    threshold with this precision on the training set, or else that of the highest precision.
+    threshold with precision p on the training set, or else the one with the highest precision.
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ class RecallAtPrecisionClassifier(RankingClassifier):
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
-        # The relative tolerance allows for rounding errors in sums of weights.
+        # The factor 1 - 1e-12 tolerates rounding errors in sums of weights.
         reached = found >= float(self._in_fit("precision")) * selected * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]

@@ -1,4 +1,4 @@
-"""The DeepTopPush family: classifiers that push positives above a data-dependent threshold."""
+"""The DeepTopPush family: classifiers that rank positives above a data-dependent threshold."""
 
 import math
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from ._ranking import RankingClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
-    """Check that tau is in (0, 1). If tau >= 1, the error names the class that takes a number."""
+    """Check that tau is in (0, 1). For an integer >= 1, the error recommends another class."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -52,9 +52,9 @@ class DeepTopPushClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = \max_{j : y_j = 0} f(x_j)
 
-    Use it for lists that are read down to the first negative [1]_. For a fixed number or share of
-    samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In training, t is the
-    largest negative score in the minibatch and among hard examples from earlier minibatches.
+    Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
+    number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In
+    training, t is the largest score of the negatives in the minibatch and of hard examples.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
@@ -62,8 +62,8 @@ class DeepTopPushClassifier(RankingClassifier):
     Parameters
     ----------
     buffer_size : int, default=1
-        Number of negatives with the highest scores that each network keeps from earlier
-        minibatches. 1 is the delayed sample of the paper. 0 disables this.
+        Number of hard negatives that each network keeps from earlier minibatches, to estimate the
+        threshold. 1 is the delayed sample of the paper. 0 keeps no negatives.
 
     See Also
     --------
@@ -105,7 +105,7 @@ class TopPushKClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    Unlike in :class:`DeepTopPushClassifier`, k - 1 negatives may be outliers or mislabeled [1]_.
+    Here t is the k-th highest negative score: k - 1 negatives may be outliers or mislabeled [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -169,11 +169,11 @@ class RecallAtKClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[k]}
 
-    Use it to review a fixed number of samples [1]_, such as 100 per day. With `groups` in `fit`, k
-    applies per group, otherwise to the whole training set.
+    Here t is the k-th highest score. Use this classifier to review a fixed number of samples [1]_,
+    such as 100 per day. If `fit` gets `groups`, k is the number per group, otherwise in total.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
-    training score and the next lower score. It may select more or fewer samples of other data. Use
+    training score and the next lower score. On new data, it can select more or fewer samples. Use
     `predict_top` or :class:`BudgetClassifier` to select an exact number.
 
     Parameters
@@ -243,13 +243,13 @@ class PatMatClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat, with the exact quantile as threshold [1]_. Choose tau at least as large as the
-    share of the positives. With a smaller tau, t is the score of a positive, and the loss favors
-    equal scores at the top. For a smaller share, use :class:`RecallAtFPRClassifier`.
+    This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose a tau
+    that is at least the share of positives. With a smaller tau, t can be the score of a positive,
+    and the loss favors equal scores at the top. Then use :class:`RecallAtFPRClassifier` instead.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    the quantile of the training scores and the next lower score. It may select more or fewer
-    samples of other data. Use `predict_top` or :class:`BudgetClassifier` to select an exact number.
+    the quantile of the training scores and the next lower score. On new data, it can select more or
+    fewer samples. Use `predict_top` or :class:`BudgetClassifier` to select an exact number.
 
     Parameters
     ----------
@@ -302,8 +302,8 @@ class PatMatNPClassifier(RankingClassifier):
         t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
     This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
-    false-positive rate of about tau. In :class:`RecallAtFPRClassifier`, the threshold depends on
-    more than one negative.
+    false-positive rate of about tau. The threshold t is the j-th highest score of a negative. In
+    :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_` is
     between the quantile of the training scores of negatives and the next lower score.
@@ -360,9 +360,9 @@ class RecallAtFPRClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The surrogate l bounds the errors on both sides of a free threshold t. With the hinge, the loss
-    is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the quadratic
-    surrogate, it is the original Pat&Mat-NP [1]_.
+    The second equation defines the threshold t, with :math:`\varphi` = `fpr`. With the hinge, the
+    loss is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the
+    quadratic surrogate, the loss is the original Pat&Mat-NP [1]_.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
     threshold that at most a share `fpr` of the training negatives exceeds. Use
@@ -373,8 +373,8 @@ class RecallAtFPRClassifier(RankingClassifier):
     fpr : float, default=0.01
         Share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge has a
-        closed form of the threshold. The others take several times as long.
+        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge
+        has a closed form of t. Training with the others takes several times longer.
 
     See Also
     --------
@@ -416,9 +416,9 @@ class RecallAtFPRClassifier(RankingClassifier):
         )
 
     def _cut(self, scores, positive, weight):
-        """Return the highest score at or above which there are too many negatives."""
+        """Return the highest score s for which more than a share `fpr` of the negatives is >= s."""
         score, found, _ = cuts(scores, ~positive, weight)
-        # The relative tolerance allows for rounding errors in sums of weights.
+        # The factor 1 + 1e-10 tolerates rounding errors in sums of weights.
         beyond = found > float(self._in_fit("fpr")) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 
@@ -432,11 +432,12 @@ class PrecisionAtRecallClassifier(RankingClassifier):
         \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
         t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    At a fixed recall r, few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
+    Here t is the j-th highest score of a positive. At a fixed recall r, few false positives mean a
+    high precision (Prec@Rec, eq. 4 of [1]_).
     :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
 
-    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the
-    training score that a share r of the positives reaches and the next lower score.
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t
+    for the training scores and the next lower score.
 
     Parameters
     ----------
@@ -494,8 +495,8 @@ class ThresholdClassifier(RankingClassifier):
 
     Most classifiers of this family are special cases (eq. 1 and 5 of [1]_).
 
-    `score` is the share of the counted samples on the correct side of the threshold. `threshold_`
-    is between the threshold of the training scores and the next lower score.
+    `score` is the share of samples on the correct side of the threshold, among the classes that
+    `errors` selects. `threshold_` is between t for the training scores and the next lower score.
 
     Parameters
     ----------
@@ -504,8 +505,8 @@ class ThresholdClassifier(RankingClassifier):
         :class:`sktopk.losses.SurrogateQuantile` or a function, called as
         ``threshold(scores, positive, weight)``. A rank k refers to the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        The kind of errors that counts. A dict such as ``{"false_positives": 0.1,
-        "false_negatives": 0.9}`` counts both kinds, with the weights lambda.
+        Errors in the loss: positives below t or negatives above t. A dict such as
+        ``{"false_positives": 0.1, "false_negatives": 0.9}`` contains the weights lambda.
 
     See Also
     --------
@@ -566,7 +567,7 @@ class ThresholdClassifier(RankingClassifier):
 
 
 def clipped(k, n_samples, what, of_groups):
-    """Return k, reduced to `n_samples` with a warning. With groups, the loss itself reduces k."""
+    """Return min(k, n_samples). Warn if this is less than k. With groups, return k itself."""
     most = max(1, int(n_samples))
     if of_groups or k <= most:
         return k

@@ -53,10 +53,10 @@ class TopKClassifier(BaseNetClassifier):
         Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". ``loss__gamma`` is
         also a parameter of `set_params` and searches.
     order : {"cross_entropy", None}, default="cross_entropy"
-        How the k labels of a top-k loss are ordered. With "cross_entropy", one head of the network
-        is trained with cross-entropy (label smoothing 0.1). It determines `predict`,
-        `predict_proba` and the order. A second head chooses the other k - 1 labels. The
-        loss gets the scores of this head times 5. With None there is one head.
+        How the k labels of a top-k loss are ordered. With "cross_entropy", each class has two
+        scores. The first is trained with cross-entropy (label smoothing 0.1). It determines
+        `predict`, `predict_proba` and the order of labels. The second, times 5, is trained with the
+        loss. It chooses the other k - 1 labels. With None, each class has one score.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied by `sample_weight`.
 
@@ -230,7 +230,7 @@ class TopKClassifier(BaseNetClassifier):
         named = self._named_loss()
         if named is None:
             return False
-        # With k=1, there is no second head, because the loss itself determines the order.
+        # With k=1, each class has one score, because there is no order of labels.
         has_order = self.order is not None and "k" in named.params and self.k != 1
         return named.models_proba or has_order
 
@@ -238,7 +238,7 @@ class TopKClassifier(BaseNetClassifier):
         return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
 
     def _log_prior(self):
-        """Return the log class frequencies to add to scores before a softmax; 0 without any."""
+        """Return log class frequencies to add to the scores, or 0 if the loss does not use them."""
         if not self._head.models_proba or self._head.order:
             return 0.0
         return log_frequencies(self.net_.criterion_.losses)

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import issparse
 
-# LightGBM treats numbers with a smaller magnitude as 0.
+# LightGBM treats numbers of X with a smaller magnitude as 0.
 SMALLEST = 1e-35
-# For each parameter of the estimator, the LightGBM parameters and aliases that it sets.
+# `lightgbm_params` must not contain these names, because a parameter of the estimator sets them.
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
     "y": "num_class num_classes",
@@ -27,7 +27,7 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
     """Return a booster trained on `rows` with the objective `function`.
 
     `stop` is None or a tuple for early stopping: held-out samples, a metric of their raw scores,
-    and the number of rounds without improvement. Rounds after the best one are dropped.
+    and the number of rounds without improvement. The booster then ends with the best round.
     """
 
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
@@ -40,7 +40,7 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
-        # Disable the feature filter: with it, LightGBM fails if samples are too few for two leaves.
+        # With the feature filter, LightGBM fails if there are too few samples for two leaves.
         params = {"verbosity": -1, "feature_pre_filter": False}
         return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, params=params)
 
@@ -67,5 +67,5 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
             elif i - best_round >= patience:
                 break
         booster.best_iteration = best_round
-    # Return a copy without the training data and without the rounds after the best round.
+    # The copy contains neither the training data nor the rounds after the best round.
     return booster.model_from_string(booster.model_to_string()).free_dataset()

@@ -1,4 +1,4 @@
-"""Parameters and thresholds of the losses of TopBoostClassifier."""
+"""Losses of TopBoostClassifier: their parameters and decision thresholds."""
 
 import dataclasses
 
@@ -12,8 +12,8 @@ from sktopk._estimators._between_scores import midway_below
 from sktopk.boosting._objective import LOSSES, LOSSES_OF_BOTH, LOSSES_OF_RANKINGS, parameters_of
 from sktopk.losses import KthLargest, TopMean
 
-# For each loss, the samples whose scores determine the threshold, and the name of the parameter
-# with the threshold's rank.
+# The threshold of each loss is the score at a rank, or at a share, among some of the samples. The
+# tuple contains these samples and the parameter with the rank or share (None: rank 1).
 RANKS = {
     "top_push": ("negatives", None),
     "top_push_k": ("negatives", "k"),
@@ -30,7 +30,7 @@ OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
-    """Return the loss that is trained (name or function), a dict of its parameters, and `k_`."""
+    """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and loss not in LOSSES_OF_BOTH:
@@ -72,8 +72,8 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
 def threshold_of(loss, params, rows, scores, n_positives, n_all):
     """Return the midpoint between the threshold of the loss and the next lower score.
 
-    Ranks are converted to quantiles, because `scores` can be of fewer samples than in training.
-    With groups, the threshold is the median over the groups.
+    Without groups, a rank k becomes a quantile, because `scores` may belong to only some of the
+    training samples. With groups, the threshold of the loss is the median over the groups.
     """
     total = {"negatives": n_all - n_positives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")
@@ -90,5 +90,5 @@ def threshold_of(loss, params, rows, scores, n_positives, n_all):
     tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.count))]
     each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
     t = float(each[each.isfinite()].median())
-    # The median is not finite if no group contains samples of the kind `threshold.of`.
+    # t is not finite if the samples that define it (for example the negatives) are missing.
     return midway_below(scores, t) if np.isfinite(t) else 0.0

@@ -1,4 +1,4 @@
-"""Container of checked samples for boosting."""
+"""Container for validated samples, labels and weights."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from sktopk._common._groups import rows_of_groups
 
 
 class Rows(NamedTuple):
-    """Checked samples with labels, weights and groups. Training samples are sorted by group."""
+    """Validated samples, labels, weights and groups. Training samples are sorted by group."""
 
     X: object
     y: np.ndarray
@@ -18,10 +18,10 @@ class Rows(NamedTuple):
     groups: np.ndarray | None = None
 
     def take(self, rows):
-        """Return the samples that `rows`, a mask or an array of indices, selects."""
+        """Return the selected samples. `rows` is a mask or an array of indices."""
         return Rows(*(None if each is None else each[rows] for each in self))
 
 
 def groups_of_both(rows):
-    """Return a list of arrays: the sample indices of each group that contains both classes."""
+    """Return a list with the sample indices of each group that contains both classes."""
     return [own for own in rows_of_groups(rows.groups) if 0 < rows.target[own].mean() < 1]

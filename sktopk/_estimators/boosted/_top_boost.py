@@ -1,4 +1,4 @@
-"""TopBoostClassifier: LightGBM trained with a top-of-ranking loss and the log loss."""
+"""TopBoostClassifier: LightGBM trained with a loss for the top of a ranking."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -54,12 +54,12 @@ from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
 from ._rows import Rows, groups_of_both
 
-# For early stopping, a single member holds out one of this number of folds.
+# Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
 
 
 def _has_proba(classifier):
-    """Check for `available_if` that the loss is the log loss. The error shows alternatives."""
+    """Return True if the loss is the log loss, else raise AttributeError."""
     if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
         raise AttributeError(
             "predict_proba is available only if the loss is the log loss: use scikit-learn's "
@@ -76,15 +76,15 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     .. math::
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
-    L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c gives both
-    gradients the same size (see :func:`sktopk.boosting.objective`). Each boosting round uses all
-    samples, so the threshold of the loss is exact. X may contain NaN and does not need scaling.
+    L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
+    of L to the size of the gradient of L' (see :func:`sktopk.boosting.objective`). Each boosting
+    round uses all samples, so the threshold of the loss is exact. X may contain NaN.
     Requires LightGBM: ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
     loss : str or callable, default="top_mean"
-        "top_mean" (two classes) penalizes positives below the mean score of the highest `k`
+        "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
         "cross_entropy" is the log loss only. Other names are functions of :mod:`sktopk.losses`
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
@@ -120,7 +120,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         For other labels, set `pos_label`. Otherwise a label is chosen, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples (for one member, a tenth of the samples). Rounds after the best one are dropped.
+        samples (for one member, a tenth of the samples). The booster then ends with the best round.
         None trains all rounds.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
@@ -140,9 +140,9 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Positive label of two classes.
     threshold_ : float
         Decision threshold for two classes: the quantile of the scores that corresponds to the
-        threshold of the loss. If the loss has no threshold, as many samples are selected as there
-        are positives. For the log loss, it is 0. It is computed from out-of-fold scores if samples
-        are held out.
+        threshold of the loss. If the loss has no threshold, the share of selected samples is the
+        share of positives. For the log loss, `threshold_` is 0. It is computed from out-of-fold
+        scores if samples are held out.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -190,7 +190,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
-    # Pipelines route metadata to `predict_top` by the requests of `predict`.
+    # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
     def fit(
@@ -210,31 +210,31 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels, at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights of gradients and Hessians. `min_child_samples` and the histograms
-            ignore the weights, but samples of weight 0 are dropped.
+            Nonnegative weights. They multiply gradients and Hessians. `min_child_samples` and the
+            histograms ignore the weights, but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day or query; only for two classes. Each group has
             its own threshold, and the loss is the mean over groups. `threshold_` is the median of
-            the thresholds. Whole groups are held out.
+            the group thresholds. A group is held out as a whole.
         """
         self._check_params()
         fitted = type(self)(**self.get_params(deep=False))
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted._fit(lightgbm, X, y, sample_weight, groups)
         kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        # Replace the fitted attributes at the end, so that a fit that fails does not change them.
+        # Replace the fitted attributes only now, so that a `fit` that fails does not change them.
         self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the scores of the samples.
 
-        For two classes, scores are relative to `threshold_`, and positive for ``classes_[1]``.
+        For two classes, `threshold_` is subtracted. A positive score means ``classes_[1]``.
         """
         return self._decision(self._scores(X))
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Return `pos_label_` for scores above `threshold_`, or the class of the highest score."""
+        """Predict the class by `threshold_` (two classes) or highest score (more classes)."""
         scores = self._scores(X)
         if scores.ndim == 2:
             return self.classes_[scores.argmax(axis=1)]
@@ -245,8 +245,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the indices of the n samples with the highest scores, best first (two classes).
 
-        With `groups`, return n samples of each group, all sorted by score. If a group is smaller,
-        return all its samples, with a warning. Tied samples are in the order of X.
+        With `groups`, return n samples of each group, all sorted by score. If a group has fewer
+        samples, return all of them, with a warning. Tied samples are in the order of X.
         """
         return rows_on_top(self._scores(X), n, groups)
 
@@ -254,7 +254,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return for each sample the k labels with the highest scores, best first.
 
-        Requires more than two classes. None means `k_` labels. Tied labels are in the order of
+        Requires more than two classes. If k is None, `k_` is used. Tied labels are in the order of
         `classes_`.
         """
         scores = self._scores(X)
@@ -390,7 +390,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         self.oob_score_ = self._quality(rows.take(known), scores[known]) if has_any else np.nan
 
     def _hold_out(self, rows):
-        """Return a list of masks: the samples that each member holds out."""
+        """Return a list of masks, one per member, of the samples that the member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
         order = shuffled_order(rows.X, 0, rows.groups)
@@ -407,7 +407,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _threshold(self, loss, params, rows, held_out):
-        """Return the threshold of the loss for out-of-fold scores, or for training scores."""
+        """Return `threshold_`, from out-of-fold scores if available, else from training scores."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if known.any():
@@ -421,7 +421,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the checked samples, and set attributes that describe columns and classes."""
+        """Return the validated data as `Rows`. Set attributes that describe columns and classes."""
         check_given(y)
         X = self._table(X, reset=True)
         y = check_labels(y)
@@ -447,7 +447,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return Rows(X, y, index, weight, count, groups)
 
     def _table(self, X, reset):
-        """Return X as a float array or a canonical CSR matrix."""
+        """Return X as an array of floats, or as a CSR matrix in canonical format."""
         check_table(X)
         X = on_host(X, "X")
         if hasattr(X, "columns") and hasattr(X, "dtypes"):
@@ -469,7 +469,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return bool(self.pos_label_ == self.classes_[0])
 
     def _raw(self, boosters, X):
-        """Return the mean of the boosters' raw scores plus `init_score_`."""
+        """Return `init_score_` plus the mean raw score of the boosters, for each sample."""
         n_threads = effective_n_jobs(self.n_jobs)
         each = [booster.predict(X, raw_score=True, num_threads=n_threads) for booster in boosters]
         return np.mean(each, axis=0) + self.init_score_
@@ -486,7 +486,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return -above if self._first_is_positive() else above
 
     def _quality(self, rows, scores):
-        """Return the metric of `score`, computed from raw scores."""
+        """Return the metric that `score` returns, computed from raw scores."""
         if scores.ndim == 2:
             params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
             return topk_accuracy_score(rows.y, scores, **params)
@@ -507,6 +507,6 @@ def _refuse_groups(classes):
 
 
 def _average_precision(positive, y_score, weight):
-    # Do not call scikit-learn's function, which can take longer than growing a tree.
+    # This is faster than scikit-learn's function, which can take longer than growing a tree.
     ranking = Ranking.from_values(positive.astype(bool), y_score, weight)
     return float(ranking.average_precision) if ranking.total_value else 0.0

@@ -11,7 +11,7 @@ from sktopk.metrics._scorer import predict_scores
 
 
 class GivenScores(ClassifierMixin, BaseEstimator):
-    """Classifier for `from_scores`. Its X contains scores or probabilities."""
+    """Classifier for `from_scores`: X contains existing scores or probabilities."""
 
     def fit(self, X, y):
         """Store the labels."""
@@ -22,7 +22,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
         scores = np.asarray(on_host(X, "X"))
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
-        # One-dimensional scores belong to the positive class, which can be the first class.
+        # One-dimensional scores are for the positive class. Negate them if it is the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores
 
@@ -50,9 +50,9 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the classes of a fitted classifier, and the probabilities of all classes.
+    """Return the classes of a fitted classifier, and the class probabilities of each sample.
 
-    Without `predict_proba`, or with `use_scores`, return the softmax of decision scores instead.
+    Without `predict_proba`, or with `use_scores`, these are the softmax of decision scores.
     """
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
@@ -80,7 +80,7 @@ def predict_class_proba(estimator, X, *, use_scores=False):
 
 
 def out_of_fold_scores(estimator):
-    """Return the out-of-fold scores of the training samples; NaN if a sample has none."""
+    """Return the out-of-fold scores of the training samples; NaN for samples without scores."""
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     y_score = getattr(last, "oob_decision_function_", None)
     if y_score is None:
@@ -89,7 +89,7 @@ def out_of_fold_scores(estimator):
             f"TopBoostClassifier() or RandomForestClassifier(oob_score=True); got {last!r}"
         )
     y_score = np.asarray(y_score)
-    # scikit-learn's oob_decision_function_ contains probabilities.
+    # In scikit-learn, `oob_decision_function_` contains probabilities, despite its name.
     is_proba = type(last).__module__.startswith("sklearn.")
     if not is_proba and hasattr(last, "decision_function"):
         return y_score
@@ -98,7 +98,7 @@ def out_of_fold_scores(estimator):
             "cross_fit=True needs out-of-fold scores of decision_function; got probabilities in "
             f"oob_decision_function_ of {type(last).__name__}"
         )
-    # Replace zeros by NaN: forests return zeros for samples that every tree was trained on.
+    # A forest returns zeros for a sample that every tree was trained on. Replace them by NaN.
     return np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)
 
 
@@ -106,7 +106,7 @@ def proba_of_scores(y_score):
     """Return the softmax of decision scores, which can be one-dimensional for two classes."""
     if y_score.ndim == 1:
         y_score = np.column_stack([np.zeros_like(y_score), y_score])
-    # Compute in float64: in float32, small probabilities would become 0 and tie.
+    # Compute in float64: in float32, several small probabilities would become 0 and tie.
     return softmax(y_score.astype(np.float64), axis=1)
 
 

@@ -28,7 +28,7 @@ from sktopk.metrics._scorer import no_classifier
 
 from ._any_classifier import GivenScores, out_of_fold_scores, weight_name
 
-# `fit` warns if a frozen classifier makes no error on at least this many calibration samples.
+# `fit` warns if a frozen classifier has no error on _MANY_SAMPLES or more calibration samples.
 _MANY_SAMPLES = 200
 
 
@@ -36,8 +36,8 @@ class Trained(NamedTuple):
     """A trained classifier and its calibration samples.
 
     `y_train` contains the training labels; None for a frozen classifier. `index` contains the
-    indices of the calibration samples; None means all samples. `y_score` contains their out-of-fold
-    scores; None without `cross_fit`.
+    indices of the calibration samples; None means all samples. `y_score` contains the out-of-fold
+    scores of the calibration samples; None without `cross_fit`.
     """
 
     estimator: Any
@@ -49,16 +49,16 @@ class Trained(NamedTuple):
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Base class of decisions that are calibrated with samples held out from the training.
+    """Base class of meta-estimators that are calibrated on samples held out from the training.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
     `random_state`. Its `fit` calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
-    `_fitted_names` lists fitted attributes whose names do not end with an underscore.
+    `_fitted_names` contains the fitted attributes that do not end with an underscore.
     """
 
     _fitted_names = ("_seed",)
 
-    # Request sample weights for `fit` itself, which drops samples of weight 0.
+    # Request sample weights by default, because `fit` drops samples of weight 0.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
 
     @classmethod
@@ -71,7 +71,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         fit_params: dict[str, Any] | None = None,
         **params: Any,
     ) -> Self:
-        """Calibrate with existing scores instead of a classifier.
+        """Return an estimator that is calibrated with existing scores instead of a classifier.
 
         All methods of the returned estimator take scores instead of X.
 
@@ -79,12 +79,12 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of the classes in sorted order. For two classes, one number per sample is
-            enough: for `BudgetClassifier` a score of the positive class, and for `SetClassifier`
-            the probability of the second label. These samples must not be training samples.
+            enough: a score of the positive class for `BudgetClassifier`, or the probability of the
+            second label for `SetClassifier`. The samples must not be training samples.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None
-            All labels. None means the labels in `y`.
+            All labels that can occur. None means the labels in `y`.
         fit_params : dict, default=None
             Additional arguments of `fit`, such as groups.
         **params : dict
@@ -116,7 +116,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
-        """Return the metadata routing. `fit` passes metadata to the `fit` of `estimator`."""
+        """Return the metadata routing. `fit` passes metadata on to ``estimator.fit``."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
@@ -132,7 +132,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Check the estimator before the training.
+        # Raise this error before the training, which can take long.
         if _kind(self.estimator) not in ("classifier", None):
             raise no_classifier(self.estimator)
         check_flag(self.cross_fit, "cross_fit")
@@ -144,7 +144,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _checked(self, X, y, sample_weight, groups, fit_params):
-        """Return X, labels, groups and fit parameters, without samples of weight 0."""
+        """Return the validated X, y, groups and fit parameters, without samples of weight 0."""
         refuse_masked(X=X, y=y, sample_weight=sample_weight, groups=groups)
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
@@ -168,8 +168,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, all samples are used for training. One sample is returned, so that
-        `fit` can check the output of the classifier.
+        If `calibrates` is False, the clone is trained on all samples. The result then contains only
+        one sample, so that `fit` can check the output of the classifier.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
@@ -196,7 +196,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return Trained(estimator, take_rows(X, index), y[index], y[train], index)
 
     def _replace_fitted(self, estimator, **fitted):
-        """Replace all fitted attributes, and return self."""
+        """Replace all fitted attributes of an earlier `fit`, and return self."""
         columns = ("n_features_in_", "feature_names_in_")
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
         kept = {
@@ -220,7 +220,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 def _kind(estimator):
     """Return the estimator type from scikit-learn's tags, or None if there are no tags."""
-    # Do not ask scikit-learn, because version 1.7 warns about estimators without tags.
+    # In scikit-learn 1.7, `get_tags` warns about estimators without tags.
     if not hasattr(estimator, "__sklearn_tags__"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""BudgetClassifier: select samples to review, from the scores of any binary classifier."""
+"""BudgetClassifier: select samples to review by the scores of a binary classifier."""
 
 from numbers import Integral
 from typing import Any, Self
@@ -37,7 +37,7 @@ from ._selection import simultaneous_hits
 
 @public
 class BudgetClassifier(CalibratedDecision):
-    r"""Select samples to review with a threshold, from the scores of any binary classifier.
+    r"""Select samples to review by a threshold for the scores of any binary classifier.
 
     A sample with the score s is flagged, that is, predicted positive, if
 
@@ -56,7 +56,7 @@ class BudgetClassifier(CalibratedDecision):
         :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are used for
         calibration.
     budget : int or float, default=0.1
-        Bound on the rate of `constraint`, in (0, 1). For "count", it is the share of samples to
+        Bound on the rate that `constraint` names, in (0, 1). For "count", the share of samples to
         flag, or an integer: the number to flag among `n_samples_fit_` samples.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
         Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
@@ -68,14 +68,14 @@ class BudgetClassifier(CalibratedDecision):
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
-        There is then no proof of the guarantee. Not for "fdr".
+        The guarantee is then not proven. Not allowed with "fdr".
     validation_fraction : float, default=0.2
         Share of the samples of `fit` that is held out for calibration, stratified by class. Ignored
         with a frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
-        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`,
-        else 1 or True. For other labels, set `pos_label`. Otherwise the rarer label is used, with a
-        warning.
+        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`. If
+        `estimator` has none, None means 1 or True. For other labels, set `pos_label`; None then
+        chooses a label, with a warning.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision" and "fdr".
 
@@ -89,7 +89,7 @@ class BudgetClassifier(CalibratedDecision):
         Label of the positives.
     threshold_ : float
         Threshold for the scores of `pos_label_`: the decision function (negated if `pos_label_` is
-        ``classes_[0]``) or the probability. Infinite if no or every sample is flagged.
+        ``classes_[0]``) or the probability. Infinite if `predict` flags no sample or all samples.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
         "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
@@ -196,7 +196,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts.
         y : array-like of shape (n_samples,)
-            Two labels (see `pos_label`). With a frozen estimator, one of them can be absent.
+            Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
@@ -250,20 +250,20 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`, which can be infinite. As in scikit-learn,
-            a positive number means ``classes_[1]``. If `pos_label_` is ``classes_[0]``, samples
-            with a positive number are not flagged.
+            Score of the classifier minus `threshold_`; infinite if `threshold_` is infinite. As in
+            scikit-learn, a positive number means ``classes_[1]``. If `pos_label_` is
+            ``classes_[0]``, samples with a negative number are therefore flagged.
         """
         scores = self._scores(X)
-        # Subtract in float64: float32 could round the difference of two scores to 0.
+        # Subtract in float64: in float32, rounding could change a small difference to 0.
         scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for samples with a score above `threshold_`.
 
-        There is a warning if the calibration samples make the share of flagged samples very
-        improbable: if the p-value of Fisher's exact test is below 1e-6.
+        There is a warning if the share of flagged samples differs from the share in the calibration
+        samples, with a p-value of Fisher's exact test below 1e-6.
 
         Parameters
         ----------
@@ -290,9 +290,9 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            Number of samples to select from X or from each group, at least 1. None means the
-            samples that `predict` flags. For ``constraint="fdr"``, None means conformal selection
-            from the batch X, with the same guarantee.
+            Number of samples to select from X or from each group, at least 1. With None, the
+            samples that `predict` flags are selected. With None and ``constraint="fdr"``, conformal
+            selection chooses samples from the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
@@ -340,10 +340,10 @@ class BudgetClassifier(CalibratedDecision):
         Notes
         -----
         Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the positives among these K samples and the n best samples of X together, the
-        positives among the K samples have a hypergeometric distribution. The interval inverts it,
-        with :math:`\delta / 2` for each end. Choose n without looking at X: the level is not valid
-        for the best of several intervals.
+        Given the total number of positives among these K samples and the n best samples of X, the
+        number among the K samples is hypergeometric. The interval contains all numbers that two
+        one-sided tests at level :math:`\delta / 2` accept. Choose n without looking at X, because
+        the level does not hold for the best of several intervals.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -364,7 +364,7 @@ class BudgetClassifier(CalibratedDecision):
         """Return a metric of the ranking at the budget.
 
         The metric depends on `constraint`, but not on `threshold_`. A threshold that violates the
-        budget therefore has no advantage. For the accuracy of `predict`, use
+        budget therefore does not increase the score. For the accuracy of `predict`, use
         ``scoring="accuracy"``.
 
         - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
@@ -393,7 +393,7 @@ class BudgetClassifier(CalibratedDecision):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Accuracy can be poor, because only 10 % of the samples are flagged.
+        # Accuracy can be poor, because the default budget flags only 10 % of the samples.
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -422,12 +422,12 @@ class BudgetClassifier(CalibratedDecision):
             place_of(self.pos_label, classes)  # raises if pos_label is unknown
 
     def _bound(self):
-        """Return the constraint with its budget and delta."""
+        """Return the constraint, an object with the parameters `budget` and `delta`."""
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
 
     def _scores_of(self, trained, pos_label):
-        """Return the scores of `pos_label` of the calibration samples."""
+        """Return the scores of the calibration samples for the class `pos_label`, in float64."""
         scores = trained.y_score
         if scores is None:
             scores = finite_scores(trained.estimator, trained.X, pos_label)
@@ -437,11 +437,11 @@ class BudgetClassifier(CalibratedDecision):
                 scores = scores[:, place]
             elif place == 0:
                 scores = -scores
-        # Convert to float64, so that there is a threshold between any two float32 scores.
+        # In float64, there is a threshold between any two different float32 scores.
         return scores.astype(np.float64)
 
     def _calibration(self, name):
-        """Return scores and labels of the calibration samples for the method `name`."""
+        """Return scores and labels of the calibration samples. Errors mention the caller `name`."""
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
                 f"{name} needs held-out calibration samples; got cross_fit=True. Set "

@@ -12,7 +12,7 @@ CONDITIONS = (None, "class", "group")
 
 
 def class_thresholds(scores, code, n_classes, coverage):
-    """Return a threshold per class: minus infinity, with a warning, for too few samples."""
+    """Return the threshold of each class. With too few samples it is -inf, with a warning."""
     threshold = _thresholds(scores, code, n_classes, coverage)
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
@@ -25,7 +25,7 @@ def class_thresholds(scores, code, n_classes, coverage):
 
 
 def group_thresholds(scores, groups, coverage):
-    """Return the sorted names of the groups, and their thresholds as in `class_thresholds`."""
+    """Return the sorted group names, and a threshold per group (-inf for too few samples)."""
     names, code = np.unique(groups, return_inverse=True)
     threshold = _thresholds(scores, code, len(names), coverage)
     n_few = np.count_nonzero(np.isneginf(threshold))
@@ -39,7 +39,7 @@ def group_thresholds(scores, groups, coverage):
 
 
 def thresholds_of_samples(groups, names, threshold):
-    """Return for each sample the threshold of its group; minus infinity for unknown groups."""
+    """Return for each sample the threshold of its group, or -inf for an unknown group."""
     if (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
         raise ValueError(
             f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
@@ -56,7 +56,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array or None. Check whether `conditional` requires or forbids groups."""
+    """Return groups as an array or None. Raise an error if they are missing or not allowed."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '
@@ -65,12 +65,12 @@ def check_conditional_groups(groups, n_samples, conditional):
     if groups is None:
         return None
     encode_groups(groups, n_samples)  # raises if groups are not valid
-    # Conversion through a list changes strings of dtype object to a string dtype.
+    # `tolist` makes NumPy choose the dtype again: a string dtype instead of object.
     return np.array(np.asarray(on_host(groups, "groups")).tolist())
 
 
 def _thresholds(scores, code, n_codes, coverage):
-    """Return for each code a threshold of the samples with this code. Code -1 is ignored."""
+    """Return the threshold of each class or group (code >= 0) from the scores of its samples."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
     return np.array([conformal_threshold(part, coverage) for part in parts])

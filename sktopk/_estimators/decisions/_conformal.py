@@ -1,7 +1,7 @@
 """Conformity scores of labels, their thresholds, and prediction sets.
 
-Each method defines a conformity score for each label of a sample. The set contains all labels whose
-score is at least the threshold.
+Each method defines a conformity score for each label of a sample. The prediction set contains all
+labels whose conformity score is at least the threshold.
 """
 
 import math
@@ -15,7 +15,7 @@ from sktopk._common._scalars import check_nonnegative, n_kept
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
-# For each of these parameters, the methods that use it. All methods use all other parameters.
+# Parameters of SetClassifier that only some methods use, with these methods.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),
@@ -23,17 +23,17 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# A chunk has at most this number of values, about 8 MB of float64, to limit the memory of sorting.
+# Number of probabilities in a chunk (8 MB of float64), to limit the memory of sorting.
 _CHUNK_SIZE = 2**20
 
 
 @dataclass(frozen=True)
 class Conformity:
-    """Conformity scores of one of `METHODS`.
+    """Conformity score of one method in `METHODS`.
 
     `u` contains a number in [0, 1] for each sample. "aps" and "raps" multiply the probability of
-    the label by it. With u = 1, a set of "aps" contains the highest-ranked labels up to the first
-    one at which their total probability exceeds 1 - threshold.
+    the label by u. With u = 1, "aps" adds labels to a set in decreasing order of probability, and
+    stops when their total probability exceeds 1 - threshold.
     """
 
     method: str
@@ -42,7 +42,7 @@ class Conformity:
     prevalence: np.ndarray | None = None
 
     def __call__(self, proba, u):
-        """Return the conformity of every label, with the shape of `proba`."""
+        """Return the conformity scores of all labels, an array of the shape of `proba`."""
         if self.method == "pas":
             return proba / self.prevalence
         if self.method in ("aps", "raps"):
@@ -52,14 +52,14 @@ class Conformity:
     def draw(self, X, n_samples, seed):
         """Return for each sample of X a number u, which is a hash of the sample and the seed.
 
-        Conformity is therefore a fixed function of sample and label, and the guarantee holds for
-        every seed. Equal samples have the same u.
+        Equal samples have the same u. Conformity is therefore a fixed function of sample and label,
+        and the guarantee holds for every seed. For methods that do not use u, u = 1.
         """
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
     def of_labels(self, proba, u, code):
-        """Return for each row i the conformity of column ``code[i]``; -infinity for code -1."""
+        """Return the conformity score of each sample's label; -inf for unknown labels (code -1)."""
         out = np.full(len(proba), -np.inf)
         for rows in chunks(*proba.shape):
             known = np.flatnonzero(code[rows] >= 0)
@@ -67,7 +67,7 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the class indices in the sets, best first, and the start index of each set.
+        """Return the class indices of all sets, best first, and the index where each set starts.
 
         `threshold` is a number or an array of shape (n_classes,) or (n_samples, 1).
         """
@@ -81,14 +81,14 @@ class Conformity:
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
 
     def _mass_from_label_down(self, proba, u):
-        """Return 1 - E with the scores E of Romano et al. (2020) and Angelopoulos et al. (2021)."""
+        """Return 1 minus the score of Romano et al. (2020) or Angelopoulos et al. (2021)."""
         order = _ranking(proba)
         ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
-        # Sum from the smallest probability on, so that rounding does not remove a small tail.
+        # Start the sum with the smallest probabilities, so that rounding does not remove them.
         mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
         below = np.zeros_like(mass)
         below[:, :-1] = mass[:, 1:]
-        # Divide by the sum of the row, which can differ from 1 by rounding.
+        # Divide by the sum of all probabilities, which can differ from 1 by rounding.
         ranked = (below + u[:, None] * ranked) / mass[:, :1]
         if self.method == "raps":
             rank = np.arange(1, proba.shape[1] + 1)
@@ -99,7 +99,7 @@ class Conformity:
 
 
 def find_threshold(conformity, proba, u, code, coverage):
-    """Return the threshold. `code` contains the column of each label; -1 for unknown labels."""
+    """Return the conformity threshold. `code` contains class indices; -1 for unknown labels."""
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
@@ -115,7 +115,7 @@ def find_threshold(conformity, proba, u, code, coverage):
 
 
 def warn_of_unknown(code):
-    """Return the number of labels that are not classes of the classifier (code -1), and warn."""
+    """Warn if the classifier does not know some labels (code -1). Return their number."""
     n_unknown = np.count_nonzero(code < 0)
     if n_unknown:
         warn(
@@ -126,12 +126,12 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if new samples of classes without training samples will reduce the coverage.
+    """Warn if new samples of unseen classes will reduce the coverage.
 
-    The share of samples that are the only sample of their class estimates the share of new samples
-    of unseen classes (I. J. Good, Biometrika 40, 237-264, 1953). The guarantee does not cover new
-    samples of unseen classes, because all classes of calibration samples occur in training, too.
-    There is no warning if coverage decreases by less than the resolution 1 / (n_calibration + 1).
+    Unseen classes have no training samples. Their share among new samples is estimated by the share
+    of samples that are the only sample of their class (I. J. Good, Biometrika 40, 237-264, 1953).
+    The guarantee excludes unseen classes, because they do not occur in the calibration samples.
+    There is no warning if coverage decreases by at most the resolution 1 / (n_calibration + 1).
     """
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
@@ -150,20 +150,20 @@ def warn_of_single_samples(y, coverage, n_calibration):
 def conformal_threshold(scores, coverage):
     """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small.
 
-    A new exchangeable score reaches the threshold with probability at least `coverage`, because
-    its rank among all n + 1 scores is uniformly distributed.
+    A new score is at least the threshold with probability `coverage` or more. The reason is that
+    the rank of an exchangeable score among all n + 1 scores is uniformly distributed.
     """
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 
 
 def n_needed(coverage):
-    """Return the smallest n with ceil((n + 1) coverage) <= n."""
+    """Return the minimum number n of calibration samples: ceil((n + 1) coverage) <= n."""
     return math.ceil(round(coverage / (1 - coverage), 9))
 
 
 def average_size_threshold(proba, k):
-    """Return the threshold at which sets contain k labels on average, or more if labels tie."""
+    """Return the threshold for which sets contain k labels on average, or more if labels tie."""
     n_labels = math.ceil(round(len(proba) * k, 9))
     if n_labels >= proba.size:
         return -np.inf
@@ -171,7 +171,7 @@ def average_size_threshold(proba, k):
 
 
 def class_shares(given, trained, calibration):
-    """Return class shares: `given`, or else shares of the training or calibration labels."""
+    """Return class shares from `given`, else from training labels or from calibration labels."""
     estimator, training = trained.estimator, trained.y_train
     n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
     if given is not None:
@@ -189,28 +189,28 @@ def class_shares(given, trained, calibration):
 
 
 def _ranking(proba):
-    """Return the columns of each row, best first. Tied columns are in ascending order."""
+    """Return the class indices of each sample, sorted by decreasing probability, then index."""
     order = np.argsort(-proba, axis=1)
     ranked = np.take_along_axis(proba, order, axis=1)
-    # Use the stable sort, which is several times slower, only for rows with ties.
+    # A stable sort is several times slower, so use it only for samples with ties.
     tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
     order[tied] = np.argsort(-proba[tied], axis=1, kind="stable")
     return order
 
 
 def _choose(conformity, threshold, max_size, empty):
-    """Return the columns in all sets, best first, and the size of each set, up to `max_size`."""
+    """Return the class indices of all sets, best first, and the size of each set."""
     inside = conformity >= threshold
     if empty == "top1":
         without = np.flatnonzero(~inside.any(axis=1))
         inside[without, conformity[without].argmax(axis=1)] = True
     n_classes = conformity.shape[1]
     if max_size < n_classes:
-        # Drop labels below the max_size best of their row, so that fewer labels are sorted.
+        # Keep only the max_size best labels of each sample, so that fewer labels are sorted.
         last = np.partition(conformity, n_classes - max_size, axis=1)[:, n_classes - max_size]
         inside &= conformity >= last[:, None]
     row, column = np.nonzero(inside)
-    # lexsort is stable, so tied columns stay in ascending order.
+    # lexsort is stable, so tied labels stay in the order of their class indices.
     order = np.lexsort((-conformity[row, column], row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     kept = rank < max_size
@@ -218,7 +218,7 @@ def _choose(conformity, threshold, max_size, empty):
 
 
 def chunks(n_samples, width):
-    """Yield slices of rows with about _CHUNK_SIZE numbers each. A row has `width` numbers."""
+    """Yield slices of rows with about _CHUNK_SIZE numbers. Each row has `width` numbers."""
     n_rows = max(1, _CHUNK_SIZE // width)
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)

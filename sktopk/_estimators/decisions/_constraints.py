@@ -1,10 +1,10 @@
-"""Constraints of a BudgetClassifier.
+"""Constraints of BudgetClassifier.
 
-Each class has the methods
+Each class has these methods:
 
 - ``check(name)``: checks the budget;
 - ``find_threshold(scores, positive, n_samples, random)``: returns a threshold that satisfies the
-  constraint, computed from calibration scores, and a warning or None;
+  constraint, and a warning or None. `scores` are the scores of the calibration samples;
 - ``score(y, scores, n_samples, sample_weight)``: returns a metric of the ranking at the budget;
 - ``choose(scores, threshold, calibration, groups)``: returns the mask of the samples in a batch to
   review. `calibration` contains the scores and labels of the calibration samples.
@@ -27,8 +27,8 @@ from sktopk.metrics import (
 from ._guarantees import count_threshold, fpr_threshold, precision_threshold, recall_threshold
 from ._selection import conformal_selection, n_samples_needed
 
-# This share of the FDR budget allows for the risk that the precision bound fails. In benchmarks,
-# shares of 0.05 to 0.2 gave similar thresholds.
+# With "fdr", the precision bound may fail with probability _RISK_SHARE * budget. In benchmarks,
+# 0.05 to 0.2 gave similar thresholds.
 _RISK_SHARE = 0.1
 
 
@@ -63,11 +63,11 @@ class Count(_Constraint):
     """A bound on the number or share of flagged samples."""
 
     def check(self, name):
-        """Check that the budget is a number or a share of samples."""
+        """Check that the budget is an integer (number of samples) or a share in (0, 1)."""
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a quantile of the calibration scores."""
+        """Return a quantile of the calibration scores as threshold, and a warning or None."""
         share = self._share(n_samples)
         if share >= 1:
             few = f"budget={self.budget} exceeds n_samples={n_samples}: every sample is flagged"
@@ -87,7 +87,7 @@ class FalsePositiveRate(_Constraint):
     """An upper bound on the false positive rate."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a threshold at an order statistic of the negative scores."""
+        """Return a threshold from the scores of the negatives, and a warning or None."""
         return fpr_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -100,7 +100,7 @@ class Recall(_Constraint):
     """A lower bound on recall."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a threshold at an order statistic of the positive scores."""
+        """Return a threshold from the scores of the positives, and a warning or None."""
         return recall_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -111,7 +111,7 @@ class Precision(_Constraint):
     """A lower bound on precision."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return the lowest threshold that fixed sequence testing accepts."""
+        """Return a threshold from scores and labels of all samples, and a warning or None."""
         return precision_threshold(scores, positive, self.budget, self.delta, random)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -126,9 +126,9 @@ class FalseDiscoveryRate(_Constraint):
     def find_threshold(self, scores, positive, n_samples, random):
         r"""Return a threshold whose false discovery rate is at most the budget b.
 
-        With probability 1 - r, the precision is at least 1 - (b - r) / (1 - r). The share of
-        negatives is then at most (b - r) / (1 - r). With probability r, the share can be up to 1.
-        In total, its expectation is at most :math:`(1 - r) (b - r) / (1 - r) + r = b`.
+        Let r be ``_RISK_SHARE * b``. With probability 1 - r, the precision is at least
+        1 - (b - r) / (1 - r), so the share of negatives is at most (b - r) / (1 - r). Otherwise the
+        share is at most 1. Its expectation is at most :math:`(1 - r) (b - r) / (1 - r) + r = b`.
         """
         risk = _RISK_SHARE * self.budget
         precision = 1 - (self.budget - risk) / (1 - risk)

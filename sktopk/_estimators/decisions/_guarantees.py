@@ -1,4 +1,4 @@
-"""Thresholds from calibration samples, with finite-sample guarantees."""
+"""Thresholds that are computed from calibration samples and have guarantees."""
 
 import math
 from typing import NamedTuple
@@ -7,17 +7,17 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, hypergeom
 
-# This share of the calibration samples is used to choose the first threshold of fixed sequence
-# testing. In benchmarks, 0.15 to 0.3 gave similar results.
+# Share of the calibration samples from which `precision_threshold` chooses the first threshold. In
+# benchmarks, 0.15 to 0.3 gave similar results.
 _PLACING_FRACTION = 0.2
-# `predict` warns of drift below this p-value, which is small enough for many repeated tests.
+# `predict` warns of drift below this p-value. It is small, because each call is another test.
 _DRIFT_P_VALUE = 1e-6
-# The warning about perfectly separated classes requires this number of samples of each class.
+# Minimum number of samples of each class for the warning about perfectly separated classes.
 _SOME_SAMPLES = 20
 
 
 class Rate(NamedTuple):
-    """The rate `count` / `n` of calibration samples, and the exact confidence interval."""
+    """A rate `value` = `count` / `n`, with the exact confidence interval [`low`, `high`]."""
 
     count: int
     n: int
@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 def calibration_rates(flagged, positive, level):
-    """Return a dict of the rates of the calibration samples. Rates with n = 0 are omitted."""
+    """Return a dict {name: Rate} for the calibration samples. Omit rates with n = 0."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows["precision"] = positive[flagged]
     return {
@@ -61,7 +61,7 @@ def n_errors_allowed(n, rate, delta):
 
 
 def n_rows_needed(rate, delta):
-    """Return the smallest n with (1 - rate)^n <= delta, so that `n_errors_allowed` is not -1."""
+    """Return the smallest n that allows 0 errors in n samples: (1 - rate)^n <= delta."""
     return math.ceil(math.log(delta) / math.log1p(-rate))
 
 
@@ -85,10 +85,10 @@ def count_threshold(scores, n_flagged):
 def fpr_threshold(scores, positive, fpr, delta):
     """Return a threshold with P(false positive rate > fpr) <= delta, and a warning or None.
 
-    The threshold is at or above an order statistic of the n negatives (umbrella algorithm of Tong,
-    Feng and Li, 2018). Fixed sequence testing that starts at the highest threshold, with p-values
-    P(Binomial(n, fpr) <= negatives above), gives the same result. If there are too few negatives,
-    the threshold is infinite.
+    The threshold is at or above an order statistic of the scores of the n negatives (umbrella
+    algorithm of Tong, Feng and Li, 2018). With too few negatives, it is infinite. Fixed sequence
+    testing gives the same result if it starts at the highest threshold and its p-values are
+    P(Binomial(n, fpr) <= negatives above).
     """
     negative = np.sort(scores[~positive])[::-1]
     n_allowed = n_errors_allowed(len(negative), fpr, delta)
@@ -102,7 +102,7 @@ def fpr_threshold(scores, positive, fpr, delta):
 def recall_threshold(scores, positive, recall, delta):
     """Return a threshold with P(recall < `recall`) <= delta, and a warning or None.
 
-    The threshold is below an order statistic of the positives (compare `fpr_threshold`).
+    The threshold is below an order statistic of the positives. The method is as in `fpr_threshold`.
     """
     found = np.sort(scores[positive])
     n_allowed = n_errors_allowed(len(found), 1 - recall, delta)
@@ -118,12 +118,12 @@ def recall_threshold(scores, positive, recall, delta):
 def precision_threshold(scores, positive, precision, delta, random):
     """Return a threshold with P(precision < `precision`) <= delta, and a warning or None.
 
-    The method is learn-then-test with fixed sequence testing (Angelopoulos et al., 2021). Precision
-    is not monotone in the threshold. Therefore the first threshold is that with the smallest
-    p-value on one part of the samples. The other samples test this threshold and then lower ones,
-    one after the other, until a test fails. The hypothesis is that the precision is too low. A
-    threshold is accepted if P(Binomial(samples above, precision) >= positives above) is at most
-    delta. If no threshold is accepted, the threshold is infinite.
+    The method is learn-then-test with fixed sequence testing (Angelopoulos et al., 2021). One part
+    of the samples chooses the first threshold, the one with the smallest p-value. The tests do not
+    start at the highest threshold, because precision is not monotone in the threshold. The other
+    part tests the first threshold, then the next lower ones, until a test fails. A threshold passes
+    if P(Binomial(samples above, precision) >= positives above) <= delta. The result is the last
+    threshold that passes, or infinity.
     """
     n_placing = math.ceil(_PLACING_FRACTION * len(scores))
     order = random.permutation(len(scores))
@@ -151,16 +151,16 @@ def precision_threshold(scores, positive, precision, delta, random):
 
 
 def separates(scores, positive):
-    """Return whether all positives score above all negatives, given 20 samples of each class."""
+    """Return True if all positives score above all negatives, with >= 20 samples per class."""
     few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_SAMPLES
     return not few and scores[positive].min() > scores[~positive].max()
 
 
 def share_p_value(count, n, expected):
-    """Return a p-value for a change of the share of flagged samples since the calibration.
+    """Return the p-value of a change in the share of flagged samples since the calibration.
 
-    It is the smaller one-sided p-value of Fisher's test, exact for exchangeable samples. `count` of
-    `n` new samples and ``expected.count`` of ``expected.n`` calibration samples are flagged.
+    `count` of `n` new samples are flagged. `expected` is the `Rate` of the calibration samples. The
+    result is the smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
     """
     total = expected.n + n, expected.n, expected.count + count
     more = hypergeom.cdf(expected.count, *total) if count else 1.0
@@ -169,7 +169,7 @@ def share_p_value(count, n, expected):
 
 
 def drift(flagged, expected):
-    """Return a warning message if the number of flagged samples is very improbable; else None."""
+    """Return a warning if far more or fewer samples are flagged than in calibration, or None."""
     count, n = np.count_nonzero(flagged), len(flagged)
     if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
         return None
@@ -187,7 +187,7 @@ def _between(low, high):
 
 
 def _count_above(scores, positive, thresholds):
-    """Return the numbers of samples and of positives above each threshold."""
+    """Return two arrays: the number of samples and of positives above each threshold."""
     return [
         len(part) - np.searchsorted(np.sort(part), thresholds, side="right")
         for part in (scores, scores[positive])
@@ -206,7 +206,7 @@ def _too_imprecise(precision, delta, count, n, n_calibration):
         f"no threshold has precision >= {precision:g} with probability {1 - delta:g}: {count} of "
         f"{n} calibration samples above the best threshold are positive"
     )
-    # Increase n in steps of 10 %: the share of positives is not known more precisely.
+    # Steps of 10 % are enough, because the share of positives is only an estimate.
     for factor in 1.1 ** np.arange(50):
         grown = math.ceil(count * factor), math.ceil(n * factor)
         if binom.sf(grown[0] - 1, grown[1], precision) <= delta:

@@ -1,4 +1,4 @@
-"""SetClassifier: predict a set of labels for each sample, from any classifier."""
+"""SetClassifier: predict a set of labels for each sample, with any classifier."""
 
 from typing import Any, Self
 
@@ -44,7 +44,7 @@ from ._conformal import (
 
 
 def _forwards(name):
-    """Return a check for `available_if`: whether the classifier has the method `name`."""
+    """Return a function for `available_if` that checks whether the classifier has a method."""
 
     def check(self):
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -58,7 +58,7 @@ class SetClassifier(CalibratedDecision):
     r"""Predict a set of labels for each sample, from the probabilities of any classifier.
 
     The set contains all labels whose conformity score s is at least t. The threshold t is an order
-    statistic of the scores of n calibration samples, on which the classifier is not trained:
+    statistic of the conformity scores of n calibration samples, which are not training samples:
 
     .. math::
         C(x) &= \{ y : s(x, y) \ge t \} \\
@@ -74,21 +74,21 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba`, or with `decision_function`, whose softmax is used. `fit`
+        Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. `fit`
         trains a clone on one part of the samples and calibrates with the other part. A fitted
         classifier in a :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are
-        used for calibration. Preprocessing belongs inside: ``SetClassifier(make_pipeline(...))``.
+        used for calibration. For preprocessing, pass a pipeline as `estimator`.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
         Conformity score (see Notes).
     k : int or float, default=5
-        For "topk", the number of labels per set. For "average_k", their mean number. For "raps",
-        the number of ranks without penalty.
+        For "topk", the number of labels per set. For "average_k", the mean number of labels
+        per set. For "raps", the number of ranks without penalty.
     coverage : float, default=0.9
         Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. With too few calibration samples, a class is
-        in every set, and the sets of a group contain all labels, with a warning.
+        the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
+        in every set. The sets of a group with too few samples contain all labels. `fit` then warns.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
@@ -98,13 +98,12 @@ class SetClassifier(CalibratedDecision):
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        means counts of the training samples. For a frozen estimator, these are its
-        ``class_count_``. If it has none, the calibration samples are counted, and the coverage is
-        approximate.
+        means counts of the training samples, and ``class_count_`` for a frozen estimator. Without
+        ``class_count_``, calibration samples are counted, and the coverage is approximate.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
-        There is then no proof of the guarantee.
+        The guarantee is then not proven.
     validation_fraction : float, default=0.2
         Share of the samples of `fit` that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
@@ -185,7 +184,7 @@ class SetClassifier(CalibratedDecision):
 
     _fitted_names = ("_conformity", "_seed", "_use_scores")
 
-    # Request groups for users, because conditional="group" always requires them.
+    # Request groups by default, because conditional="group" requires them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     def __init__(
@@ -234,8 +233,8 @@ class SetClassifier(CalibratedDecision):
             Samples in a format that `estimator` accepts. For "topk", all samples are used for
             training.
         y : array-like of shape (n_samples,)
-            Class labels. A calibration sample counts as not covered if a frozen estimator was
-            trained without its label.
+            Class labels. If a frozen estimator does not know the label of a calibration sample,
+            this sample counts as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
@@ -293,7 +292,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=len(code) if calibrates else 0,
             _conformity=conformity,
             _seed=seed,
-            # Use the same kind of probabilities for new samples as in calibration.
+            # After calibration with `cross_fit`, predict from decision scores, as in calibration.
             _use_scores=trained.y_score is not None,
             **fitted,
         )
@@ -303,8 +302,8 @@ class SetClassifier(CalibratedDecision):
     ) -> csr_array | list[np.ndarray]:
         """Return the set of labels of each sample.
 
-        With a larger `coverage` or k, a set contains the same labels and possibly others. It does
-        not depend on other samples: the random u is a hash of the sample and a seed from
+        A larger `coverage` or k never removes labels from a set. The set of a sample does not
+        depend on the other samples of X: the random u is a hash of the sample and of a seed from
         `random_state`.
 
         Parameters
@@ -351,12 +350,12 @@ class SetClassifier(CalibratedDecision):
 
     @available_if(_forwards("predict_proba"))
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probabilities of `estimator_`. Available if it has `predict_proba`."""
+        """Return ``estimator_.predict_proba(X)``. Available if `estimator` has this method."""
         return self._fitted(X).predict_proba(X)
 
     @available_if(_forwards("decision_function"))
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores of `estimator_`. Available if it has `decision_function`."""
+        """Return ``estimator_.decision_function(X)``. Available if `estimator` has this method."""
         return self._fitted(X).decision_function(X)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
