@@ -75,7 +75,7 @@ def make_long_tail(
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes; got {len(classes)}")
     share = float(factor) ** -(np.arange(len(classes)) / (len(classes) - 1))
-    # Round before floor, because rounding errors can make an integer size slightly smaller.
+    # Round before floor, because a rounding error can put an integer slightly below its value.
     kept = np.floor(np.round(np.min(count / share) * share, 6)).astype(int)
     rng = check_random(random_state)
     rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]

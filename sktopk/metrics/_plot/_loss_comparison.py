@@ -159,8 +159,8 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        For each loss, the scores are those of the setting with the best mean score. This favors
-        losses with more settings. Compare the best settings on new samples.
+        Each loss has the scores of its best setting, by the mean score. This favors losses with
+        more settings. Compare the best settings on new samples.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class LossComparisonDisplay(Display):
             The key of the losses in `cv_results`, such as ``"param_clf__loss"`` for the step "clf"
             of a pipeline. Losses that are not strings are converted by ``str``.
         metric : str, default="score"
-            Name of the score. In a search with several metrics, the name of one metric.
+            Name of one of the metrics in `cv_results`.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class LossComparisonDisplay(Display):
 
 
 def _draw_margin(ax, margin):
-    """Return the shaded margin. Draw it if it does not exist."""
+    """Return the shaded band between -margin and margin. An equal band is not drawn again."""
     label = f"_margin {margin:g}"
     for patch in ax.patches:
         if patch.get_label() == label:
