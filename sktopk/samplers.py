@@ -119,7 +119,7 @@ class StratifiedBatchSampler:
             yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
-        """Return `n` indices from `rows` in random order. Use all before repeating any."""
+        """Return `n` indices from `rows` in random order. Repeat an index only after all others."""
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))

@@ -74,7 +74,7 @@ def _mode(path, folder):
 
 
 def _clear(folder, name):
-    """Delete temporary files of the file `name`, which interrupted writes did not delete."""
+    """Delete the temporary files of the file `name` that interrupted writes left behind."""
     left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
     for entry in os.listdir(folder):
         if left.fullmatch(entry):

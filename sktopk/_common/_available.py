@@ -31,7 +31,7 @@ class AvailableMethod:
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
     """Return a decorator that makes a method available only if ``check(instance)`` is true.
 
-    Unlike scikit-learn's `available_if`, the `AttributeError` has the message of `check`.
+    Unlike in scikit-learn's `available_if`, the error message is the message that `check` raises.
     """
     # The cast tells type checkers that the decorator does not change the type of the method.
     return lambda method: cast(Method, AvailableMethod(method, check))

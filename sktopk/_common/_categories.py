@@ -8,7 +8,7 @@ import numpy as np
 from ._frames import holds_numbers
 from ._warnings import warn
 
-# Maximum number of categories per column; the rarest categories are grouped.
+# Maximum number of codes per column. All rarer categories share one code.
 MOST = 50
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
@@ -22,7 +22,7 @@ class Categories:
     Parameters
     ----------
     values : dict of {int: list}
-        For the index of each categorical column, its categories by decreasing frequency. None
+        Maps the index of each categorical column to its categories, by decreasing frequency. None
         stands for missing values, and comes first in columns with missing values.
     pooled : tuple of int
         Columns in which all rare categories have one common code, ``len(values[column])``.
@@ -35,8 +35,8 @@ class Categories:
     def of(cls, X, weight):
         """Return the categories of X, or None if no column is categorical.
 
-        A column is categorical if it has a categorical dtype, or if it contains strings of which
-        some are not numbers. Frequencies are sums of sample weights.
+        A column is categorical if it has a categorical dtype, or if it contains strings and some of
+        these strings are not numbers. Frequencies are sums of sample weights.
         """
         values, pooled = {}, []
         for j, name in enumerate(X.columns):
@@ -70,7 +70,7 @@ class Categories:
 
         columns = dict(enumerate(X[name] for name in X.columns))
         others = {str(each.dtype).lower() for j, each in columns.items() if j not in self.values}
-        # If all other columns are float32, use float32 also for codes. The array is then float32.
+        # If all other columns are float32, use float32 for codes too, so that X stays float32.
         dtype = np.float32 if others == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
@@ -116,7 +116,7 @@ def _objects(column):
 
 
 def _are_categories(objects):
-    """Return whether the values are strings, of which some are not numbers. Ignore None."""
+    """Return whether all values except None are strings, and some strings are not numbers."""
     known = [each for each in objects if each is not None]
     return not known or (all(isinstance(v, str) for v in known) and not holds_numbers(known))
 

@@ -16,7 +16,7 @@ BLOCK = 1 << 20
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return one random integer per sample. Equal samples or groups have equal integers.
+    """Return one random integer per sample, the same for equal samples and for a group.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # For the columns read so far, count smaller samples and list samples that are not unique.
+    # Chunks of columns refine the ranks `n_smaller`. `tied` samples still equal another sample.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -87,8 +87,8 @@ def _dense_keys(X, index, start):
 def _sparse_keys(X, index, number):
     """Return sort keys for nonzero entry `number` of each sample, and ``number + 1``.
 
-    Let two samples first differ in this entry. In the earlier of the two columns, one sample has
-    a nonzero value and the other 0. A positive value makes the first sample larger.
+    Two samples can first differ in the column of this entry. In the earlier of the two columns,
+    one sample has a value v and the other has 0. The sample with v is larger if v > 0.
     """
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]

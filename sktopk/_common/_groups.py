@@ -7,7 +7,7 @@ from ._scalars import on_host
 
 
 def encode_groups(groups, n_samples):
-    """Return the group index of each sample, in the order in which the groups first appear."""
+    """Return the group index of each sample. Groups are numbered in order of first appearance."""
     given, groups = groups, np.asarray(on_host(groups, "groups"))
     if groups.shape != (n_samples,):
         came = f"shape {groups.shape}"

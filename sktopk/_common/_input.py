@@ -240,7 +240,7 @@ def _shown(labels):
 
 
 def take(X, mask):
-    """Return the samples where `mask` is true. Large samples are not copied, see `SomeRows`."""
+    """Return the samples where `mask` is true. A large X is not copied, see `SomeRows`."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask)
@@ -271,7 +271,7 @@ def is_arrow(X):
 
 
 def take_params(params, index, n_samples):
-    """Return a copy of fit parameters, in which sample-wise arrays keep only rows `index`."""
+    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
 
     def length(value):
         shape = getattr(value, "shape", ())

@@ -66,7 +66,7 @@ def _contents_of_numbers(rows):
 
 
 def _content(row):
-    """Return bytes with the columns and values of the nonzero numbers, then of other objects."""
+    """Return the bytes of a row: columns and values of nonzero numbers, then of other objects."""
     row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):

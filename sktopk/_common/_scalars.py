@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# The first label is assumed to be positive if its share of the samples is less than this.
+# The first label is assumed to be positive if its share of the weight is below this limit.
 _RARE = 0.25
 
 
@@ -66,7 +66,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Check that `value` is finite and in a range. `bounds` names the limits in the range."""
+    """Check that `value` is finite and in a range. `bounds` says which limits are allowed."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real

@@ -67,12 +67,12 @@ def _shift(seen, weight, other, other_weight):
     values, ranks = _mid_ranks(seen, weight)
     others, other_ranks = _mid_ranks(other, other_weight)
     shift = others - np.interp(other_ranks, ranks, values)
-    # The shift is known at the ranks of `other`. np.interp is constant beyond these ranks.
+    # Interpolate between the ranks of `other`. np.interp is constant beyond these ranks.
     return np.interp(np.interp(seen, values, ranks), other_ranks, shift)
 
 
 def _mid_ranks(scores, weight):
-    """Return the distinct scores and their ranks: the weight below, plus half the own weight."""
+    """Return the distinct scores and their mid-ranks, as shares of the total weight."""
     values, place = np.unique(scores[weight > 0], return_inverse=True)
     mass = np.bincount(place, weight[weight > 0])
     return values, (mass.cumsum() - mass / 2) / mass.sum()

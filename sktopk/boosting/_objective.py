@@ -51,8 +51,8 @@ def objective(
 
     g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
     factor c gives both gradients the same size. Each boosting round uses all samples, so the
-    threshold of the loss is exact, unlike that of a minibatch. With a = 0, only samples near the
-    threshold have a gradient. The log loss also ranks the other samples.
+    threshold of the loss is exact, not an estimate from a minibatch. With a = 0, only samples near
+    the threshold have a gradient. The log loss also ranks the other samples.
 
     Parameters
     ----------
@@ -265,6 +265,8 @@ def initial_score(
     .. math::
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
+
+    for two classes or K classes, where n is the weight of the samples of a class.
 
     Parameters
     ----------

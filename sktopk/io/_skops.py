@@ -19,7 +19,7 @@ from ._trusted import TRUSTED
 
 # `load` resets these parameters, which concern files, parallelism and output.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# Key in the state of a fitted estimator: the parameters that the estimator had in `fit`.
+# In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
 _PARAMS_OF_FIT = "_fit_params"
 
 

@@ -13,7 +13,7 @@ from ._ranking import Ranking, check_score, is_positive
 def budget_curve(
     y_true, y_score, *, pos_label=None, metric=None, value=None, max_k=None, budget=None
 ):
-    """Return the constructor arguments of a `BudgetCurveDisplay`, for all samples together."""
+    """Return the constructor arguments of a `BudgetCurveDisplay`, for k of all samples."""
     metric = _checked_metric(metric, value, max_k, budget)
     positive = is_positive(y_true, pos_label)
     each = np.ones(len(positive))
@@ -66,7 +66,7 @@ def budget_curve_of_groups(
 
 
 def _checked_metric(metric=None, value=None, max_k=None, budget=None):
-    """Check the arguments and return the metric. None becomes "value" or "recall"."""
+    """Check the arguments and return the metric. The default is "value" or "recall"."""
     metric = ("recall" if value is None else "value") if metric is None else metric
     check_option(metric, "metric", ("precision", "recall", "value"))
     for name, count in {"max_k": max_k, "budget": budget}.items():

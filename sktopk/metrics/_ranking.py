@@ -22,7 +22,7 @@ from sktopk._common._warnings import warn
 TIES = ("expected", "optimistic", "pessimistic")
 # Relative tolerance for comparing sums of weights: in floating point, 0.07 * 100 is above 7.
 _ROUNDING = 1e-10
-# A ROC AUC this many standard deviations below 0.5 gives a warning about reversed scores.
+# Warn if the ROC AUC is below 0.5 by more than this number of standard deviations.
 _REVERSED_DEVIATIONS = 4
 
 
@@ -48,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Return the ranking of labeled samples. Warn if `y_score` is reversed or holds labels."""
+        """Return the ranking of labeled samples. Warn if scores seem reversed or are labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -94,7 +94,7 @@ class Ranking:
 
     @property
     def total_value(self):
-        """Sum of weight times value over all samples, which is the weight of the positives."""
+        """Sum of weight times value over all samples. For labels, the weight of the positives."""
         return self.cumulative_value[-1]
 
     @property
@@ -114,7 +114,7 @@ class Ranking:
 
     @property
     def average_precision(self):
-        """Mean over the positives of the precision among all samples with at least their score."""
+        """Average precision: the mean, over the positives, of the precision at their score."""
         found = self.cumulative_value[1:]
         return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
@@ -127,8 +127,8 @@ class Ranking:
     def best(self, k):
         """Select the `k` best samples of each group.
 
-        Return the expected value of the selected samples, their weight, and k of each group as a
-        sum of weights. An integer `k` can exceed the weight of a group.
+        Return the expected value and the weight of all selected samples, and the weight to select
+        in each group. For an integer `k`, this weight can exceed the weight of a small group.
         """
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
@@ -137,8 +137,8 @@ class Ranking:
         if isinstance(k, Integral):
             places = np.full(len(size), float(k))
         else:
-            # `size` is the weight of each group. Round k * size up to an integer. If k * size is
-            # below 1, round up to a multiple of the mean sample weight instead.
+            # `size` is the weight of each group. Round k * size up to an integer or, if k * size
+            # is below 1, to a multiple of the mean sample weight.
             mean = size / np.bincount(nth_group, weights=self.count)
             row = np.where(k * size < 1, np.minimum(mean, 1.0), 1.0)
             places = np.array([n_kept(k, n) for n in size / row]) * row
@@ -148,7 +148,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return two arrays: entry j is the weight or the expected value of the best j samples."""
+        """Return two arrays: entries j are the weight and the expected value of the j best."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
         selected = np.concatenate([[0.0], np.cumsum(per_sample)])
@@ -158,8 +158,8 @@ class Ranking:
 def _sum_before(weight, is_first):
     """Return, for each block, the total weight of the earlier blocks of the same group.
 
-    A cumulative sum over all groups minus its value at the start of the group would lose small
-    weights by rounding. Instead, each group has its own sums over 1, 2, 4, ... blocks.
+    Differences of cumulative sums over all groups would lose small weights by rounding. Instead,
+    the function adds sums of 1, 2, 4, ... blocks within each group.
     """
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)
@@ -233,7 +233,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return checked sample weights, or ones for None. The error names the argument `of`."""
+    """Return checked sample weights, or ones for None. `of` is an argument name for errors."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")

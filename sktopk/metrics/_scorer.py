@@ -161,7 +161,7 @@ def predict_scores(estimator, X):
 
 
 def _is_one_vs_one(estimator):
-    # Do not compare the number of columns: three classes have three pairs.
+    # Read the parameter: for three classes, "ovo" and "ovr" both give three columns of scores.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     return "ovo" in shapes

@@ -14,7 +14,7 @@ from ._ranking import check_true, row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, _encode
 
-# The argument `average` of `set_coverage_score`, for each name in `make_set_scorer`.
+# Scores of `make_set_scorer`, with the argument `average` of `set_coverage_score`.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 

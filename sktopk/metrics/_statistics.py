@@ -30,7 +30,7 @@ class PairedDifference(NamedTuple):
 
     @classmethod
     def of(cls, scores, baseline, test_fraction):
-        """Return the mean difference, from the scores of at least two runs."""
+        """Return the mean difference between two arrays of scores, with its standard error."""
         runs = np.subtract(scores, baseline)
         overlap = test_fraction / (1 - test_fraction)
         error = np.sqrt((1 / len(runs) + overlap) * runs.var(ddof=1))
@@ -71,7 +71,7 @@ class PairedDifference(NamedTuple):
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Estimate how many times as many samples are needed for a conclusive verdict.
+        """Estimate the factor by which n_samples must grow for a conclusive verdict.
 
         The estimate assumes that the length of the interval is proportional to
         ``n_samples ** -0.5``. It is infinite if the difference and the margin are 0.
@@ -104,7 +104,7 @@ def verdict_of(difference, half_width, margin):
 
 
 def best_runs(cv_results, param, metric):
-    """Return a dict: for each value of `param`, the split scores of the best setting."""
+    """Return a dict that maps each value of `param` to the fold scores of its best setting."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")
@@ -161,7 +161,7 @@ def clear_sign(difference, half_width):
 
 
 def intervals_in_words(difference, half_width):
-    """Return a text such as "+0.048 ± 0.016" for each interval. All have the same precision."""
+    """Return a text such as "+0.048 ± 0.016" for each interval, all with equally many decimals."""
     widest = max(half_width)
     # The widest interval gets two significant digits. If all widths are 0, show three decimals.
     digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3

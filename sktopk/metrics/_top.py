@@ -165,7 +165,7 @@ def enrichment_factor_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the precision among the top fraction of the samples, divided by the positive share.
+    r"""Compute the precision of the best samples, divided by the share of positives in all samples.
 
     .. math::
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
@@ -205,7 +205,7 @@ def enrichment_factor_score(
 
 
 def enrichment_factor(ranking, fraction):
-    """Return the enrichment factor of the best `fraction` of a `Ranking`."""
+    """Return the enrichment factor of the best `fraction` of the samples."""
     check_rate(fraction, "fraction")
     if not ranking.total_value:
         return undefined("enrichment_factor_score", "no positives")

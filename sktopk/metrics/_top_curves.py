@@ -137,7 +137,7 @@ def partial_auc_log_score(
 
 
 def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
-    """Return the mean true positive rate, on a logarithmic axis of the false positive rate."""
+    """Return the mean true positive rate over a logarithmic axis of the false positive rate."""
     check_rate(max_fpr, "max_fpr")
     check_rate(min_fpr, "min_fpr")
     if not min_fpr < max_fpr:

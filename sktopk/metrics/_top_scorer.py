@@ -226,7 +226,7 @@ class TopScorer(Scorer):
 
 
 def own_pos_label(estimator):
-    """Return `pos_label_` of a fitted classifier, also in a pipeline or search, or else None."""
+    """Return `pos_label_` of a classifier, which may be in a pipeline or search, or else None."""
     while estimator is not None and not hasattr(estimator, "pos_label_"):
         steps = getattr(estimator, "steps", None)
         estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
@@ -263,7 +263,7 @@ def positive_scores(estimator, X, pos_label=None):
 
 
 def scores_of_two_classes(estimator, X, pos_label=None):
-    """Call `positive_scores`. Raise an error if the classifier was trained on only one class."""
+    """Return the result of `positive_scores`. Raise an error if there is only one class."""
     pos_label, y_score = positive_scores(estimator, X, pos_label)
     if y_score is None:
         raise ValueError(f"estimator must have two classes; got one from {estimator!r}")

@@ -30,7 +30,7 @@ def topk_accuracy_score(
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the number of scores of sample i that are greater than the score of its
-    label, and :math:`m_i` is the number of scores equal to the label's score, which is included.
+    label, and :math:`m_i` is the number of equal scores, including the score of the label.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class LabelRanks:
 
     @classmethod
     def from_chunks(cls, y_true, chunks, shape, labels=None, sample_weight=None):
-        """Return the ranks of the labels. `chunks` yields the rows of a score matrix of `shape`."""
+        """Return the ranks of the labels. `chunks` yields parts of a score matrix of `shape`."""
         n_samples, n_classes = shape
         y_true = check_true(y_true)
         _check_n_rows(len(y_true), n_samples)

@@ -10,9 +10,9 @@ from sklearn.pipeline import Pipeline
 
 from ._splits import VALIDATION_SHARE
 
-# Omit boosting for more classes: one tree per class in each round would be slow.
+# With more classes than this, omit boosting: one tree per class in each round would be slow.
 MOST_CLASSES_TO_BOOST = 30
-# Omit boosting for sparse data if the dense float64 array would need more memory.
+# Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
 
 

@@ -62,8 +62,8 @@ def compare_losses(
 
     - "cross_entropy", with which all losses are compared;
     - "logit_adjusted" (:func:`sktopk.losses.logit_adjusted_loss`);
-    - "weighted_cross_entropy", with balanced class weights. For two classes, a scorer of
-      scikit-learn and no sample weights, `TunedThresholdClassifierCV` also tunes the threshold;
+    - "weighted_cross_entropy", with balanced class weights. `TunedThresholdClassifierCV` also tunes
+      the threshold if there are two classes, a scorer of scikit-learn and no sample weights;
     - "hist_gradient_boosting" of scikit-learn, for numerical data with at most 30 classes. Sparse
       data is made dense, up to 512 MiB. If this baseline is omitted, `omitted` gives the reason.
 
@@ -88,7 +88,7 @@ def compare_losses(
         Settings of each loss. "default" means four settings: the learning rate times 1/3, 1, 3 and
         10. For losses with a temperature, it means the learning rate times 1 and 3, combined with
         tau and tau / 10. None means no selection. A dict maps losses to ``ParameterGrid``
-        arguments; other losses use the default. All must have the same number of settings.
+        arguments; other losses use the default. All losses must have equally many settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -110,8 +110,8 @@ def compare_losses(
     Raises
     ------
     RuntimeError
-        If a run fails. The message states its loss, fold and seed. If the training of a setting
-        diverges, the run fails only if all its settings diverge. `frame` contains their number.
+        If a run fails. The message states its loss, fold and seed. Diverged settings are skipped
+        and counted in `frame`. The run fails only if all its settings diverge.
 
     Warns
     -----

@@ -31,7 +31,7 @@ def candidates_of(estimators, grid):
         candidates[name] = list(ParameterGrid(each))
         for params in candidates[name]:
             clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
-    # Do not count estimators without a learning rate, which have the empty dict as only setting.
+    # Estimators without a learning rate are exempt: their only setting is the empty dict.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""LossComparison: scores of all runs, with tests and a verdict."""
+"""The class `LossComparison`, the result of `compare_losses`."""
 
 from __future__ import annotations
 

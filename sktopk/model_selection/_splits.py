@@ -19,7 +19,7 @@ VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return one tuple ``(repeat, fold, seed, train, test, split)`` for each fold and seed.
+    """Return a list of ``(repeat, fold, seed, train, test, split)``, for each seed and fold.
 
     `train` and `test` are indices. Equal pairs of `train` and `test` have the same number `split`.
     """

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from sktopk._common._extras import import_extra
 
-# For each dtype: tolerance of scores relative to the largest score, and of probabilities.
+# For each dtype: tolerance of scores (relative to the largest score) and of probabilities.
 _TOLERANCE = {np.dtype(np.float32): (1e-4, 1e-3), np.dtype(np.float64): (1e-6, 1e-5)}
 _SHARE_MISSING = 0.3
 

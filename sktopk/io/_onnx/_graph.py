@@ -32,7 +32,7 @@ def labels_in_graphs(classes):
 
 
 def classifier_graph(onnx, outputs, classes):
-    """Return the graph of a classifier.
+    """Return the ONNX graph of a classifier.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def classifier_graph(onnx, outputs, classes):
 
 
 def with_steps(onnx, steps, model, dtype):
-    """Return the graph of pipeline steps, merged with the graph of the classifier."""
+    """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`."""
     converted = _converted(onnx, Pipeline(steps), dtype)
     helper, (out,) = onnx.helper, converted.graph.output
     made = out.type.tensor_type.elem_type

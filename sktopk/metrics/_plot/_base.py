@@ -171,7 +171,7 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores for X. Other displays return all labels."""
+        """Return the positive label and its scores for X. Multiclass displays return all labels."""
         return scores_of_two_classes(estimator, X, label)
 
 
@@ -284,7 +284,7 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, *, zorder=1.9):
-    """Return the gray line "Chance" or "Ideal". An equal line on the axes is not drawn again."""
+    """Return the gray line "Chance" or "Ideal". Reuse an equal line on the axes."""
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
@@ -297,10 +297,7 @@ def draw_reference(ax, x, y, label, *, zorder=1.9):
 
 
 def draw_level(ax, draw, level, label):
-    """Return a gray horizontal or vertical line. A line with this label is not drawn again.
-
-    `draw` is `ax.axhline` or `ax.axvline`.
-    """
+    """Return the line of `draw` (ax.axhline or ax.axvline). Reuse a line with the same label."""
     for line in ax.lines:
         if line.get_label() == label:
             return line
@@ -310,7 +307,7 @@ def draw_level(ax, draw, level, label):
 def draw_legend(ax, loc="best", **kwargs):
     """Draw a legend that lists the curves first and then the reference lines.
 
-    matplotlib searches the best location. For very long curves, the location is `loc`.
+    matplotlib chooses the location. This is slow with many points, which use `loc` instead.
     """
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]

@@ -42,8 +42,8 @@ class LossComparisonDisplay(Display):
     The second term accounts for samples that several runs train on. Each loss gets a verdict:
     "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
     and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
-    for multiple comparisons: at level 0.95, one of twenty losses without any effect is expected
-    to be better or worse.
+    for multiple comparisons: at level 0.95, about one of twenty losses without any effect gets
+    the verdict "better" or "worse".
 
     Create it with `from_scores` or `from_cv_results`.
 
@@ -220,7 +220,7 @@ class LossComparisonDisplay(Display):
 
 
 def _draw_margin(ax, margin):
-    """Return the shaded band between -margin and margin. An equal band is not drawn again."""
+    """Return the shaded band between -margin and margin. Reuse an equal band on the axes."""
     label = f"_margin {margin:g}"
     for patch in ax.patches:
         if patch.get_label() == label:

@@ -161,7 +161,7 @@ class ThresholdTraceDisplay(Display):
 
 
 def moving(values, window, reduce):
-    """Return `reduce` of a moving window. Padding repeats the first and the last value."""
+    """Return `reduce` of each moving window. The first and the last value are repeated."""
     values = np.asarray(values, dtype=np.float64)
     before, after = (window - 1) // 2, window // 2
     padded = np.pad(values, (before, after), mode="edge")
