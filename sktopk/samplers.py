@@ -108,7 +108,7 @@ class StratifiedBatchSampler:
 
     @property
     def repeats_positives(self) -> bool:
-        """Whether some positives occur more than once per epoch. A batch can contain one twice."""
+        """Whether some positives occur more than once per epoch, and possibly twice in a batch."""
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -119,7 +119,7 @@ class StratifiedBatchSampler:
             yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
-        """Return `n` indices from `rows` in random order. Repeat an index only after all others."""
+        """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))

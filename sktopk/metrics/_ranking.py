@@ -233,7 +233,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return checked sample weights, or ones for None. `of` is an argument name for errors."""
+    """Return checked sample weights, or ones for None. `of` names the array of the samples."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")

@@ -112,8 +112,8 @@ def bedroc(ranking, alpha=20.0):
         return undefined("bedroc_score", missing)
     positive = ranking.total_value / ranking.total_weight
     negative = ranking.cumulative_negatives[-1] / ranking.total_weight
-    # exp(-alpha r / n) is proportional to the integral of exp(-alpha x) from (r - 1) / n to r / n.
-    # The weight of a block is therefore one integral. Constant factors cancel in the score.
+    # Rank r has the weight exp(-alpha r / n), which is proportional to the integral of
+    # exp(-alpha x) from (r - 1) / n to r / n. The sum over the ranks of a block is one integral.
     start, width = ranking.cumulative_weight[:-1], ranking.weight
     weight = np.exp(-alpha * start / ranking.total_weight)
     weight *= -np.expm1(-alpha * width / ranking.total_weight)

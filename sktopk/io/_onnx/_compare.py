@@ -92,7 +92,7 @@ def _check_equal(found, expected, classes, kind, recipe):
     errors = {"decision_function": _error(found["scores"], scores) / max(tolerance, 1e-300)}
     if "proba" in expected:
         errors["predict_proba"] = _error(found["proba"], expected["proba"]) / of_proba
-    # Compare the scores of predicted labels, because labels with nearly equal scores can differ.
+    # Compare the scores of the predicted labels: nearly equal scores can exchange two labels.
     of_classes = scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
     labels = found["topk_labels"] if "topk_labels" in found else found["label"][:, None]
     place = {label: j for j, label in enumerate(classes.tolist())}

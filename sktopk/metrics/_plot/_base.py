@@ -166,7 +166,7 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _draw(cls, arguments, ax, options, **kwargs):
-        """Return a display with these constructor arguments, drawn on `ax`."""
+        """Create a display from its constructor arguments, draw it on `ax`, and return it."""
         return cls(**arguments).plot(ax, **kwargs)
 
     @classmethod

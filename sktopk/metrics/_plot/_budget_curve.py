@@ -131,7 +131,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores. For a `BudgetClassifier`, use `estimator_`."""
+        """Return the positive label and its scores, also for a classifier with a budget."""
         if _has_budget(estimator):
             label = estimator.pos_label_ if label is None else label
             estimator = estimator.estimator_
