@@ -1,4 +1,4 @@
-"""scikit-learn estimators for people who can only look at the top."""
+"""scikit-learn estimators that are trained with losses for the top of a ranking."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     )
     from ._estimators.topk import TopKClassifier
 
-# Names that are imported on first access (SPEC 1), so that metrics and decisions need no torch.
+# Modules of the public names, imported on first access because many of them import torch.
 _HOMES = {
     "AUCClassifier": "programs",
     "BudgetClassifier": "decisions._budget",
@@ -83,7 +83,7 @@ _SUBMODULES = (
 def __getattr__(name):
     if name in _HOMES:
         home = import_module(f"{__name__}._estimators.{_HOMES[name]}")
-        # Store the attribute, so that this function is called only once for each name.
+        # Store the result, because Python calls `__getattr__` only for names that are not stored.
         return globals().setdefault(name, getattr(home, name))
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{name}")

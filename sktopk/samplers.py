@@ -108,18 +108,18 @@ class StratifiedBatchSampler:
 
     @property
     def repeats_positives(self) -> bool:
-        """Whether positives occur several times per epoch and possibly twice in a batch."""
+        """Whether some positives occur more than once per epoch, and possibly twice in a batch."""
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # tensor_split puts larger parts first. Reverse one class, so that batch sizes are balanced.
+        # tensor_split puts the larger parts first. Reverse one class to balance the batch sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
             yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
-        """Return `n` of the rows in random order. A row is repeated only after all were used."""
+        """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))
@@ -128,5 +128,5 @@ class StratifiedBatchSampler:
 
 
 def _n_parts(n, size):
-    """Return the smallest number of parts of at most `size` rows that cover n rows."""
+    """Return n / size, rounded up: the number of batches for n samples."""
     return -(-n // size)

@@ -29,9 +29,9 @@ def write_atomically(path, parts, *, one_writer=False):
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     mode = _mode(path, folder)
-    # The temporary file is in the same folder, because a rename cannot cross file systems.
+    # Use the same folder, because renaming a file works only within a file system.
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-    # O_EXCL fails if the file or a link with this name exists.
+    # With O_EXCL, opening fails if a file or a link with this name exists.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     if one_writer:
@@ -74,7 +74,7 @@ def _mode(path, folder):
 
 
 def _clear(folder, name):
-    """Delete the temporary files that interrupted writes of the file `name` have left."""
+    """Delete the temporary files of the file `name` that interrupted writes left behind."""
     left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
     for entry in os.listdir(folder):
         if left.fullmatch(entry):

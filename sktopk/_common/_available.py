@@ -1,4 +1,4 @@
-"""Methods that are available only under a condition."""
+"""Methods that an estimator has only under a condition, such as two classes."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -9,7 +9,7 @@ Method = TypeVar("Method", bound=Callable)
 
 
 class AvailableMethod:
-    """Descriptor of a method that is available only if `check` allows it; see `available_if`."""
+    """Descriptor of a method that is available only if ``check(instance)`` is true."""
 
     def __init__(self, method, check):
         self.method, self.check = method, check
@@ -17,7 +17,7 @@ class AvailableMethod:
 
     def __get__(self, instance, owner=None):
         if instance is None:
-            # Access on the class returns the plain method, for documentation and metadata routing.
+            # Documentation tools and metadata routing read the method from the class.
             return self.method
         try:
             available = self.check(instance)
@@ -29,21 +29,21 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Return a decorator like scikit-learn's, whose error message contains the reason.
+    """Return a decorator that makes a method available only if ``check(instance)`` is true.
 
-    The error message of scikit-learn lacks the reason. Only the cause of the error states it.
+    Unlike in scikit-learn's `available_if`, the error message is the message that `check` raises.
     """
-    # Type checkers treat the result as the method itself.
+    # The cast tells type checkers that the decorator does not change the type of the method.
     return lambda method: cast(Method, AvailableMethod(method, check))
 
 
 def ranks(classifier):
-    """Check for `available_if` that a fitted classifier has two classes: scores rank samples."""
+    """Return True, or raise `AttributeError` if a fitted classifier has more than two classes."""
     return _has_classes(classifier, True, "predict_top", "predict_topk(X, k)")
 
 
 def chooses_labels(classifier):
-    """Check for `available_if` that a fitted classifier has more than two classes."""
+    """Return True, or raise `AttributeError` if a fitted classifier has only two classes."""
     return _has_classes(classifier, False, "predict_topk", "predict_top(X, n)")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ._frames import holds_numbers
 from ._warnings import warn
 
-# Maximum number of categories per column; the rarest categories are grouped.
+# Maximum number of codes per column. All rarer categories share one code.
 MOST = 50
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
@@ -22,10 +22,10 @@ class Categories:
     Parameters
     ----------
     values : dict of {int: list}
-        Categories by column index, sorted by decreasing frequency. None is the category of missing
-        values. It comes first if there are missing values.
+        Maps the index of each categorical column to its categories, by decreasing frequency. None
+        stands for missing values, and comes first in columns with missing values.
     pooled : tuple of int
-        Columns whose rare categories form a group. Its code is ``len(values[column])``.
+        Columns in which all rare categories have one common code, ``len(values[column])``.
     """
 
     values: dict
@@ -35,8 +35,8 @@ class Categories:
     def of(cls, X, weight):
         """Return the categories of X, or None if no column is categorical.
 
-        A column is categorical if it has a categorical dtype, or if it contains strings that are
-        not all numbers. Frequencies are sums of sample weights.
+        A column is categorical if it has a categorical dtype, or if it contains strings and some of
+        these strings are not numbers. Frequencies are sums of sample weights.
         """
         values, pooled = {}, []
         for j, name in enumerate(X.columns):
@@ -57,20 +57,20 @@ class Categories:
 
     @property
     def sizes(self):
-        """Return a dict of column indices to numbers of categories."""
+        """Return a dict that maps the index of each categorical column to its number of codes."""
         return {j: len(values) + (j in self.pooled) for j, values in self.values.items()}
 
     def encode(self, X):
         """Return a pandas data frame with categories encoded as numbers.
 
-        Unknown categories join the group of rare categories. Without this group, their code is -1.
-        Missing values also get -1 if the column had none in `fit`.
+        Unknown categories get the code of rare categories, or -1 in columns without rare
+        categories. Missing values get -1 in columns that had none in `fit`.
         """
         import pandas as pd
 
         columns = dict(enumerate(X[name] for name in X.columns))
         others = {str(each.dtype).lower() for j, each in columns.items() if j not in self.values}
-        # Use float32 for codes if all other columns are float32, so that X stays float32.
+        # If all other columns are float32, use float32 for codes too, so that X stays float32.
         dtype = np.float32 if others == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
@@ -83,7 +83,7 @@ class Categories:
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
 
     def _check_kind(self, j, name, objects):
-        """Check that a column contains strings or numbers as it did in `fit`."""
+        """Raise an error if a column had strings in `fit` but now has numbers, or vice versa."""
         known = next((each for each in self.values[j] if each is not None), None)
         for each in objects if known is not None else []:
             if each is not None and isinstance(each, str) != isinstance(known, str):
@@ -116,7 +116,7 @@ def _objects(column):
 
 
 def _are_categories(objects):
-    """Return whether all values except missing ones are strings that are not all numbers."""
+    """Return whether all values except None are strings, and some strings are not numbers."""
     known = [each for each in objects if each is not None]
     return not known or (all(isinstance(v, str) for v in known) and not holds_numbers(known))
 
@@ -132,7 +132,7 @@ def _check_one_kind(name, values):
 
 
 def _warn_of_strings(name, values, n_samples):
-    """Warn if strings are probably no categories: most are numbers, or too many are distinct."""
+    """Warn if most strings in a column are numbers, or if too many are different."""
     said = f"column {name!r} of X has {len(values)} different strings"
     others = [each for each in values if each is not None and not holds_numbers(each)]
     if len(others) <= len(values) / 10:
@@ -148,7 +148,7 @@ def _warn_of_strings(name, values, n_samples):
 
 
 def _plain(objects):
-    """Return the objects; all except strings and numbers, such as intervals, become strings."""
+    """Return an array in which other objects than strings, numbers and None become strings."""
     plain = np.empty(len(objects), dtype=object)
     plain[:] = [
         each if each is None or isinstance(each, str | Real | np.bool_) else str(each)
@@ -158,13 +158,13 @@ def _plain(objects):
 
 
 def _by_frequency(objects, weight):
-    """Return the categories by decreasing weight. None comes first if values are missing."""
+    """Return a list of the categories by decreasing weight. None, for missing values, is first."""
     import pandas as pd
 
     index, values = pd.factorize(objects)
     is_missing = index < 0
     total = np.bincount(index[~is_missing], weight[~is_missing], minlength=len(values))
     values = [each.item() if isinstance(each, np.generic) else each for each in values]
-    # Sort ties by name, so that the order of the samples has no effect.
+    # Sort equally frequent categories by name, so that the order of the samples has no effect.
     order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
     return [None] * bool(weight[is_missing].any()) + [values[i] for i in order]

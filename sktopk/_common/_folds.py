@@ -1,4 +1,4 @@
-"""Folds of an ensemble, which keep equal samples together.
+"""Folds of an ensemble. Equal samples are always in the same fold.
 
 Folds depend only on the lexicographic order of the distinct samples. They do not change if columns
 are multiplied by positive numbers, if float32 is converted to float64, or if samples are shuffled
@@ -16,7 +16,7 @@ BLOCK = 1 << 20
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return random integers. Equal samples, and samples of one group, get the same integer.
+    """Return one random integer per sample, the same for equal samples and for a group.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # Number of samples that are smaller in the columns compared so far, and the tied samples.
+    # Chunks of columns refine the ranks `n_smaller`. `tied` samples still equal another sample.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -79,16 +79,16 @@ def _differ(key):
 
 
 def _dense_keys(X, index, start):
-    """Return some columns of the samples `index`, from `start` on, and the next unread column."""
+    """Return a chunk of columns of the samples `index`, and the index of the next column."""
     stop = min(start + max(1, BLOCK // len(index)), X.shape[1])
     return list(X[index, start:stop].T), stop
 
 
 def _sparse_keys(X, index, number):
-    """Return sort keys for the `number`-th nonzero entry of each sample, and the next number.
+    """Return sort keys for nonzero entry `number` of each sample, and ``number + 1``.
 
-    If two samples first differ in this entry, the sample with the earlier column is larger if the
-    value is positive, because the other sample has 0 in this column.
+    Two samples can first differ in the column of this entry. In the earlier of the two columns,
+    one sample has a value v and the other has 0. The sample with v is larger if v > 0.
     """
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]
@@ -101,7 +101,7 @@ def _sparse_keys(X, index, number):
 
 
 def _canonical(X):
-    """Return a CSR matrix with sorted indices, without duplicates or stored zeros."""
+    """Return the CSR matrix with sorted indices, and without duplicate or zero entries."""
     if not X.has_canonical_format or not X.data.all():
         X = X.copy()
         X.sum_duplicates()
@@ -123,12 +123,12 @@ def deal(order, target, n_folds):
     Returns
     -------
     fold : ndarray of int of shape (n_samples,)
-        Fold from 0 to n_folds - 1. Classes whose samples would all be in one fold get -1, and so do
-        all samples that are equal to a sample of these classes.
+        Fold from 0 to n_folds - 1, or -1 for samples that are never held out. A class is never
+        held out if all its samples would be in one fold. The same holds for samples equal to these.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
-    # Sort the classes by their samples, so that renaming classes has no effect.
+    # Number the classes by their samples, so that the folds do not depend on the class labels.
     content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
     place = np.argsort(np.argsort(content, kind="stable"))
     target, labels = place[target], place[labels]
@@ -139,7 +139,7 @@ def deal(order, target, n_folds):
     by_class = np.argsort(label, kind="stable")
     several = (count > 1)[label[by_class]]
     fold = np.full(len(distinct), -1)
-    # Give consecutive samples of a class consecutive folds, so class counts differ by at most one.
+    # Assign the samples of a class to the folds in turn, so that fold sizes differ by at most one.
     fold[by_class[several]] = np.arange(several.sum()) % n_folds
     fold = fold[index]
     lowest, highest = np.full((2, len(count)), [[n_folds], [-1]])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# This hint ends error messages about input that only TabularMLP accepts.
+# End of error messages about input that only TabularMLP accepts.
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Prefixes of the names of time dtypes in pandas, polars and pyarrow.
 _TIMES = ("date", "time", "period", "duration")
@@ -10,9 +10,9 @@ _OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days si
 
 
 def check_columns(X):
-    """Check that the columns of a data frame have different names, and that none contains times.
+    """Check that the column names of a data frame are distinct, and that no column has times.
 
-    Some libraries read columns of the same name as one column, and times as nanoseconds.
+    Otherwise some libraries would merge equally named columns, and convert times to nanoseconds.
     """
     seen = set()
     for name in X.columns:
@@ -39,9 +39,9 @@ def holds_numbers(values):
 
 
 def explain(X, error, takes_missing=False):
-    """Raise an error that names the first column whose values are not all finite numbers.
+    """Raise an error that names the first column with a value that is not a finite number.
 
-    Return None if all columns are valid. NaN is allowed if `takes_missing` is True.
+    Return None if all columns are valid. If `takes_missing` is True, NaN is allowed.
     """
     for name in X.columns:
         values = np.asarray(X[name])
@@ -56,7 +56,7 @@ def explain(X, error, takes_missing=False):
 
 
 def _explain_objects(name, values, error, takes_missing):
-    """Raise an error that names the first value in a column that is not a number."""
+    """Raise an error that names the first value of the column that is not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:

@@ -7,7 +7,7 @@ from ._scalars import on_host
 
 
 def encode_groups(groups, n_samples):
-    """Return the group index of each sample. Groups are numbered as they first appear."""
+    """Return the group index of each sample. Groups are numbered in order of first appearance."""
     given, groups = groups, np.asarray(on_host(groups, "groups"))
     if groups.shape != (n_samples,):
         came = f"shape {groups.shape}"
@@ -33,7 +33,7 @@ def several_groups(groups, weight):
 
 
 def rows_of_groups(groups):
-    """Return a list of arrays, the sample indices of each nonempty group."""
+    """Return a list with one array per group: the indices of its samples."""
     order = np.argsort(groups, kind="stable")
     cuts = np.flatnonzero(np.diff(groups[order])) + 1
     return np.split(order, cuts)

@@ -83,7 +83,7 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
 
 
 def _validate(estimator, X, reset, n_dim, takes_missing):
-    """Apply scikit-learn's checks, with errors that name the column."""
+    """Return X after scikit-learn's checks. Error messages name the column."""
     is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
     try:
         checked = validate_data(
@@ -114,7 +114,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
 
 
 def canonical(X):
-    """Return sparse X with sorted indices and without duplicates. X itself is not changed."""
+    """Return X. If X is sparse, return a matrix with sorted indices and without duplicates."""
     if issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -122,7 +122,7 @@ def canonical(X):
 
 
 def _encode(estimator, X, is_frame):
-    """Return X with categories encoded as numbers if the estimator has `categories_`."""
+    """Return X with encoded categories if the estimator has `categories_`, else X unchanged."""
     categories = getattr(estimator, "categories_", None)
     if categories is None:
         return X
@@ -132,7 +132,7 @@ def _encode(estimator, X, is_frame):
             f"categories; got {type(X).__name__}"
         )
     names = getattr(estimator, "feature_names_in_", None)
-    # If columns are missing, do not encode: scikit-learn's error lists their names.
+    # If the columns differ from those in fit, skip the encoding: scikit-learn raises an error.
     known = is_frame and (names is None or list(X.columns) == list(names))
     return categories.encode(X) if known else X
 
@@ -178,7 +178,7 @@ class Labelled(NamedTuple):
     present: np.ndarray | None = None
 
     def as_given(self, values):
-        """Return values for all samples that the user passed; NaN for dropped samples."""
+        """Return an array of all samples that the user passed, with NaN for dropped samples."""
         if self.present is None:
             return values
         of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
@@ -194,7 +194,7 @@ class Labelled(NamedTuple):
 def check_labelled(
     estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False, takes_images=True
 ):
-    """Return the checked samples of positive weight as `Labelled`; see `check_rows`."""
+    """Check X, y, weights and groups. Return the samples of positive weight as `Labelled`."""
     y = check_labels(own_labels(X, y))
     X = check_rows(
         estimator,
@@ -212,7 +212,7 @@ def check_labelled(
 
 
 def check_validation(estimator, X_val, y_val, classes):
-    """Return checked validation samples with weights of 1. Some labels must be in `classes`."""
+    """Check validation samples. Return them with weights of 1; warn of labels not in `classes`."""
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
@@ -240,7 +240,7 @@ def _shown(labels):
 
 
 def take(X, mask):
-    """Return the samples where `mask` is true, as lazy rows if copying them needs much memory."""
+    """Return the samples where `mask` is true. A large X is not copied, see `SomeRows`."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask)
@@ -249,7 +249,7 @@ def take(X, mask):
 
 
 def take_rows(values, index):
-    """Return rows of an array, matrix, data frame, table or list; all rows if `index` is None."""
+    """Return the rows `index` of an array, matrix, data frame or list. None means all rows."""
     if index is None:
         return values
     if is_arrow(values):
@@ -271,7 +271,7 @@ def is_arrow(X):
 
 
 def take_params(params, index, n_samples):
-    """Return a dict of fit parameters, with only the rows `index` of arrays over all samples."""
+    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
 
     def length(value):
         shape = getattr(value, "shape", ())

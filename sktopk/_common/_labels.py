@@ -26,7 +26,7 @@ def check_given(y, name="y"):
 def check_labels(y, name="y"):
     """Return class labels as an array of shape (n_samples,)."""
     check_given(y, name)
-    y = _of_own_kind(on_host(y, name))
+    y = _without_nullable_dtype(on_host(y, name))
     values = np.asarray(y)
     refuse_missing(values, name)
     if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
@@ -72,8 +72,8 @@ def check_labels(y, name="y"):
     return y
 
 
-def _of_own_kind(y):
-    """Convert pandas' nullable integers and booleans without missing values to NumPy dtypes."""
+def _without_nullable_dtype(y):
+    """Return y. Convert pandas' nullable dtypes to NumPy dtypes if no value is missing."""
     column = y.iloc[:, 0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else y
     dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", np.dtype(object))
     return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
@@ -87,7 +87,7 @@ def refuse_missing(values, name, what_held="labels"):
     elif values.dtype.kind in "mM":
         what, wrong = "NaT", np.isnat(values)
     elif values.dtype.kind == "O" and values.ndim == 1:
-        # Missing values are None, pandas' NA, NaN and NaT. NaN and NaT do not equal themselves.
+        # Find None, pandas' NA, NaN and NaT. Only NaN and NaT are not equal to themselves.
         absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.tolist()]
         what, wrong = "missing values", np.array(absent, dtype=bool)
     else:
@@ -156,14 +156,14 @@ def check_weight(sample_weight, n_samples):
     return weight
 
 
-# Weights up to this limit stay finite if they are multiplied by n_samples and n_classes.
+# Below this limit, products of weights with n_samples and n_classes are finite.
 _LARGEST = 1e150
 
 
 def class_weights(class_weight, classes, count):
-    """Return the weight of each class. `count` has the sums of sample weights, for "balanced"."""
+    """Return the weight of each class. `count` has the sum of sample weights of each class."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        # In partial_fit, a class may have no samples so far. Its weight then has no effect.
+        # In partial_fit, a class may have no samples so far. Avoid a division by 0.
         return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
     if class_weight is None:
         return np.ones(len(classes))

@@ -1,4 +1,4 @@
-"""Samples that are not read before they are indexed."""
+"""Containers whose samples are read only when they are indexed."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,7 +15,7 @@ class LazyRows:
         return self.shape[0]
 
     def __array__(self, dtype=None, copy=None):
-        # Scorers of other packages convert X to an array.
+        # Scorers of other packages call np.asarray(X).
         rows = self[:]
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
@@ -37,7 +37,7 @@ class SomeRows(LazyRows):
         self.table, self.index = table, index
         self.shape, self.dtype = (len(index), *table.shape[1:]), table.dtype
         if hasattr(table, "nnz"):
-            # Estimate the number of stored values from the share of the rows.
+            # Estimate the number of nonzero values from the share of selected rows.
             self.nnz = table.nnz * len(index) // max(1, table.shape[0])
 
     def __getitem__(self, index):

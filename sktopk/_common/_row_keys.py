@@ -37,7 +37,7 @@ def row_keys(X, seed):
 
 
 def _contents(X):
-    """Yield the content of each sample as bytes."""
+    """Yield the bytes of each sample, from which the hash is computed."""
     if isinstance(X, list | tuple):
         yield from map(_content, X)
         return
@@ -55,7 +55,7 @@ def _contents(X):
 
 
 def _contents_of_numbers(rows):
-    """Yield `_content` for each row of an array or CSR matrix of numbers."""
+    """Yield the same bytes as `_content`, for each row of a numeric array or CSR matrix."""
     rows = csr_array(rows, dtype=np.float64)
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -66,7 +66,7 @@ def _contents_of_numbers(rows):
 
 
 def _content(row):
-    """Return a row as bytes: positions and values of nonzero numbers, then of other objects."""
+    """Return the bytes of a row: columns and values of nonzero numbers, then of other objects."""
     row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):

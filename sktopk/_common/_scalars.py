@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# A first label whose share is smaller is assumed to be the positive label.
+# The first label is assumed to be positive if its share of the weight is below this limit.
 _RARE = 0.25
 
 
 def check_option(value, name, allowed):
-    """Check that `value` is among `allowed`, strings or None."""
+    """Check that `value`, a string or None, is one of the `allowed` values."""
     if not (value is None or isinstance(value, str)) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
@@ -42,13 +42,13 @@ def n_kept(k, n):
     check_k(k)
     if isinstance(k, Integral):
         return int(k)
-    # Round before ceil, because float 0.07 * 100 is above 7. A tiny size must not be rounded to 0.
+    # Round before ceil: in floating point, 0.07 * 100 is above 7. Keep a tiny size above 0.
     size = float(k * n)
     return math.ceil(round(size, 9) or size)
 
 
 def check_nonnegative(values, name, length, which):
-    """Return `values` as `length` finite nonnegative floats. `which` is text for an error."""
+    """Return `values` as an array of finite nonnegative floats. Errors contain the text `which`."""
     values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
@@ -66,7 +66,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Check that `value` is finite and from `low` to `high`. `bounds` names the allowed limits."""
+    """Check that `value` is finite and in a range. `bounds` says which limits are allowed."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
@@ -94,19 +94,19 @@ def check_random(random_state):
     except (TypeError, ValueError) as error:
         raise ValueError(
             "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState; "
-            f"got {random_state!r}{_in_place_of(random_state)}"
+            f"got {random_state!r}{_generator_hint(random_state)}"
         ) from error
 
 
-def _in_place_of(generator):
-    """Return a hint for users of `numpy.random.Generator`, which scikit-learn does not accept."""
+def _generator_hint(generator):
+    """Return advice if a `numpy.random.Generator` was passed, which scikit-learn rejects."""
     if not isinstance(generator, np.random.Generator):
         return ""
     return ": pass np.random.RandomState(generator.bit_generator)"
 
 
 def check_call(function, name, *places, **params):
-    """Check that `function` accepts these positional arguments and parameters."""
+    """Check that ``function(*places, **params)`` is a valid call."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have no signature
@@ -132,8 +132,8 @@ def refuse_masked(**arrays):
 def on_host(values, name):
     """Convert arrays of other libraries to NumPy arrays, and return other `values` unchanged.
 
-    NumPy cannot read arrays on another device or tensors with a gradient. They are copied if
-    scikit-learn's array_api_dispatch is enabled. Otherwise an error is raised.
+    NumPy cannot read arrays on another device or tensors with a gradient. The function copies
+    such arrays if scikit-learn's array_api_dispatch is enabled, and otherwise raises an error.
     """
     refuse_masked(**{name: values})
     first = values[0] if isinstance(values, list | tuple) and values else values
@@ -159,7 +159,7 @@ def on_host(values, name):
 
 
 def _read(values, copies):
-    """Return an array of another library as a NumPy array."""
+    """Return an array of another library as a NumPy array. `copies` allows copies to the CPU."""
     if hasattr(values, "requires_grad"):
         return values.numpy(force=copies)
     try:
@@ -184,7 +184,7 @@ def check_auto(value, name, check, **kwargs):
 
 
 def is_told(labels):
-    """Return whether one label is 1 or True, and the other is 0, -1 or False (the negative)."""
+    """Return whether the positive label is clear: 1 or True, with 0, -1 or False as the other."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 
@@ -217,9 +217,8 @@ def positive_label(pos_label, classes, count):
     Parameters
     ----------
     pos_label : label or None
-        Parameter of the user. None means 1 or True if the other label is 0, -1 or False. Otherwise
-        None means the first label if its share of the weight is less than a quarter, else the
-        second label.
+        None means 1 or True if the other label is 0, -1 or False. For other labels, None means
+        the first label if its share of the weight is less than a quarter, else the second label.
     classes, count : ndarray of shape (2,)
         Labels, and the sums of their sample weights.
 

@@ -7,7 +7,7 @@ from sklearn.metrics import check_scoring
 
 
 def check_scorer(estimator, scoring):
-    """Return the scorer for the parameter `scoring`, a name or a callable."""
+    """Return the scorer for `scoring`, which is a scikit-learn name or a callable."""
     with suppress(ValueError):
         if isinstance(scoring, str) or callable(scoring):
             return check_scoring(estimator, scoring=scoring)
@@ -19,6 +19,6 @@ def check_scorer(estimator, scoring):
 
 
 def weight_for(scorer, weight):
-    """Return a dict with the weights; empty if there are none or the scorer takes none."""
+    """Return ``{"sample_weight": weight}``, or an empty dict if the scorer takes no weights."""
     takes = weight is not None and "sample_weight" in inspect.signature(scorer).parameters
     return {"sample_weight": weight} if takes else {}

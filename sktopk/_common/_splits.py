@@ -4,11 +4,11 @@ import numpy as np
 
 
 def calibration_rows(y, fraction, random):
-    """Return the mask of a stratified random sample of calibration samples.
+    """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    This is systematic sampling: samples are sorted by class, and at random within a class. From a
-    random start on, every (1 / fraction)-th sample is taken. All samples have the same probability,
-    also in small classes. The number of samples of a class is its share, rounded up or down. Each
+    This is systematic sampling: shuffle the samples, sort the samples by class, and take every
+    (1 / fraction)-th sample after a random start. Each sample has the same probability, also in
+    small classes. The number of selected samples of a class is its share, rounded up or down. Each
     class keeps at least one training sample.
     """
     code = np.unique(y, return_inverse=True)[1]

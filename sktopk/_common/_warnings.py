@@ -8,8 +8,8 @@ import warnings
 import joblib
 import sklearn
 
-# Paths of code that can be between the user's line and the warning: this package, context managers,
-# and scikit-learn and joblib, which call the package from pipelines and searches.
+# Code in these paths is not the user's code. scikit-learn and joblib are included because they
+# call this package, for example in pipelines and searches.
 _INSIDE = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     contextlib.__file__,
@@ -18,7 +18,7 @@ _INSIDE = (
 
 
 def warn(message, category=UserWarning):
-    """Warn at the first line outside this package, scikit-learn, joblib and contextlib."""
+    """Issue a warning that points to the user's line: the first frame not in `_INSIDE`."""
     frame, level = inspect.currentframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1

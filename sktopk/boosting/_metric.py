@@ -77,7 +77,7 @@ class Metric:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> Any:
-        """Return the score in the format of the library (see `metric`)."""
+        """Return ``(name, score, True)`` for LightGBM, or the negative score for XGBoost."""
         y_true, y_score = np.asarray(y_true), np.asarray(y_score)
         params = {**self.params, "sample_weight": sample_weight}
         if self.name == "topk_accuracy":

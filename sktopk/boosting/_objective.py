@@ -17,10 +17,10 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk.losses._cross_entropy import cross_entropy_loss
 
 HESSIANS = ("auto", "curvature", "gradient")
-# Each entry of the Hessian is at least this share of the mean entry.
+# The Hessian of each sample is at least this share of the mean Hessian.
 FLOOR = 1e-3
-# Arguments of a loss that users cannot set with `loss_params`.
-_OF_A_CALL = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
+# Users cannot set these arguments of a loss with `loss_params`.
+_RESERVED = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
 LOSSES = {"cross_entropy": cross_entropy_loss} | {
     name.removesuffix("_loss"): getattr(losses, name)
     for name in losses.__all__
@@ -51,8 +51,8 @@ def objective(
 
     g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
     factor c gives both gradients the same size. Each boosting round uses all samples, so the
-    threshold of the loss is exact, unlike that of a minibatch. With a = 0, only samples near the
-    threshold have a gradient. The log loss also ranks the other samples.
+    threshold of the loss is exact, not an estimate from a minibatch. With a = 0, only samples near
+    the threshold have a gradient. The log loss also ranks the other samples.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Objective:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return gradient and Hessian (see `objective`). `group` has the sizes of the groups."""
+        """Return the gradient and Hessian of all samples. `group` has the sizes of the groups."""
         score = np.asarray(raw_score, dtype=np.float64)
         target = _check_target(y_true, score)
         weight = check_weight(sample_weight, len(score))
@@ -189,15 +189,15 @@ class Objective:
             counts = np.bincount(target, weight, minlength=score.shape[1])
             params["class_counts"] = torch.from_numpy(counts)
         if "generator" in self._takes and "generator" not in params:
-            # Use the same noise in each round.
+            # The same seed gives the same noise in each boosting round.
             params["generator"] = torch.Generator().manual_seed(0)
         return params
 
 
 def _curvature(value, scores):
-    """Return the gradient and the curvature of the loss.
+    """Return the gradient of the loss and the "curvature" Hessian, which `objective` defines.
 
-    A zero curvature is None. Both results are None if the loss has no second derivatives.
+    The curvature is None if it is 0. Both are None if the loss has no second derivatives.
     """
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
@@ -227,11 +227,11 @@ def loss_function(loss):
 def parameters_of(loss):
     """Return a dict of the parameters of a loss that users can set with `loss_params`."""
     known = _signature(loss)
-    return {name: each for name, each in list(known.items())[2:] if name not in _OF_A_CALL}
+    return {name: each for name, each in list(known.items())[2:] if name not in _RESERVED}
 
 
 def _signature(loss):
-    """Return a dict of all arguments of a loss; empty if the signature is unknown."""
+    """Return a dict of all arguments of a loss, or an empty dict if the loss has no signature."""
     function = loss_function(loss)
     try:
         return inspect.signature(getattr(function, "forward", function)).parameters
@@ -240,7 +240,7 @@ def _signature(loss):
 
 
 def _check_loss_params(loss, params):
-    """Check that all parameters are known and that no required parameter is missing."""
+    """Check that the loss accepts all `params`, and that no required parameter is missing."""
     known = parameters_of(loss)
     if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
         unknown = sorted(set(params) - set(known))
@@ -265,6 +265,8 @@ def initial_score(
     .. math::
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
+
+    for two classes or K classes, where n is the weight of the samples of a class.
 
     Parameters
     ----------
@@ -337,7 +339,7 @@ def _log_loss(target, score, weight):
 
 
 def _floor(hessian, weight):
-    """Return the lower bound of the Hessian of each sample; 0 for samples of weight 0."""
+    """Return the minimum Hessian of each sample, in proportion to the sample weight."""
     n_scores = hessian.size / max(1, len(hessian))
     mean = hessian.sum() / (weight.sum() * n_scores)
     floor = weight * (FLOOR * mean if mean > 0 else FLOOR)

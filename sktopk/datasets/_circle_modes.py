@@ -24,8 +24,8 @@ def make_circle_modes(
 
     with C = `n_classes`, d = `distance` and π = `minor_share`. With one mode, a linear model
     without intercept can reach the best top-k accuracy for every k. With a second mode beyond the
-    next class, it has to trade off top-1 against top-2 accuracy. Experiments 1 (one mode), 2 and 3
-    (two modes) of [1]_, section IV, use such data.
+    next class, such a model cannot have both the best top-1 and the best top-2 accuracy. The
+    experiments 1 (one mode), 2 and 3 (two modes) of [1]_, section IV, use such data.
 
     Parameters
     ----------

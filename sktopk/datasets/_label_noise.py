@@ -39,8 +39,8 @@ def inject_label_noise(
     p : float
         Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
-        Seed of the random generator. With the same int and a larger p, all labels that are replaced
-        at p are replaced by the same labels again.
+        Seed of the random generator. With the same int, a larger p changes the same labels in the
+        same way, and further labels.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def inject_label_noise(
     classes, of_class = _groups_of_classes(y, groups)
     _, group = np.unique(of_class, return_inverse=True)
     code = np.searchsorted(classes, y)
-    # Sort the classes by group. The classes of a group are at first, ..., first + size - 1.
+    # Sort the classes by group. Group g then has the classes order[first[g] : first[g] + size[g]].
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     first = np.cumsum(size) - size

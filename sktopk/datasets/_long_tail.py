@@ -23,8 +23,9 @@ def make_long_tail(
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
     for the sorted classes. The first class then has `factor` times as many samples as the last.
-    :math:`n_{\max}` is the largest number for which all classes have enough samples. If all classes
-    have the same size, it is this size. The long-tailed CIFAR datasets of [1]_ have this profile.
+    :math:`n_{\max}` is the largest number for which all classes have enough samples. For classes of
+    equal size, it is this size. The class sizes in the long-tailed CIFAR datasets of [1]_ follow
+    the same formula.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def make_long_tail(
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes; got {len(classes)}")
     share = float(factor) ** -(np.arange(len(classes)) / (len(classes) - 1))
-    # Round before floor, because rounding errors can make an integer size slightly smaller.
+    # Round before floor, because rounding errors can turn a size of 10 into 9.999999.
     kept = np.floor(np.round(np.min(count / share) * share, 6)).astype(int)
     rng = check_random(random_state)
     rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # for editors and type checkers; see `__getattr__`
 
 
 def __getattr__(name):
-    # Import to_onnx on demand, because it imports torch.
+    # Import `to_onnx` only on access, because its module imports torch.
     if name == "to_onnx":
         from ._onnx._to_onnx import to_onnx
 

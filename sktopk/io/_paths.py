@@ -4,7 +4,7 @@ import os
 
 
 def check_path(path):
-    """Return `path` as a string, after a check that it is a path."""
+    """Return `path` as a string. Raise an error if `path` is not path-like."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")

@@ -1,6 +1,6 @@
-"""dump and load: save estimators in skops files.
+"""The functions `dump` and `load`, which save estimators in skops files.
 
-skops is imported on demand, because it imports scikit-learn and, if installed, torch.
+skops is imported only when it is used, because it imports torch if torch is installed.
 """
 
 import inspect
@@ -17,9 +17,9 @@ from sktopk._common._extras import import_extra
 from ._paths import check_path
 from ._trusted import TRUSTED
 
-# `load` resets these parameters for files, parallelism and output to their defaults.
+# `load` resets these parameters, which concern files, parallelism and output.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# Key of the parameters of `fit` in the state of a fitted network.
+# In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
 _PARAMS_OF_FIT = "_fit_params"
 
 
@@ -82,7 +82,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         raise ValueError(
             f"estimator must have only objects that skops can write: {error}"
         ) from error
-    # skops writes functions and classes by name, but does not check that they can be imported.
+    # skops stores functions and classes by name. Check that these names can be imported.
     names = skops.get_untrusted_types(data=data)
     lost = [name for name in names if not _can_be_imported(name)]
     if lost:
@@ -97,8 +97,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    As with :func:`skops.io.load`, code of types that are not trusted is not executed. Memory, time
-    and the values of trusted types are not limited.
+    Like :func:`skops.io.load`, the function does not execute code of untrusted types. A file can
+    still use much memory or time, and can set trusted types to any values.
 
     Parameters
     ----------
@@ -163,15 +163,15 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
 
 
 def _can_be_imported(name):
-    """Return whether the module in the full name of a type has an attribute of this name."""
+    """Return whether a full name, such as "package.module.Class", can be imported."""
     module, _, attribute = name.rpartition(".")
-    # Some builtins name a module that does not exist. They count as importable.
+    # Names in unknown modules count as importable: some builtins state a nonexistent module.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)
 
 
 def _reset_parameters(loaded):
-    """Reset the parameters in `DROPPED` of all estimators in `loaded` to their defaults."""
-    # Use a stack, because recursion into deep nesting can exceed the recursion limit.
+    """Set the parameters in `DROPPED` to their defaults, in all estimators within `loaded`."""
+    # Use a stack, because recursion could exceed the recursion limit.
     stack, seen = [loaded], set()
     while stack:
         value = stack.pop()
@@ -187,7 +187,7 @@ def _reset_parameters(loaded):
         elif hasattr(value, "__dict__"):
             if hasattr(value, "get_params"):
                 _reset_own(value)
-            # Skip `net_`, because `_reset_own` handles the parameters of fitted networks.
+            # Skip the fitted network `net_`: `_reset_own` has already reset its parameters.
             stack.extend(each for name, each in vars(value).items() if name != "net_")
 
 

@@ -1,11 +1,11 @@
-"""Names of the types that `load` trusts in addition to the default of skops."""
+"""Names of the types that `load` trusts, in addition to the types that skops trusts."""
 
 import sktopk
 
 _ESTIMATORS = tuple(
     f"sktopk.{name}" for name in sktopk.__all__ if name == "Pipeline" or name.endswith("Classifier")
 )
-# Types of parameters and fitted attributes of the estimators.
+# Other classes of this package that a saved estimator can contain.
 _PARTS = (
     "sktopk._common._categories.Categories",
     "sktopk._estimators.decisions._any_classifier.GivenScores",
@@ -19,7 +19,7 @@ _PARTS = (
     "sktopk.modules._mlp.MLP",
     "sktopk.modules._tabular_mlp.TabularMLP",
 )
-# Types of parameters of scikit-learn estimators. Python 3.13 has the module pathlib._local.
+# Types of scikit-learn parameters. In Python 3.13, the path types are in pathlib._local.
 _PLAIN = (
     "numpy.dtype",
     "pathlib.PosixPath",

@@ -13,7 +13,7 @@ from ._ranking import Ranking, check_score, is_positive
 def budget_curve(
     y_true, y_score, *, pos_label=None, metric=None, value=None, max_k=None, budget=None
 ):
-    """Return the arguments of `BudgetCurveDisplay`. Its docstring describes the parameters."""
+    """Return the constructor arguments of a `BudgetCurveDisplay`, for k of all samples."""
     metric = _checked_metric(metric, value, max_k, budget)
     positive = is_positive(y_true, pos_label)
     each = np.ones(len(positive))
@@ -39,7 +39,7 @@ def budget_curve(
 def budget_curve_of_groups(
     y_true, y_score, *, groups, share_of_groups=0.8, pos_label=None, value=None, **options
 ):
-    """Return the arguments of `BudgetCurveDisplay` for k samples per group, including a band."""
+    """Return the constructor arguments of a `BudgetCurveDisplay`, for k samples of each group."""
     check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
     metric = _checked_metric(value=value, **options)
     positive = is_positive(y_true, pos_label)
@@ -47,7 +47,7 @@ def budget_curve_of_groups(
     codes = encode_groups(groups, len(positive))
     if value is not None:
         value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
-    # For the recall, omit groups without positives, because their recall is undefined.
+    # Groups without positives have no recall, so omit them.
     known = np.unique(codes[positive] if metric == "recall" and positive.any() else codes)
     k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k", None), []
     for own in (codes == code for code in known):
@@ -55,7 +55,7 @@ def budget_curve_of_groups(
         curves.append(budget_curve(positive[own], y_score[own], value=each, **options))
     curve = {"k": k[:max_k], "metric": metric, "budget": options.get("budget"), "by": "group"}
     for name in ("score", "chance", "ideal"):
-        # If a group has fewer than k samples, use the score of all samples of the group.
+        # Repeat the last value of short curves: small groups have no more samples to select.
         padded = [np.pad(c[name], (0, len(k) - len(c[name])), mode="edge") for c in curves]
         padded = np.stack(padded)[:, :max_k]
         curve[name] = padded.mean(axis=0)
@@ -66,7 +66,7 @@ def budget_curve_of_groups(
 
 
 def _checked_metric(metric=None, value=None, max_k=None, budget=None):
-    """Check the options, and return the metric. Its default depends on `value`."""
+    """Check the arguments and return the metric. The default is "value" or "recall"."""
     metric = ("recall" if value is None else "value") if metric is None else metric
     check_option(metric, "metric", ("precision", "recall", "value"))
     for name, count in {"max_k": max_k, "budget": budget}.items():

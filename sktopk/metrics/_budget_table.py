@@ -93,7 +93,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
     ranking = Ranking.from_labels(y_true, y_score, pos_label, None)
-    # These cumulative sums have one entry per block of tied samples.
+    # `selected` and `found` count samples and positives in the first 0, 1, ... blocks of ties.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     n_rows = n_samples if n_rows is None else n_rows
@@ -122,10 +122,10 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return for each bootstrap sample the number of positives among the k best and in total.
+    """Return the number of positives among the k best, and in total, for each bootstrap sample.
 
-    The sizes of blocks of tied samples are drawn from a multinomial distribution. All samples far
-    below the largest k form one block, because they are very unlikely to be selected.
+    The counts of each block of tied samples are drawn from a multinomial distribution. All samples
+    far below the largest k form one block, because they are almost never selected.
     """
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16

@@ -20,22 +20,22 @@ from sktopk._common._scalars import (
 from sktopk._common._warnings import warn
 
 TIES = ("expected", "optimistic", "pessimistic")
-# Sums of weights are compared with this relative tolerance, because float .07 * 100 is above 7.
+# Relative tolerance for comparing sums of weights: in floating point, 0.07 * 100 is above 7.
 _ROUNDING = 1e-10
-# There is a warning if the AUC is below 0.5 by more than this number of standard deviations.
-_SURELY = 4
+# Warn if the ROC AUC is below 0.5 by more than this number of standard deviations.
+_REVERSED_DEVIATIONS = 4
 
 
 @dataclass(frozen=True)
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Each array has one entry per block. `weight` is the sum of the sample weights in the block,
-    `value` is the sum of weight times value, and `negative` is the sum of weight times 1 - value.
-    For labels, the values are 1 (positive) and 0 (negative). `count` is the number of samples.
+    Each array has one entry per block. Let w and v be the weight and the value of a sample, with
+    v = 1 for positives and v = 0 for negatives. `weight`, `value` and `negative` are the sums of w,
+    w v and w (1 - v) over the samples of the block. `count` is the number of these samples.
 
-    Samples of a block are selected in random order, so the expected value is proportional to the
-    selected weight. With ``ties="optimistic"`` or ``"pessimistic"``, blocks are split by value.
+    Metrics assume a random order of the samples in a block. With ``ties="optimistic"`` or
+    ``"pessimistic"``, all samples of a block also have the same value.
     """
 
     weight: np.ndarray
@@ -48,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Rank samples with labels. Warn if scores seem to be reversed or to be labels."""
+        """Return the ranking of labeled samples. Warn if scores seem reversed or are labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -56,7 +56,7 @@ class Ranking:
 
     @classmethod
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
-        """Rank samples with values by score. Samples of weight 0 are dropped."""
+        """Return the ranking of samples with numeric values, without samples of weight 0."""
         check_option(ties, "ties", TIES)
         n_samples = len(value)
         value = value.astype(np.float64)
@@ -65,7 +65,7 @@ class Ranking:
         group = np.zeros(n_samples, dtype=np.intp)
         if groups is not None:
             group = encode_groups(groups, n_samples)
-        # The most important key comes last, as lexsort requires.
+        # `np.lexsort` sorts by the last key first, so the most important key comes last.
         keys = [y_score] if groups is None else [y_score, group]
         if ties != "expected":
             keys.insert(0, value if ties == "optimistic" else -value)
@@ -81,7 +81,7 @@ class Ranking:
         return cls(
             weight=np.add.reduceat(weight, start),
             value=np.add.reduceat(weight * value[order], start),
-            # Do not use weight - value, where a large positive weight would round a small one to 0.
+            # The difference `weight - value` would lose small weights of negatives by rounding.
             negative=np.add.reduceat(weight * (1 - value[order]), start),
             count=np.diff(start, append=len(order)),
             group=group[order[start]],
@@ -94,41 +94,41 @@ class Ranking:
 
     @property
     def total_value(self):
-        """Sum of weight times value of all samples. For labels, the weight of the positives."""
+        """Sum of weight times value over all samples. For labels, the weight of the positives."""
         return self.cumulative_value[-1]
 
     @property
     def cumulative_weight(self):
-        """Array of the weights of the first 0, 1, ... blocks."""
+        """Array whose entry j is the total weight of the first j blocks."""
         return np.concatenate([[0.0], np.cumsum(self.weight)])
 
     @property
     def cumulative_value(self):
-        """Array of the values of the first 0, 1, ... blocks."""
+        """Array whose entry j is the total value of the first j blocks."""
         return np.concatenate([[0.0], np.cumsum(self.value)])
 
     @property
     def cumulative_negatives(self):
-        """Array of the weights of negatives in the first 0, 1, ... blocks. Requires labels."""
+        """Array whose entry j is the total weight of the negatives in the first j blocks."""
         return np.concatenate([[0.0], np.cumsum(self.negative)])
 
     @property
     def average_precision(self):
-        """Mean over all positives of the precision down to the positive's block (for labels)."""
+        """Average precision: the mean, over the positives, of the precision at their score."""
         found = self.cumulative_value[1:]
         return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
     def missing_class(self):
-        """Return "no positives" or "no negatives" if this class is absent, else None."""
+        """Return "no positives" or "no negatives" if a class is absent, else None."""
         if not self.total_value:
             return "no positives"
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return expected value and weight of the `k` best samples per group, and `places`.
+        """Select the `k` best samples of each group.
 
-        `k` is a sum of weights or a fraction of the weight of a group. `places` contains k as a sum
-        of weights for each group, which can exceed the weight of the group.
+        Return the expected value and the weight of all selected samples, and the weight to select
+        in each group. For an integer `k`, this weight can exceed the weight of a small group.
         """
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
@@ -137,8 +137,8 @@ class Ranking:
         if isinstance(k, Integral):
             places = np.full(len(size), float(k))
         else:
-            # Round up to whole samples of weight 1, at most the whole group. If k * size is below
-            # 1, round up to a multiple of the mean weight instead.
+            # `size` is the weight of each group. Round k * size up to an integer or, if k * size
+            # is below 1, to a multiple of the mean sample weight.
             mean = size / np.bincount(nth_group, weights=self.count)
             row = np.where(k * size < 1, np.minimum(mean, 1.0), 1.0)
             places = np.array([n_kept(k, n) for n in size / row]) * row
@@ -148,18 +148,18 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return arrays of the weight and the expected value of the first 0, 1, ... samples."""
-        # Divide the weight of a block equally among the samples, whose order then has no effect.
+        """Return two arrays: entries j are the weight and the expected value of the j best."""
+        # Samples with equal scores get equal weights, so that their order has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
         selected = np.concatenate([[0.0], np.cumsum(per_sample)])
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 
 def _sum_before(weight, is_first):
-    """Return for each block the weight of earlier blocks of the same group, to full precision.
+    """Return, for each block, the total weight of the earlier blocks of the same group.
 
     Differences of cumulative sums over all groups would lose small weights by rounding. Instead,
-    partial sums double in length until they reach the start of the group.
+    the function adds sums of 1, 2, 4, ... blocks within each group.
     """
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)
@@ -175,17 +175,17 @@ def _sum_before(weight, is_first):
 
 
 def first_reaching(cumulative, level):
-    """Return the first index at which the cumulative sum is at least `level`, up to rounding."""
+    """Return the first index where `cumulative` is at least `level`, up to rounding errors."""
     return np.searchsorted(cumulative, level * (1 - _ROUNDING), side="left")
 
 
 def last_within(cumulative, level):
-    """Return the last index at which the cumulative sum is at most `level`, up to rounding."""
+    """Return the last index where `cumulative` is at most `level`, up to rounding errors."""
     return np.searchsorted(cumulative, level * (1 + _ROUNDING), side="right") - 1
 
 
 def warn_of_few(score, k, n, what):
-    """Warn that `k` exceeds the number `n` of samples. `score` is the name of the function."""
+    """Warn that `k` exceeds the number `n` of samples. `score` is the name of the metric."""
     warn(
         f"{score}: k={k!r} exceeds the number of {what} ({n:g}), so every ranking has the same "
         "score; use a smaller k"
@@ -193,7 +193,7 @@ def warn_of_few(score, k, n, what):
 
 
 def warn_of_scores(y_true, y_score, positive):
-    """Warn if scores are predicted labels, or rank positives significantly below negatives."""
+    """Warn if `y_score` holds predicted labels, or ranks positives below negatives."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))
     _warn_of_labels(y_true, y_score)
@@ -204,10 +204,10 @@ def warn_of_scores(y_true, y_score, positive):
     first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
     if second < first:
         return
-    # Compare the area under the ROC curve with its standard deviation for random scores.
+    # Random scores give a ROC AUC of 0.5 with standard deviation sqrt((n + 1) / (12 * n_pairs)).
     ranks = rankdata(y_score)[positive].sum()
     area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
-    if area < 0.5 - _SURELY * np.sqrt((n + 1) / (12 * n_pairs)):
+    if area < 0.5 - _REVERSED_DEVIATIONS * np.sqrt((n + 1) / (12 * n_pairs)):
         warn(
             f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}). decision_function and "
             f"predict_proba(X)[:, 1] score {second!r}: pass -decision_function(X), "
@@ -233,7 +233,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return nonnegative sample weights. Check that there is one per row of the argument `of`."""
+    """Return checked sample weights, or ones for None. `of` names the array of the samples."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")
@@ -251,7 +251,7 @@ def check_true(y_true):
 
 
 def is_positive(y_true, pos_label):
-    """Return the mask of the samples with label `pos_label`; None means 1 or True."""
+    """Return a Boolean mask of the positives. ``pos_label=None`` means the label 1 or True."""
     y_true = check_true(y_true)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}

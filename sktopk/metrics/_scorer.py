@@ -12,7 +12,7 @@ from sktopk._common._scalars import check_k, check_option, on_host, refuse_maske
 from ._ranking import TIES
 from ._topk import LabelRanks
 
-# Maximum number of scores in memory, 128 MiB of float32.
+# Maximum number of scores per chunk of samples: 128 MiB of float32.
 _MOST_SCORES = 1 << 25
 
 
@@ -23,7 +23,7 @@ class Scorer(BaseEstimator):
     defines `score` and ``__call__ = score``.
     """
 
-    # Exclude `estimator`: metadata routing treats all arguments except X and y as metadata.
+    # Without this line, metadata routing would treat the argument `estimator` as metadata.
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def __getattr__(self, name):
@@ -45,7 +45,7 @@ def make_topk_scorer(
         \frac{\sum_i w_i h_i}{\sum_i w_i}
 
     where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else 0.
-    For classes without training samples, it is 0. Classes without test samples are ignored.
+    For labels without training samples, :math:`h_i = 0`. Classes without test samples are ignored.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ class TopKScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the score, which skorch's scoring callbacks use as a column of the history."""
+        """Name of the metric. skorch uses the name as a column of the training history."""
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier, as a call of the scorer does."""
+        """Return the top-k accuracy of a fitted classifier for the samples X with labels y."""
         ranks = label_ranks(estimator, X, y, sample_weight)
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
@@ -119,7 +119,7 @@ def label_ranks(estimator, X, y, sample_weight=None):
 
 
 def _row_chunks(X, n_rows):
-    """Yield chunks of at most `n_rows` rows of an array, a sparse matrix or a data frame."""
+    """Yield the rows of an array, sparse matrix or data frame in chunks of `n_rows` rows."""
     # Convert sparse X to CSR, because some other formats do not support slicing.
     rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
     for start in range(0, X.shape[0], max(1, n_rows)):
@@ -127,7 +127,7 @@ def _row_chunks(X, n_rows):
 
 
 def no_classifier(estimator):
-    """Return a `TypeError` that says that the estimator has no classes or no scores."""
+    """Return the `TypeError` for an estimator without `classes_` or without scores."""
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"
@@ -161,7 +161,7 @@ def predict_scores(estimator, X):
 
 
 def _is_one_vs_one(estimator):
-    # Read the parameter, because with three classes both shapes have three columns.
+    # Read the parameter: for three classes, "ovo" and "ovr" both give three columns of scores.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     return "ovo" in shapes

@@ -14,7 +14,7 @@ from ._ranking import check_true, row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, _encode
 
-# The argument `average` for each score of `make_set_scorer`. The size has no average.
+# Scores of `make_set_scorer`, with the argument `average` of `set_coverage_score`.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
@@ -74,7 +74,7 @@ def set_coverage_score(
     weight = row_weights(sample_weight, len(covered), "y_set")
     if not weight.any():
         return undefined("set_coverage_score", "no sample of positive weight")
-    # A covered label gets rank 1, and any other label a larger rank, so top-1 hits are covered.
+    # Covered labels get rank 1 and all other labels rank 2, so the top-1 accuracy is the coverage.
     n_tied = np.ones(len(code))
     return LabelRanks(code, ~covered, n_tied, weight, y_set.shape[1]).accuracy(1, average=average)
 
@@ -165,11 +165,11 @@ class SetScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the score, for code that expects the attribute of a function."""
+        """Name of the metric, for libraries that read the name of a scoring function."""
         return f"set_{self.score_name}"
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the score of a fitted estimator, as a call of the scorer does."""
+        """Return the metric of a fitted estimator for the samples X with labels y."""
         classes, y_set = predict_sets(estimator, X, groups)
         average = _AVERAGES[self.score_name]
         if average is None:
@@ -192,13 +192,13 @@ def predict_sets(estimator, X, groups=None):
 
 
 def coverage_asked(estimator):
-    """Return the target coverage of a set classifier; None for methods without a target."""
+    """Return the target coverage of a set classifier, or None if its method has no target."""
     method = getattr(estimator, "method", None)
     return None if method in (None, "topk", "average_k") else estimator.coverage
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return the mask of covered samples, each label's column (see `_encode`) and `y_set`."""
+    """Return the mask of covered samples, the column of each label, and the checked `y_set`."""
     y_true, y_set = check_true(y_true), check_sets(y_set)
     n_samples, n_classes = y_set.shape
     if y_true.shape != (n_samples,):

@@ -10,17 +10,17 @@ from scipy.special import stdtr, stdtrit
 
 from sktopk._common._scalars import check_number
 
-# A verdict is one of these conclusions from the confidence interval of a difference.
+# The four possible verdicts on the difference between a loss and the baseline.
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-# If more than this number of additional runs is necessary, infinity is reported.
+# `more_runs` returns infinity if more additional runs than this are necessary.
 _MOST_RUNS = 1000
 
 
 class PairedDifference(NamedTuple):
-    """Mean difference of two scores on the same splits, for the corrected resampled t-test.
+    """Mean difference between the scores of a loss and of the baseline on the same splits.
 
-    `error` is the corrected standard error of the mean, the square root in the formula of
-    `LossComparisonDisplay`. `overlap` is n_test / n_train.
+    `error` is the standard error of the mean, with the correction of the resampled t-test (see
+    `LossComparisonDisplay`). `overlap` is n_test / n_train.
     """
 
     mean: float
@@ -30,7 +30,7 @@ class PairedDifference(NamedTuple):
 
     @classmethod
     def of(cls, scores, baseline, test_fraction):
-        """Compute the difference from at least two paired runs."""
+        """Return the mean difference between two arrays of scores, with its standard error."""
         runs = np.subtract(scores, baseline)
         overlap = test_fraction / (1 - test_fraction)
         error = np.sqrt((1 / len(runs) + overlap) * runs.var(ddof=1))
@@ -42,19 +42,19 @@ class PairedDifference(NamedTuple):
         return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
-        """Return the p-value. For equal differences, it is 1 if they are zero, else 0."""
+        """Return the p-value. If all runs have the same difference d, return 1 if d = 0, else 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
 
     def verdict(self, confidence, margin):
-        """Return the conclusion that `verdict_of` draws from the confidence interval."""
+        """Return BETTER, WORSE, EQUIVALENT or INCONCLUSIVE, as defined in `verdict_of`."""
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin):
-        """Estimate how many more runs, with the same mean and variance, would be conclusive.
+        """Estimate how many more runs are needed for a verdict other than INCONCLUSIVE.
 
-        The result is 0 if the runs are conclusive, and infinite if 1000 more runs are not enough.
+        The estimate assumes the same mean and variance. It is infinite if it exceeds 1000.
         """
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 0.0
@@ -66,15 +66,15 @@ class PairedDifference(NamedTuple):
             error = spread * sqrt(1 / n_runs + self.overlap)
             return _t_quantile(n_runs, confidence) * error <= allowed
 
-        # Bisection is possible, because the half width decreases with the number of runs.
+        # More runs give a shorter interval, so bisection finds the smallest sufficient number.
         more = bisect_left(range(_MOST_RUNS + 1), True, key=is_conclusive)
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Estimate the factor by which n_samples must increase to give a conclusive result.
+        """Estimate the factor by which n_samples must grow for a conclusive verdict.
 
-        The standard deviation of scores is proportional to ``n_samples ** -0.5``. The factor is 1
-        if the runs are conclusive, and infinite if difference and margin are 0.
+        The estimate assumes that the length of the interval is proportional to
+        ``n_samples ** -0.5``. It is infinite if the difference and the margin are 0.
         """
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 1.0
@@ -83,19 +83,19 @@ class PairedDifference(NamedTuple):
 
 
 def _t_quantile(n_runs, confidence):
-    """Return the half width of a confidence interval, as a multiple of the standard error."""
+    """Return the quantile of the t-distribution for a two-sided confidence interval."""
     return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
 
 
 def _conclusive_half_width(difference, margin):
-    """Return the largest half width at which an interval is conclusive."""
+    """Return the largest half width of an interval with a verdict other than INCONCLUSIVE."""
     return max(abs(difference), margin - abs(difference))
 
 
 def verdict_of(difference, half_width, margin):
-    """Return BETTER or WORSE if the interval excludes zero, else EQUIVALENT or INCONCLUSIVE.
+    """Return BETTER or WORSE if the interval difference ± half_width excludes zero.
 
-    An interval that includes zero is EQUIVALENT if it lies within the margin.
+    Otherwise return EQUIVALENT if the interval lies within ±margin, else INCONCLUSIVE.
     """
     check_number(margin, "margin", 0)
     if sign := clear_sign(difference, half_width):
@@ -104,7 +104,7 @@ def verdict_of(difference, half_width, margin):
 
 
 def best_runs(cv_results, param, metric):
-    """Return for each value of `param` the scores with the best setting of other parameters."""
+    """Return a dict that maps each value of `param` to the fold scores of its best setting."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")
@@ -115,11 +115,11 @@ def best_runs(cv_results, param, metric):
         known = [key.removeprefix("mean_test_") for key in means]
         raise ValueError(f"metric must be one of {known}; got {metric!r}")
     runs = np.transpose(columns)
-    # Rank candidates that failed on a fold last. `_checked_runs` raises an error for them.
+    # A failed fit has the score NaN. Rank this candidate last.
     mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
     best = {}
     for candidate, value in enumerate(cv_results[param]):
-        # A value is masked if the candidate is from another grid, without this parameter.
+        # scikit-learn masks the value if the candidate is from a grid without this parameter.
         if value is not np.ma.masked:
             other = best.setdefault(str(value), candidate)
             best[str(value)] = max(other, candidate, key=lambda i: mean[i])
@@ -127,7 +127,7 @@ def best_runs(cv_results, param, metric):
 
 
 def paired_differences(scores, baseline, test_fraction):
-    """Return a dict with the `PairedDifference` of each loss from the baseline."""
+    """Return a dict that maps each loss to its `PairedDifference` from the baseline."""
     check_number(test_fraction, "test_fraction", 0, 1, bounds="left")
     test_fraction = float(test_fraction)
     if baseline not in scores or len(scores) < 2:
@@ -161,9 +161,9 @@ def clear_sign(difference, half_width):
 
 
 def intervals_in_words(difference, half_width):
-    """Return text such as "+0.048 ± 0.016" for each interval, with equal numbers of decimals."""
+    """Return a text such as "+0.048 ± 0.016" for each interval, all with equally many decimals."""
     widest = max(half_width)
-    # Show two significant digits of the widest interval, or three decimals if all widths are 0.
+    # The widest interval gets two significant digits. If all widths are 0, show three decimals.
     digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
     return [
         f"{each:+.{digits}f} ± {half:.{digits}f}"

@@ -30,7 +30,7 @@ def precision_at_k_score(
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
     :math:`m_i` is the weight of the samples with an equal score, including sample i. Therefore
-    :math:`a_i` is the selected part of sample i.
+    :math:`a_i` is 1 for selected samples, 0 for others, and between 0 and 1 for ties at rank k.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def precision_at_k_score(
     y_score : array-like of shape (n_samples,)
         Real scores; a larger score means that a positive is more likely. Infinities are allowed.
         A `decision_function` scores ``classes_[1]``. If the positives are ``classes_[0]``,
-        negate the scores or use `make_top_scorer`. Scores that rank them last give a warning.
+        negate the scores or use `make_top_scorer`. Reversed scores usually give a warning.
     k : int or float
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
@@ -54,8 +54,8 @@ def precision_at_k_score(
         Group of each sample, such as its day. The k best samples of each group are selected.
         Positives and k are then summed over the groups. None means one group.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights. A sample of weight 2 counts twice. `k` is a sum of weights. If the
-        whole weight of the last selected sample would exceed `k`, only a part of it counts.
+        Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`. The last
+        selected sample may count only in part, so that the selected weight is exactly `k`.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def recall_at_k_score(
     .. math::
         \frac{\sum_i w_i y_i a_i}{\sum_i w_i y_i}
 
-    where :math:`a_i` is the selected part of sample i, as in `precision_at_k_score`.
+    where :math:`a_i` is 1 for selected samples, else 0 (for ties, see `precision_at_k_score`).
 
     Parameters
     ----------
@@ -165,14 +165,14 @@ def enrichment_factor_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the precision among the top fraction of the samples, divided by the positive share.
+    r"""Compute the precision of the best samples, divided by the share of positives in all samples.
 
     .. math::
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
         \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
 
-    where :math:`a_i` is the selected part of sample i, as in `precision_at_k_score`. A score of 5
-    means that the selection contains 5 times as many positives as a random one of the same size.
+    where :math:`a_i` is 1 for selected samples, else 0 (for ties, see `precision_at_k_score`). A
+    score of 5 means 5 times more positives than in a random selection of the same size.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def enrichment_factor_score(
 
 
 def enrichment_factor(ranking, fraction):
-    """Return the enrichment factor of the best `fraction` of a `Ranking`."""
+    """Return the enrichment factor of the best `fraction` of the samples."""
     check_rate(fraction, "fraction")
     if not ranking.total_value:
         return undefined("enrichment_factor_score", "no positives")

@@ -1,4 +1,4 @@
-"""Metrics that average over selections of all sizes. Small selections have the largest weight."""
+"""Metrics that average over many thresholds and give the largest weight to the first ranks."""
 
 import sys
 from numbers import Real
@@ -21,21 +21,21 @@ def auc_at_quantile_score(
     ties="expected",
     sample_weight=None,
 ):
-    """Return the score "auc_at_quantile" of `make_top_scorer` from labels and scores."""
+    """Compute the metric "auc_at_quantile", which `make_top_scorer` describes."""
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
     return auc_at_quantile(ranking, quantile, normalize=normalize)
 
 
 def auc_at_quantile(ranking, quantile, *, normalize=False):
-    """Return the mean precision of a `Ranking` over all selected shares up to `quantile`."""
+    """Return the mean precision over all shares of selected samples from 0 to `quantile`."""
     check_rate(quantile, "quantile")
     found, selected = ranking.cumulative_value, ranking.cumulative_weight
     if not found[-1]:
         return undefined("auc_at_quantile_score", "no positives")
     end = quantile * selected[-1]
     start, width = selected[:-1], np.diff(np.minimum(selected, end))
-    # Integrate found / selected over each block. Inside a block, found = rate * selected + rest, so
-    # the integral is rate * width + rest * log(1 + width / start). At first, start = rest = 0.
+    # Integrate the precision, found / selected. In a block, found = rate * selected + rest, so the
+    # integral is rate * width + rest * log(1 + width / start). In the first block, rest is 0.
     rate = ranking.value / ranking.weight
     rest = found[:-1] - rate * start
     log = np.log1p(np.divide(width, start, out=np.zeros_like(width), where=start > 0))
@@ -112,12 +112,12 @@ def bedroc(ranking, alpha=20.0):
         return undefined("bedroc_score", missing)
     positive = ranking.total_value / ranking.total_weight
     negative = ranking.cumulative_negatives[-1] / ranking.total_weight
-    # The weight of rank r is proportional to the integral of exp(-alpha x) from (r - 1) / n to
-    # r / n. The constant factor cancels, so S is a sum of such integrals over blocks.
+    # Rank r has the weight exp(-alpha r / n), which is proportional to the integral of
+    # exp(-alpha x) from (r - 1) / n to r / n. The sum over the ranks of a block is one integral.
     start, width = ranking.cumulative_weight[:-1], ranking.weight
     weight = np.exp(-alpha * start / ranking.total_weight)
     weight *= -np.expm1(-alpha * width / ranking.total_weight)
-    # Sum over the rarer class: subtracting the other class from the total would lose digits.
+    # Sum over the rarer class, because a difference of large sums would lose digits.
     if positive <= negative:
         least = np.exp(-alpha * negative) * -np.expm1(-alpha * positive)
         above = (weight * (ranking.value / width)).sum() - least
@@ -131,13 +131,13 @@ def bedroc(ranking, alpha=20.0):
 def partial_auc_log_score(
     y_true, y_score, *, max_fpr=0.05, min_fpr=1e-5, pos_label=None, sample_weight=None
 ):
-    """Return the score "partial_auc_log" of `make_top_scorer` from labels and scores."""
+    """Compute the metric "partial_auc_log", which `make_top_scorer` describes."""
     ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
     return partial_auc_log(ranking, max_fpr, min_fpr)
 
 
 def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
-    """Return the mean of the true positive rate over the logarithm of the false positive rate."""
+    """Return the mean true positive rate over a logarithmic axis of the false positive rate."""
     check_rate(max_fpr, "max_fpr")
     check_rate(min_fpr, "min_fpr")
     if not min_fpr < max_fpr:
@@ -145,6 +145,6 @@ def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
     if missing := ranking.missing_class():
         return undefined("partial_auc_log_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    # Sum over steps, because the true positive rate is constant between false positive rates.
+    # The true positive rate is a step function of the false positive rate.
     steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
     return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))

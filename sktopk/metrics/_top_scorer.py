@@ -92,9 +92,9 @@ def make_top_scorer(
 
     Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
-    `max_fpr` (default 0.05). "auc_at_quantile" is the mean over all shares :math:`\tau` up to
-    :math:`\alpha` = `quantile` of the precision :math:`P(\tau)` among the top share of the samples
-    [1]_. With `normalize`, it is divided by the score of a perfect ranking.
+    `max_fpr` (default 0.05). "auc_at_quantile" is a mean precision [1]_: :math:`P(\tau)` is the
+    precision if a share :math:`\tau` of the samples is selected, and the mean is over all
+    :math:`\tau` up to :math:`\alpha` = `quantile`. `normalize` divides by the best possible mean.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -108,8 +108,8 @@ def make_top_scorer(
         Parameters of the metric. None means the default of the metric.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, which may be in a
-        pipeline or search. If it has no `pos_label_`, None means 1 or True if the other label is
-        0, -1 or False.
+        pipeline or search. For a classifier without `pos_label_`, None means 1 or True if the
+        other label is 0, -1 or False.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def make_top_scorer(
             f"{', '.join(optional) or 'no other parameter'}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
-    # Evaluate the metric to check the parameters. Ignore its warning that k is large.
+    # Call the metric once to check the parameters. Ignore the warning about large k.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         top_score(name, [False, True], [0.0, 1.0], **params)
@@ -202,7 +202,7 @@ class TopScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the score, which skorch's scoring callbacks use as a column of the history."""
+        """Name of the metric. skorch uses the name as a column of the training history."""
         return "_".join(map(str, [self.name, *self.score_params().values()]))
 
     def score_params(self):
@@ -212,7 +212,7 @@ class TopScorer(Scorer):
         return {key: each for key, each in params.items() if key not in others and each is not None}
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the score of a fitted classifier, as a call of the scorer does."""
+        """Return the metric of a fitted classifier for the samples X with labels y."""
         if groups is not None and self.name not in _WITH_GROUPS:
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
@@ -226,7 +226,7 @@ class TopScorer(Scorer):
 
 
 def own_pos_label(estimator):
-    """Return the `pos_label_` of a fitted classifier, pipeline or search, or None."""
+    """Return `pos_label_` of a classifier, which may be in a pipeline or search, or else None."""
     while estimator is not None and not hasattr(estimator, "pos_label_"):
         steps = getattr(estimator, "steps", None)
         estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
@@ -234,10 +234,10 @@ def own_pos_label(estimator):
 
 
 def positive_scores(estimator, X, pos_label=None):
-    """Return the positive label and the scores of the positive class of a fitted classifier.
+    """Return the positive label of a fitted classifier, and its scores of the positive class.
 
-    If `pos_label` is None, it is the `pos_label_` of the classifier, or else 1 or True. Both
-    returned values are None for a classifier that was trained on one class.
+    ``pos_label=None`` means the `pos_label_` of the classifier, or else 1 or True. The function
+    returns (None, None) if the classifier was trained on only one class.
     """
     classes, y_score = predict_scores(estimator, X)
     if len(classes) > 2:
@@ -263,7 +263,7 @@ def positive_scores(estimator, X, pos_label=None):
 
 
 def scores_of_two_classes(estimator, X, pos_label=None):
-    """Return the same as `positive_scores`, but raise an error if there is only one class."""
+    """Return the result of `positive_scores`. Raise an error if there is only one class."""
     pos_label, y_score = positive_scores(estimator, X, pos_label)
     if y_score is None:
         raise ValueError(f"estimator must have two classes; got one from {estimator!r}")

@@ -1,4 +1,4 @@
-"""Metrics of the samples above a threshold. Tied samples are selected together."""
+"""Metrics of the samples whose score reaches a threshold."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -177,12 +177,12 @@ def positives_at_top_score(
 
 
 def positives_at_top(ranking, k=1):
-    """Return the share of the positives of a `Ranking` above the `k`-th negative."""
+    """Return the share of the positives that score above the `k`-th negative."""
     check_count(k, "k")
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
-    # Count the positives before the block of the k-th negative. Without this block, count all.
+    # Count the positives above the k-th negative. With fewer than k negatives, count all positives.
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")

@@ -9,7 +9,7 @@ from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
-# Number of scores per chunk. About 1 MB of float32 stays in the cache for two comparisons.
+# Number of scores per chunk. A chunk of about 1 MB of float32 fits into the processor's cache.
 _CHUNK_SIZE = 2**18
 
 
@@ -30,7 +30,7 @@ def topk_accuracy_score(
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the number of scores of sample i that are greater than the score of its
-    label, and :math:`m_i` is the number of scores equal to the label's score, which is included.
+    label, and :math:`m_i` is the number of equal scores, including the score of the label.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """For each sample, the numbers of scores above the label's score and equal to this score.
+    """Numbers of scores that are greater than, and equal to, the score of each sample's label.
 
     `code` is the column of the label. Labels without a column have codes from `n_classes` on.
     """
@@ -179,13 +179,13 @@ class LabelRanks:
 
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
-        """Check all arguments, and return the ranks of the labels."""
+        """Return the ranks of the labels in `y_true`, after checks of all arguments."""
         y_score = _check_scores(y_score)
         return cls.from_chunks(y_true, [y_score], y_score.shape, labels, sample_weight)
 
     @classmethod
     def from_chunks(cls, y_true, chunks, shape, labels=None, sample_weight=None):
-        """Return the ranks for scores of `shape` that arrive in chunks of samples."""
+        """Return the ranks of the labels. `chunks` yields parts of a score matrix of `shape`."""
         n_samples, n_classes = shape
         y_true = check_true(y_true)
         _check_n_rows(len(y_true), n_samples)
@@ -214,7 +214,7 @@ class LabelRanks:
         return np.where(self.code < self.n_classes, hit, 0.0)
 
     def class_accuracy(self, k, *, ties="expected"):
-        """Return the accuracy of each class, indexed by `code`. NaN if the class has weight 0."""
+        """Return an array: entry j is the accuracy of class j, or NaN if class j has weight 0."""
         hit = self.hits(k, ties=ties)
         _, mean = grouped_means(self.code, hit, self.sample_weight, self.n_classes)
         return _clip_to_range(mean, hit)
@@ -262,7 +262,7 @@ def _check_n_rows(n_true, n_scored):
 
 
 def _check_scores(y_score):
-    """Return scores as a matrix. One-dimensional scores of two classes become two columns."""
+    """Return scores as a matrix. One-dimensional scores s become the two columns [-s, s]."""
     y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
         raise ValueError(
@@ -281,7 +281,7 @@ def _check_scores(y_score):
 
 
 def _check_labels(labels, y_true, n_classes):
-    """Return the distinct labels of the columns as a list."""
+    """Return a list with the label of each column of the scores. All labels are distinct."""
     if labels is None:
         labels = np.unique(y_true) if len(y_true) else np.arange(n_classes)
         if len(labels) != n_classes:

@@ -1,4 +1,4 @@
-"""Baselines that every comparison includes."""
+"""Baselines that `compare_losses` adds to every comparison."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,20 +10,20 @@ from sklearn.pipeline import Pipeline
 
 from ._splits import VALIDATION_SHARE
 
-# With more classes, boosting is omitted: it grows one tree per class and round, which is slow.
+# With more classes than this, omit boosting: one tree per class in each round would be slow.
 MOST_CLASSES_TO_BOOST = 30
-# Boosting needs a dense float64 array. For sparse data that need more memory, it is omitted.
+# Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
 
 
 def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weighted):
-    """Return a dict of baselines, and a dict with the reasons for omitted baselines.
+    """Return a dict of baseline estimators, and a dict with the reason for each omitted baseline.
 
-    `prefix` is the prefix of the parameters of the TopKClassifier in `estimator`, such as "clf__".
-    `with_loss` returns a copy of the estimator with the given loss. `X` contains some of the data.
+    `prefix` is the parameter prefix of the TopKClassifier in a pipeline, such as "clf__".
+    `with_loss` returns a copy of `estimator` with another loss. `X` are samples for checks.
     """
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
-    # Do not tune the threshold with weights: this would require metadata routing.
+    # With sample weights, tuning the threshold would require metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
     if n_classes == 2 and of_labels and not is_weighted:
         weighted = TunedThresholdClassifierCV(weighted, scoring=scorer, cv=VALIDATION_SHARE)
@@ -38,7 +38,7 @@ def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weight
     steps = [("dense", DenseNumbers()), ("boosting", HistGradientBoostingClassifier())]
     boosting = Pipeline(steps)
     if prefix:
-        # Boosting replaces the last step. An additional step is inserted before it.
+        # Keep the preceding steps, but replace the classifier by two steps: "dense" and boosting.
         boosting = clone(estimator)
         *others, (last, _) = boosting.steps
         boosting.set_params(steps=[*others, steps[0], (last, steps[1][1])])
@@ -64,7 +64,7 @@ def _reason_against_trees(estimator, prefix, n_classes, X):
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Convert X to a dense array. Columns that were entirely missing in `fit` become zeros.
+    """Convert X to a dense array. Columns without any values in `fit` become zeros.
 
     scikit-learn's boosting fails if all values of a column are missing.
     """

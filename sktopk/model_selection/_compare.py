@@ -1,4 +1,4 @@
-"""compare_losses: test whether a top-k loss improves a score on a dataset."""
+"""The function `compare_losses`, which tests whether a top-k loss improves a score."""
 
 import inspect
 import reprlib
@@ -62,8 +62,8 @@ def compare_losses(
 
     - "cross_entropy", with which all losses are compared;
     - "logit_adjusted" (:func:`sktopk.losses.logit_adjusted_loss`);
-    - "weighted_cross_entropy", with balanced class weights. For two classes, a scorer of
-      scikit-learn and no sample weights, `TunedThresholdClassifierCV` also tunes the threshold;
+    - "weighted_cross_entropy", with balanced class weights. `TunedThresholdClassifierCV` also tunes
+      the threshold if there are two classes, a scorer of scikit-learn and no sample weights;
     - "hist_gradient_boosting" of scikit-learn, for numerical data with at most 30 classes. Sparse
       data is made dense, up to 512 MiB. If this baseline is omitted, `omitted` gives the reason.
 
@@ -88,7 +88,7 @@ def compare_losses(
         Settings of each loss. "default" means four settings: the learning rate times 1/3, 1, 3 and
         10. For losses with a temperature, it means the learning rate times 1 and 3, combined with
         tau and tau / 10. None means no selection. A dict maps losses to ``ParameterGrid``
-        arguments; other losses use the default. All must have the same number of settings.
+        arguments; other losses use the default. All losses must have equally many settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -110,8 +110,8 @@ def compare_losses(
     Raises
     ------
     RuntimeError
-        If a run fails. The message states its loss, fold and seed. If the training of a setting
-        diverges, the run fails only if all its settings diverge. `frame` contains their number.
+        If a run fails. The message states its loss, fold and seed. Diverged settings are skipped
+        and counted in `frame`. The run fails only if all its settings diverge.
 
     Warns
     -----
@@ -154,7 +154,7 @@ def compare_losses(
         estimator, prefix, with_loss, n_classes, scorer, first, weight is not None
     )
     omitted = {name: why for name, why in omitted.items() if name not in asked}
-    # A loss of the user that has the name of a baseline replaces this baseline.
+    # If the user passes a loss with the name of a baseline, drop this baseline.
     everything = {"cross_entropy": baselines["cross_entropy"]} | asked
     everything |= {name: each for name, each in baselines.items() if name not in everything}
     candidates = candidates_of(everything, grid)
@@ -179,7 +179,7 @@ def compare_losses(
 
 
 def _classifier_prefix(estimator):
-    """Return the prefix of the parameters of the only TopKClassifier, such as "clf__" or ""."""
+    """Return the parameter prefix of the TopKClassifier: "", or e.g. "clf__" in a pipeline."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator must be an estimator; got {_said(estimator)}")
     if isinstance(estimator, TopKClassifier):
@@ -201,7 +201,7 @@ def _said(value):
 
 
 def _named_estimators(with_loss, losses):
-    """Return a dict of the estimators in `losses`."""
+    """Return a dict that maps the name of each loss to an estimator with this loss."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if not isinstance(entries, list | tuple):
         raise TypeError(
@@ -226,7 +226,7 @@ def _named_estimators(with_loss, losses):
 
 
 def _with_loss(estimator, prefix, loss):
-    """Return a copy with this loss. tau and sigma are reset if the loss does not have them."""
+    """Return a copy with another loss. Reset tau and sigma if this loss does not use them."""
     params = estimator.get_params(deep=True)
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:

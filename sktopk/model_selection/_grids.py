@@ -1,4 +1,4 @@
-"""Candidate settings, of which one is selected. All losses have the same number of settings."""
+"""Hyperparameter settings that are tried for each loss. Each loss has equally many settings."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from sklearn.model_selection import ParameterGrid
 
 from sktopk.boosting._objective import LOSSES
 
-# Factors of the learning rate, for losses without and with a temperature tau.
+# Default settings multiply the learning rate, and tau if the loss uses tau, by these factors.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
 _RATES_WITH_TAU = (1.0, 3.0)
 _TAUS = (1.0, 0.1)
 
 
 def candidates_of(estimators, grid):
-    """Return a dict with a list of settings for each estimator. A setting is a dict."""
+    """Return a dict that maps each name to a list of settings. A setting is a parameter dict."""
     if grid is None:
         return {name: [{}] for name in estimators}
     if grid == "default":
@@ -31,7 +31,7 @@ def candidates_of(estimators, grid):
         candidates[name] = list(ParameterGrid(each))
         for params in candidates[name]:
             clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
-    # Ignore estimators without a learning rate: they have only one setting, the empty dict.
+    # Estimators without a learning rate are exempt: their only setting is the empty dict.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
@@ -42,7 +42,7 @@ def candidates_of(estimators, grid):
 
 
 def _default_candidates(estimator):
-    """Return four settings of the learning rate; if the loss has tau, two rates times two taus."""
+    """Return four settings: four learning rates, or two learning rates times two values of tau."""
     params = estimator.get_params(deep=True)
     rates = [name for name in params if name.split("__")[-1] == "learning_rate"]
     if len(rates) != 1 or not isinstance(params[rates[0]], Real):

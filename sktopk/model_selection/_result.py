@@ -1,4 +1,4 @@
-"""LossComparison: scores of all runs, with tests and a verdict."""
+"""The class `LossComparison`, the result of `compare_losses`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LossComparison:
         (number of settings whose training diverged), fit_seconds, run_seconds, n_train and n_test.
         Only loss, split, score, n_train and n_test are required.
     losses : list of str, default=None
-        Losses of which the best gets the verdict. None means all except the baseline.
+        The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
         Loss with which the others are compared.
     metric : str, default="score"
@@ -154,9 +154,9 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            `more_folds` estimates how many more folds would give a conclusive verdict, and
-            `times_rows` how many times as many samples would. They are 0 and 1 if the verdict is
-            conclusive, and infinite if no number is enough. For the baseline, they are NaN.
+            For an inconclusive verdict, `more_folds` and `times_rows` estimate what would make it
+            conclusive: the number of additional folds, or the factor of the number of samples.
+            Both can be infinite. For a conclusive verdict they are 0 and 1, for the baseline NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -226,13 +226,13 @@ def _check_frame(frame):
 
 
 def _in_words(row):
-    """Return text with the difference and the half width of the interval in a summary row."""
+    """Return the difference in a summary row as text, such as "+0.048 ± 0.016"."""
     (words,) = intervals_in_words([row["difference"]], [(row["high"] - row["low"]) / 2])
     return words
 
 
 def _missing_in_words(row):
-    """Return text that says how many folds or samples would make a summary row conclusive."""
+    """Return text for `verdict`: how many folds or samples would give a conclusive result."""
     more, times = row["more_folds"], row["times_rows"]
     if times == inf:
         return "a margin above 0"

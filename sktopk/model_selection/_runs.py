@@ -1,4 +1,4 @@
-"""One run of a comparison: a loss on a fold with a seed, including the selection of a setting."""
+"""One run of `compare_losses`: select a setting for a loss, fit a model and score it."""
 
 import time
 import warnings
@@ -43,15 +43,15 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting on held-out samples, fit it to all training samples, and score it.
+    """Select a setting on held-out samples, fit a model to all training samples, and score it.
 
-    Return a row of ``LossComparison.frame`` without `split`, and the warnings of the final fit.
+    Return the results as a dict, and the warnings of the final fit.
     """
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)
     if len(run.candidates) > 1:
-        # Every loss has the same seed and therefore the same held-out samples.
+        # All losses of a fold have the same seed, and therefore the same held-out samples.
         kept, held = hold_out(train.y, np.random.RandomState(run.seed), train.groups)
         fit, judge = train.take(kept), train.take(held)
         scores = []
@@ -85,7 +85,7 @@ def do_run(run, rows, scorer):
 
 
 def _fit_and_score(run, params, train, test, scorer):
-    """Return the score of a setting, the seconds that fit and score took, and the warnings."""
+    """Return the score of a setting, the seconds for fit and score, and the warnings."""
     estimator = with_params(run.estimator, params, run.seed)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:

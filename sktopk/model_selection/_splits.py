@@ -1,4 +1,4 @@
-"""Splits, held-out samples and seeds. They are the same for every loss."""
+"""Splits, held-out samples and seeds, which are the same for all compared losses."""
 
 import copy
 from numbers import Integral
@@ -19,9 +19,9 @@ VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return a list of ``(repeat, fold, seed, train, test, split)``, one per run of a loss.
+    """Return a list of ``(repeat, fold, seed, train, test, split)``, for each seed and fold.
 
-    `split` is a number that is equal for runs with the same training and test samples.
+    `train` and `test` are indices. Equal pairs of `train` and `test` have the same number `split`.
     """
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
@@ -42,7 +42,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
 
 
 def _splitter(cv, seed, y, groups):
-    """Return the splitter of one repetition. If `cv` has no seed, it is shuffled with `seed`."""
+    """Return the cross-validation splitter of one repetition. `seed` is used if `cv` has none."""
     if isinstance(cv, Integral):
         folds = StratifiedKFold if groups is None else StratifiedGroupKFold
         return folds(cv, shuffle=True, random_state=seed)
@@ -58,7 +58,7 @@ def _row_numbers(rows):
 
 
 def hold_out(y, random, groups=None):
-    """Return indices for fitting and held-out indices. The split is stratified or by group."""
+    """Return indices for fitting and held-out indices. Without groups, the split is stratified."""
     if groups is not None:
         splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
         return next(splitter.split(y, groups=groups))

@@ -59,10 +59,10 @@ class Outputs(nn.Module):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
         self.dtype, self.row_shape = net.dtype, tuple(classifier.input_shape_)
-        # `head` combines the scores of networks with two outputs.
+        # The head converts outputs of the network to class scores, or to one score per sample.
         self.head = net.head
         self.n_classes = len(classifier.classes_)
-        # Logarithms that are added before the softmax; None if probabilities use decision scores.
+        # Log class frequencies, which TopKClassifier adds to the scores before the softmax.
         self.log_frequencies, self.k = None, None
         if isinstance(classifier, TopKClassifier):
             self.log_frequencies = torch.as_tensor(classifier._log_prior(), dtype=self.dtype)
@@ -70,9 +70,9 @@ class Outputs(nn.Module):
         # Store the threshold as a tensor, because torch exports Python numbers as float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
         self.threshold = torch.tensor(threshold, dtype=torch.float64)
-        # True if high scores of the network mean the first of two classes.
+        # If the first class is positive, negate the scores: `decision_function` scores class 1.
         pos_label = getattr(classifier, "pos_label_", None)
-        self.turned = pos_label is not None and bool(pos_label == classifier.classes_[0])
+        self.first_is_positive = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
         method, slope, intercept = getattr(classifier, "calibration_", ("temperature", 1.0, 0.0))
         self.is_sigmoid = method == "sigmoid"
@@ -100,30 +100,30 @@ class Outputs(nn.Module):
         elif scores.ndim == 2:
             before = scores
         else:
-            positive = -scores if self.turned else scores
+            positive = -scores if self.first_is_positive else scores
             before = torch.stack([-positive / 2, positive / 2], dim=1)
         proba = self._calibrated(before.double()).to(self.dtype)
-        return *outputs, proba.flip(1) if self.turned else proba
+        return *outputs, proba.flip(1) if self.first_is_positive else proba
 
     def _decision(self, of_classes):
-        """Return the result of `decision_function`."""
+        """Return the scores that `decision_function` of the classifier returns."""
         if of_classes.ndim == 1 or of_classes.shape[1] == 1:
-            # Subtract in float64: float32 could round the difference of two scores to 0.
+            # Subtract in float64, because float32 could round a small difference to 0.
             scores = (of_classes.flatten().double() - self.threshold).to(self.dtype)
-            return -scores if self.turned else scores
+            return -scores if self.first_is_positive else scores
         return of_classes if self.n_classes > 2 else of_classes[:, 1] - of_classes[:, 0]
 
     def _index(self, of_classes, scores):
-        """Return the class indices of the result of `predict_topk` or `predict`."""
+        """Return the indices of the labels that `predict_topk` or `predict` returns."""
         if self.k is not None:
             return of_classes.topk(self.k, dim=1).indices
         if scores.ndim == 2:
             return scores.argmax(dim=1)
-        # A sample with score 0 is predicted as negative.
-        return (scores >= 0 if self.turned else scores > 0).long()
+        # A score of 0 means negative, which is index 1 if the first class is positive.
+        return (scores >= 0 if self.first_is_positive else scores > 0).long()
 
     def _calibrated(self, scores):
-        """Return probabilities of shape (n_samples, n_classes)."""
+        """Return calibrated probabilities of shape (n_samples, n_classes)."""
         scores = self.slope * scores + self.intercept
         if not self.is_sigmoid:
             return scores.softmax(dim=1)

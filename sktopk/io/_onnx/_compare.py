@@ -9,13 +9,13 @@ from scipy.sparse import issparse
 
 from sktopk._common._extras import import_extra
 
-# Tolerances for each dtype: of scores, relative to the largest one, and of probabilities, absolute.
+# For each dtype: tolerance of scores (relative to the largest score) and of probabilities.
 _TOLERANCE = {np.dtype(np.float32): (1e-4, 1e-3), np.dtype(np.float64): (1e-6, 1e-5)}
 _SHARE_MISSING = 0.3
 
 
 def check_samples(X, dtype):
-    """Return X as a contiguous array of this dtype, after checks."""
+    """Return X as a contiguous array. Raise an error if X is empty or not numeric."""
     if issparse(X):
         X = X.toarray()
     try:
@@ -31,7 +31,7 @@ def check_samples(X, dtype):
 
 
 def compare(model, estimator, X, rows, recipe):
-    """Check that ONNX Runtime can run the graph, and that its outputs equal the estimator's.
+    """Check that ONNX Runtime gives the same outputs for the graph as the estimator.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def compare(model, estimator, X, rows, recipe):
     rows : ndarray
         Result of `check_samples` for X.
     recipe : str
-        Advice for error messages: what to use instead of the graph.
+        Advice at the end of error messages.
     """
     runtime = import_extra("onnxruntime", "to_onnx", "onnx")
     columns = X.columns if isinstance(X, pd.DataFrame) else None
@@ -79,7 +79,7 @@ def _predictions(estimator, X):
 
 
 def _with_missing(rows):
-    """Return a copy of the samples in which random values, and the first sample, are missing."""
+    """Return a copy with missing values: at random, and everywhere in the first sample."""
     absent = np.random.default_rng(0).random(rows.shape) < _SHARE_MISSING
     absent[0] = True
     return np.where(absent, rows.dtype.type(np.nan), rows)
@@ -92,7 +92,7 @@ def _check_equal(found, expected, classes, kind, recipe):
     errors = {"decision_function": _error(found["scores"], scores) / max(tolerance, 1e-300)}
     if "proba" in expected:
         errors["predict_proba"] = _error(found["proba"], expected["proba"]) / of_proba
-    # Accept other labels if the scores of their classes are equal within the tolerance.
+    # Compare the scores of the predicted labels: nearly equal scores can exchange two labels.
     of_classes = scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
     labels = found["topk_labels"] if "topk_labels" in found else found["label"][:, None]
     place = {label: j for j, label in enumerate(classes.tolist())}
@@ -110,5 +110,5 @@ def _check_equal(found, expected, classes, kind, recipe):
 
 
 def _error(found, expected):
-    """Return the largest absolute difference of each sample."""
+    """Return the largest absolute difference between the outputs, for each sample."""
     return np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)

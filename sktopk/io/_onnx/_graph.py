@@ -12,12 +12,12 @@ from sktopk._common._extras import import_extra
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 10
-# Advice for error messages if a classifier or a pipeline cannot be exported.
+# Advice at the end of error messages, for classifiers and for pipelines.
 RECIPE = "Save the estimator with joblib.dump or sktopk.io.dump"
 RECIPE_OF_STEPS = (
     "Apply these steps outside the graph, or save the pipeline with joblib.dump or sktopk.io.dump"
 )
-# Name of a graph output that torch does not use.
+# Temporary name of the output with label indices.
 _INDEX = "sktopk_index"
 
 
@@ -32,19 +32,19 @@ def labels_in_graphs(classes):
 
 
 def classifier_graph(onnx, outputs, classes):
-    """Return the graph of a classifier.
+    """Return the ONNX graph of a classifier.
 
     Parameters
     ----------
     onnx : module
     outputs : Outputs
     classes : ndarray
-        Labels, see `labels_in_graphs`.
+        Result of `labels_in_graphs`.
     """
     operators = import_extra("onnxscript", "to_onnx", "onnx").opset18
 
     def stable_sort(x, stable=True, dim=-1, descending=False):
-        # torch cannot export a stable sort. TopK is equivalent, since it keeps the order of ties.
+        # torch cannot export a stable sort. The ONNX operator TopK also keeps the order of ties.
         size = operators.Gather(operators.Shape(x), operators.Constant(value_ints=[dim]))
         return operators.TopK(x, size, axis=dim, largest=int(descending))
 
@@ -66,7 +66,7 @@ def classifier_graph(onnx, outputs, classes):
                 verbose=False,
             )
     except Exception as error:  # torch raises many types
-        # The reason is in the innermost cause.
+        # The first error in the chain of causes states the reason.
         while error.__cause__ is not None:
             error = error.__cause__
         raise ValueError(
@@ -75,7 +75,7 @@ def classifier_graph(onnx, outputs, classes):
     model = program.model_proto
     model.ir_version = IR_VERSION
     graph, helper = model.graph, onnx.helper
-    # torch has no strings, so a last node selects the labels by index.
+    # The torch module returns label indices. Add a node that converts the indices to labels.
     graph.initializer.append(onnx.numpy_helper.from_array(classes, "sktopk_classes"))
     graph.node.append(helper.make_node("Gather", ["sktopk_classes", _INDEX], [label]))
     (info,) = (each for each in graph.output if each.name == _INDEX)
@@ -85,7 +85,7 @@ def classifier_graph(onnx, outputs, classes):
 
 
 def with_steps(onnx, steps, model, dtype):
-    """Return the graph of pipeline steps, merged with the graph of the classifier."""
+    """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`."""
     converted = _converted(onnx, Pipeline(steps), dtype)
     helper, (out,) = onnx.helper, converted.graph.output
     made = out.type.tensor_type.elem_type
@@ -107,7 +107,7 @@ def with_steps(onnx, steps, model, dtype):
 
 
 def _converted(onnx, steps, dtype):
-    """Return the skl2onnx graph of the steps, with the opset versions of the classifier's graph."""
+    """Return the ONNX graph of pipeline steps, with the same opset versions as the classifier."""
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
@@ -129,7 +129,7 @@ def _converted(onnx, steps, dtype):
             f"skl2onnx cannot convert the steps {names} ({reason}). {RECIPE_OF_STEPS}"
         ) from error
     converted.ir_version = IR_VERSION
-    # skl2onnx declares the oldest possible versions. Graphs to be merged must have equal versions.
+    # onnx merges only graphs with equal opset versions, and skl2onnx declares older versions.
     for opset in converted.opset_import:
         opset.version = OPSETS.get(opset.domain, opset.version)
     del converted.graph.value_info[:]  # optional shapes, some of which are wrong

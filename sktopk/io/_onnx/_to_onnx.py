@@ -1,4 +1,4 @@
-"""to_onnx: export a classifier as an ONNX graph."""
+"""The function `to_onnx`, which exports a classifier as an ONNX graph."""
 
 import os
 from typing import Any
@@ -116,7 +116,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
 
 def _parts(estimator):
-    """Return a list of the steps before the classifier, and the classifier."""
+    """Return the list of the pipeline steps before the classifier, and the classifier."""
     steps, inner = [], estimator
     while not has_network(inner):
         if isinstance(inner, FrozenEstimator):

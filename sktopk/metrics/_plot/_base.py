@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 # Seven markers and six colors give 42 combinations, because 7 and 6 have no common factor.
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-# Curves with too many points for markers have one of seven line styles: "-" and these dashes.
+# Dashes distinguish curves that have too many points for markers.
 _DASHES = [(8, 2), (5, 1, 1, 1), (2, 1), (8, 1, 1, 1, 1, 1), (4, 2), (1, 1)]
 _LINE_STYLES = ["-", *((0, dashes) for dashes in _DASHES)]
 _MOST_MARKED_POINTS = 100
-# With more points, matplotlib takes seconds to find the best place of a legend.
+# With more points, matplotlib takes seconds to find the best location of a legend.
 _MAX_POINTS_FOR_BEST = 300_000
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
 _GROUP_WIDTH = 0.8
@@ -73,7 +73,7 @@ class ScoreDisplay(Display):
     """
 
     _options = ()
-    # Name of the parameter of `_curve` for class labels. `from_estimator` sets this parameter.
+    # Name of the argument with class labels. `from_estimator` reads its value from the classifier.
     _label = "pos_label"
     _name = "Classifier"
 
@@ -156,22 +156,22 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _split(cls, kwargs):
-        """Remove the options of `_curve` from `kwargs`, and return them as a dict."""
+        """Remove the arguments of `_curve` from `kwargs`. Return these arguments as a dict."""
         return {each: kwargs.pop(each) for each in cls._options if each in kwargs}
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        """Return default arguments of `from_predictions` for this estimator."""
+        """Return a dict of arguments that `from_estimator` passes if the user does not."""
         return {}
 
     @classmethod
     def _draw(cls, arguments, ax, options, **kwargs):
-        """Create a display and draw it. `options` are arguments of its `_curve`."""
+        """Create a display from its constructor arguments, draw it on `ax`, and return it."""
         return cls(**arguments).plot(ax, **kwargs)
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the value of the parameter that `_label` names, and the scores for X."""
+        """Return the positive label and its scores for X. Multiclass displays return all labels."""
         return scores_of_two_classes(estimator, X, label)
 
 
@@ -204,7 +204,7 @@ class CurveDisplay(ScoreDisplay):
         name, ax
             As in `from_estimator` and `from_predictions`.
         **kwargs : dict
-            As in `from_estimator`, except `groups`. Arrays have one value per sample of X.
+            As in `from_estimator`, except `groups`. Arrays have one value per row of X.
 
         Returns
         -------
@@ -253,9 +253,9 @@ def import_pyplot(caller):
 def draw_curves(ax, x, y, kwargs, **single):
     """Draw one curve, or one curve per fold, and return the lines.
 
-    `single` contains default options for a single curve, which `kwargs` replace. A single curve of
-    more than 100 points gets a line style instead of markers. The curves of folds are thin and have
-    the same color, and only the first one has the label.
+    `kwargs` apply to all curves. `single` has defaults for a single curve. A single curve of more
+    than 100 points has a line style instead of markers. The curves of all folds are thin, have the
+    same color and one common label.
     """
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
@@ -284,23 +284,20 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, *, zorder=1.9):
-    """Return the gray line with the label "Chance" or "Ideal". Draw it if it does not exist."""
+    """Return the gray line "Chance" or "Ideal". Reuse an equal line on the axes."""
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
         if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
     style = {"linestyle": _REFERENCE_STYLES[label], "zorder": zorder}
-    # Set everything that the property cycle could set, so that this line does not use up a color.
+    # With an explicit color and marker, this line does not advance the color cycle of the axes.
     style |= {"color": "0.45", "marker": "", "markevery": 1}
     return ax.plot(x, y, label=label, **style)[0]
 
 
 def draw_level(ax, draw, level, label):
-    """Return the gray line with this label. If it does not exist, draw it with `draw`.
-
-    `draw` is `ax.axhline` or `ax.axvline`.
-    """
+    """Return the line of `draw` (ax.axhline or ax.axvline). Reuse a line with the same label."""
     for line in ax.lines:
         if line.get_label() == label:
             return line
@@ -310,7 +307,7 @@ def draw_level(ax, draw, level, label):
 def draw_legend(ax, loc="best", **kwargs):
     """Draw a legend that lists the curves first and then the reference lines.
 
-    The legend is drawn at the best place. It is drawn at `loc` if a search would take too long.
+    matplotlib chooses the location. This is slow with many points, which use `loc` instead.
     """
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]

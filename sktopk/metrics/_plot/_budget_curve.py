@@ -22,7 +22,7 @@ _XLABELS = {
     "rows": "k (selected samples, best first)",
     "group": "k (selected samples of each group, best first)",
 }
-# matplotlib's `gid` of the lines that mark budgets.
+# This `gid` (a name in matplotlib) identifies the lines that mark budgets.
 _BUDGET = "budget"
 
 
@@ -44,15 +44,15 @@ class BudgetCurveDisplay(CurveDisplay):
 
     - ``metric``: "precision", "recall" or "value". The default is "value" if ``value`` is given,
       else "recall". Without positives, recall is NaN, with an `UndefinedMetricWarning`.
-    - ``value``: for each sample, the benefit of selecting it if it is positive, such as an amount
-      of money. Finite nonnegative numbers, only for the metric "value".
+    - ``value``: benefit of finding each sample if it is positive, such as an amount of money. The
+      values must be finite and nonnegative. Only the metric "value" takes them.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
-      wrapped classifier, and marks how many samples of X are selected.
+      wrapped classifier, and marks the number of selected samples of X.
     - ``pos_label``: label of the positives, as in `precision_at_k_score`.
     - ``groups`` (not for folds): group of each sample, such as its day. k samples of each group are
-      selected. The curve is the mean over groups (for recall, over groups with positives). If a
-      group has fewer than k samples, it counts with the score of all its samples.
+      selected. The curve is the mean over groups (for recall, over groups with positives). A group
+      with fewer than k samples has its last value.
     - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
       The band shows the variation between groups, not the error of the mean.
 
@@ -131,7 +131,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and the scores of a classifier or its wrapped classifier."""
+        """Return the positive label and its scores, also for a classifier with a budget."""
         if _has_budget(estimator):
             label = estimator.pos_label_ if label is None else label
             estimator = estimator.estimator_
@@ -151,7 +151,7 @@ class BudgetCurveDisplay(CurveDisplay):
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "score")}
         shortest = min(map(len, joined["k"]))
-        # Omit folds without positives from the means, because their recall is undefined.
+        # Folds without positives have no recall, so omit them.
         defined = [fold for fold in folds if not np.isnan(fold["score"]).any()] or folds
         for name in ("chance", "ideal"):
             joined[name] = np.mean([fold[name][:shortest] for fold in defined], axis=0)
@@ -174,7 +174,7 @@ class BudgetCurveDisplay(CurveDisplay):
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
             ax.set_ylim(bottom=0)
-            # Avoid long numbers, which would move the label of the axis out of the figure.
+            # Long tick labels would move the label of the axis out of the figure.
             ax.ticklabel_format(axis="y", scilimits=(-3, 5))
         else:
             ax.set_ylim(-0.02, 1.04)
@@ -193,7 +193,7 @@ class BudgetCurveDisplay(CurveDisplay):
         if not points:
             return None
         label = f"Budget: {self.budget} samples"
-        # Hide a repeated label from the legend by a leading underscore.
+        # matplotlib omits labels with a leading underscore from the legend.
         label = f"_{label}" if label in ax.get_legend_handles_labels()[1] else label
         style = {"color": color, "markeredgecolor": "black", "zorder": 3, "label": label}
         style |= {"linestyle": "", "marker": "*", "gid": _BUDGET, "markersize": 13, "markevery": 1}

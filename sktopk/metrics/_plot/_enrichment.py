@@ -99,7 +99,7 @@ class EnrichmentDisplay(CurveDisplay):
         ax.xaxis.set_minor_formatter("")
         if xscale == "log":
             low, high = ax.get_xlim()
-            # Label also 2 and 5 times the powers of ten if the axis is short.
+            # A short axis has few powers of ten, so add ticks at 2 and 5 times these powers.
             ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
         ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
         ax.set_ylim(-0.02, 1.04)

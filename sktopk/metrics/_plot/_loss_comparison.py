@@ -42,8 +42,8 @@ class LossComparisonDisplay(Display):
     The second term accounts for samples that several runs train on. Each loss gets a verdict:
     "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
     and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
-    for multiple comparisons: at level 0.95, one of twenty losses without any effect is expected
-    to be better or worse.
+    for multiple comparisons: at level 0.95, about one of twenty losses without any effect gets
+    the verdict "better" or "worse".
 
     Create it with `from_scores` or `from_cv_results`.
 
@@ -159,8 +159,8 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        For each loss, the scores are those of the setting with the best mean score. This favors
-        losses with more settings. Compare the best settings on new samples.
+        Each loss has the scores of its best setting, by the mean score. This favors losses with
+        more settings. Compare the best settings on new samples.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class LossComparisonDisplay(Display):
             The key of the losses in `cv_results`, such as ``"param_clf__loss"`` for the step "clf"
             of a pipeline. Losses that are not strings are converted by ``str``.
         metric : str, default="score"
-            Name of the score. In a search with several metrics, the name of one metric.
+            Name of one of the metrics in `cv_results`.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class LossComparisonDisplay(Display):
 
 
 def _draw_margin(ax, margin):
-    """Return the shaded margin. Draw it if it does not exist."""
+    """Return the shaded band between -margin and margin. Reuse an equal band on the axes."""
     label = f"_margin {margin:g}"
     for patch in ax.patches:
         if patch.get_label() == label:

@@ -133,7 +133,7 @@ def _is_target(handle_and_label):
 
 
 def _bins(largest):
-    """Return the smallest and the largest size of each bin, up to the bin of `largest`."""
+    """Return the smallest and the largest size of each bin. The last bin contains `largest`."""
     lower = [*range(11)]
     scale = 10
     while lower[-1] <= largest:

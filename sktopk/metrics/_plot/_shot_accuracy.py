@@ -15,9 +15,9 @@ from sktopk.metrics._topk import shot_accuracy_score
 from ._base import ScoreDisplay, draw_bars, draw_legend, draw_reference
 
 _GROUPS = ("many", "medium", "few")
-# Upper limit of the accuracy axis if it leaves no space for a legend.
+# Upper limit of the accuracy axis, in a figure without a legend.
 _TOP = 1.02
-# Number of pixels around a legend.
+# Free pixels around the legend.
 _PAD = 5
 
 
@@ -119,7 +119,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Extend the axis so that the legend is above all bars. Use a multiple of 1/20 for the
-            # extension, so that small differences between fonts do not change the figure.
+            # Extend the axis, so that the legend is above all bars. Round up to a multiple of 1/20,
+            # so that slightly different fonts give the same figure.
             room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

@@ -16,8 +16,8 @@ from ._base import Display, draw_curves, draw_legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# A curve is smoothed over windows of 1/50 of the training steps.
-_N_SMOOTHED = 50
+# Moving averages have windows of 1/50 of the training steps.
+_N_WINDOWS = 50
 
 
 @dataclass(eq=False, repr=False)
@@ -136,7 +136,7 @@ class ThresholdTraceDisplay(Display):
         return cls(step, threshold, true_threshold=true_threshold, name=name).plot(ax, **kwargs)
 
     def _plot(self, ax, label, **kwargs):
-        window = max(1, len(self.step) // _N_SMOOTHED)
+        window = max(1, len(self.step) // _N_WINDOWS)
         self.line_ = draw_curves(
             ax,
             self.step,
@@ -149,7 +149,7 @@ class ThresholdTraceDisplay(Display):
             color = self.line_.get_color()
             self.band_ = ax.fill_between(self.step, *ends, color=color, alpha=0.2, linewidth=0)
         if self.true_threshold is not None:
-            # Set everything that the property cycle could set, so that this line uses up no color.
+            # With an explicit color and marker, this line does not advance the color cycle.
             style = {"color": self.line_.get_color(), "marker": "", "markevery": 1}
             style |= {"linestyle": "--", "zorder": 1.9}
             style["label"] = None if label is None else f"{label}, true"
@@ -161,7 +161,7 @@ class ThresholdTraceDisplay(Display):
 
 
 def moving(values, window, reduce):
-    """Apply `reduce` to a moving window of values. The first and last value pad the ends."""
+    """Return `reduce` of each moving window. The first and the last value are repeated."""
     values = np.asarray(values, dtype=np.float64)
     before, after = (window - 1) // 2, window // 2
     padded = np.pad(values, (before, after), mode="edge")
@@ -169,13 +169,13 @@ def moving(values, window, reduce):
 
 
 def _threshold_history(estimator):
-    """Return the history of a fitted classifier. Each epoch contains an array of thresholds."""
+    """Return the training history of a classifier. Each epoch has an array of thresholds."""
     if not hasattr(estimator, "history_"):
         if hasattr(estimator, "fit"):
             check_is_fitted(estimator)
         missing = "has no history_"
     elif any("threshold" in row for row in estimator.history_):
-        # Pretraining epochs have no thresholds, so add an empty array.
+        # Epochs of pretraining have no thresholds and get an empty array.
         none = {"threshold": np.empty(0)}
         return [none | row for row in estimator.history_]
     else:
@@ -188,7 +188,7 @@ def _threshold_history(estimator):
 
 
 def _first_and_last(epoch, n_epochs):
-    """Return the first and the last epoch of the parameter `epoch`."""
+    """Return the pair (first, last) for the parameter `epoch`: None, an integer or a pair."""
     if epoch is None:
         return 1, n_epochs
     pair = tuple(epoch) if isinstance(epoch, tuple | list) else (epoch, epoch)

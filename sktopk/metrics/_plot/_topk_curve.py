@@ -73,7 +73,7 @@ class TopKCurveDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
-        # In folds with fewer than k classes, the chance level is 1.
+        # In a fold with at most k classes, random guesses have top-k accuracy 1.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0)}
