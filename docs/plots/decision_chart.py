@@ -50,16 +50,16 @@ arrow((2.9, 2.9), (1.5, 2.3), "yes")
 arrow((3.5, 2.9), (4.2, 2.3), "no")
 arrow((3.0, 2.9), (2.7, 0.65), "not sure")
 
-box(4.8, 3.5, "BudgetClassifier", ANSWER)
-box(5.85, 2.75, "SetClassifier", ANSWER)
-arrow((5.3, 4.4), (4.95, 3.8), "samples")
-arrow((5.95, 4.4), (6.05, 3.05), "labels")
+box(5.05, 3.5, "BudgetClassifier", ANSWER)
+box(6.5, 2.75, "SetClassifier", ANSWER)
+arrow((5.4, 4.4), (5.15, 3.8), "samples")
+arrow((6.2, 4.4), (6.5, 3.05), "labels")
 
 CUTS = [
     ("at k samples of each day", "RecallAtKClassifier"),
     ("at a share of the samples", "PatMatClassifier"),
     ("at 1 % false positives", "RecallAtFPRClassifier"),
-    ("the same, a quantile of the negatives", "PatMatNPClassifier"),
+    ("at a share of the negatives", "PatMatNPClassifier"),
     ("at the highest negative", "DeepTopPushClassifier"),
     ("at the k-th negative", "TopPushKClassifier"),
     ("at a recall", "PrecisionAtRecallClassifier"),

@@ -21,23 +21,23 @@ COUNTS = {
         "noised_topk": (0, 0, 10, 6),
         "logit_adjusted": (0, 0, 1, 1),
     },
-    "k labels, classes with several modes": {
+    "k labels, classes with several clusters (modes)": {
         "smooth_topk": (5, 7, 3, 5),
         "topk_transition": (5, 6, 3, 6),
         "topk_grouping": (5, 4, 3, 8),
     },
-    "k labels, labels confused within groups": {
+    "k labels, labels wrong within groups of classes": {
         "smooth_topk": (3, 2, 0, 1),
         "noised_topk": (1, 3, 0, 2),
     },
     "k labels, few training samples": {"smooth_topk": (0, 0, 0, 5)},
-    "k labels, Cutout and mixup": {
+    "k labels, images with Cutout and mixup (augmentations)": {
         "smooth_topk": (0, 0, 0, 2),
         "topk_grouping": (0, 0, 0, 2),
         "topk_transition": (0, 0, 0, 2),
         "topk_transition, detached": (0, 0, 0, 2),
     },
-    "k labels, macro-averaged over a long tail": {
+    "k labels, long tail (many rare classes), mean over classes": {
         "ldam": (3, 0, 0, 0),
         "logit_adjusted": (3, 0, 0, 0),
         "smooth_topk_adjusted": (3, 0, 0, 0),
