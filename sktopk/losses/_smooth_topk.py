@@ -283,7 +283,7 @@ def topk_inclusion_proba(scores: Tensor, *, k: int, tau: float | None = None) ->
 
     With `tau`, subsets have the same weights as in :func:`smooth_topk_loss`. None means a = s, as
     in the paper. The probabilities have no gradient. A class with score -inf has probability 0. If
-    fewer than k classes have a higher score, each of them has probability 1.
+    fewer than k classes have a score above -inf, each of these classes has probability 1.
 
     References
     ----------

@@ -131,7 +131,7 @@ def topk_hinge_convex_loss(
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     violation = lead(best, scores.gather(1, label)) + margin
-    # The label, with violation 0, is not in `best`. It replaces a negative k-th violation.
+    # `best` omits the label, whose violation is 0. Use it if the k-th violation is negative.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     loss = nan_above(violation.mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)

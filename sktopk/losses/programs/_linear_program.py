@@ -68,10 +68,10 @@ def linear_program(
         \frac{\partial p}{\partial b_{eq}} = -u, \quad
         \frac{\partial p}{\partial A_{eq}} = u x^\top.
 
-    The solution ``x`` is differentiated implicitly, by the equations of the rows with nonzero
-    multipliers. The backward pass solves one more linear system. Both gradients are exact if x and
-    the multipliers are unique, which holds for almost all arguments. Otherwise the gradient of
-    ``fun`` is a generalized gradient.
+    The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
+    for x. The backward pass solves a linear system. Both gradients are exact if x and the
+    multipliers are unique, which holds for almost all arguments. Otherwise the gradient of ``fun``
+    is a generalized gradient.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def linear_program(
         Costs, floating point. The leading dimensions of all arguments are broadcast to the shape
         of the batch of programs.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
-        Left side of the inequalities: dense, sparse COO or sparse CSR. The leading dimensions of
-        a sparse matrix are none or the shape of the batch, and only its stored entries have a
-        gradient. None, together with ``b_ub=None``, means no inequalities.
+        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
+        leading dimensions or the shape of the batch. Only its stored entries have a gradient.
+        None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -210,7 +210,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # With the penalty, rows may be inconsistent. The small tolerance then suits float32, too.
+        # Rounding to float32 makes dependent rows inconsistent, which only "penalty" tolerates.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
@@ -271,7 +271,7 @@ def _report(status, on_failure):
 
 
 def _residuals(matrix, rhs, cost, equality, solution, width):
-    """Return the violation, the dual residual and the gap of the unscaled programs."""
+    """Return the primal residual, the dual residual and the duality gap of each program."""
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
     violation = torch.where(equality, slack.abs(), slack).clamp_min(0).amax(-1)
