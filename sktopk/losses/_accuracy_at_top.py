@@ -168,7 +168,7 @@ def accuracy_at_top_loss(
 def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
-    """Compute :func:`accuracy_at_top_loss`. All losses with a fixed threshold call it."""
+    """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
@@ -229,7 +229,7 @@ def distance(xp, t, scores, counted, errors):
     """Return how far each sample is on the wrong side of the threshold t.
 
     The distance is -inf for samples outside the mask `counted`, and for all samples if t is -inf.
-    The surrogate of these samples is then 0. With infinite scores, it could otherwise be NaN.
+    The surrogate of these samples is then 0. Otherwise, infinite scores could make it NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
     return fill(xp, wrong, ~(counted & (t != -math.inf)), -math.inf)

@@ -66,14 +66,14 @@ def first_in(codes, n_groups, mask):
 
 
 def _as_integers(key):
-    """Return integers that sort like the floats: the bits, flipped below the sign if negative."""
+    """Return the bits of floats as integers that sort alike: flip the bits of negative floats."""
     key = key + 0.0  # -0.0 becomes 0.0
     bits = key.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 def order_in(codes, n_groups, key):
-    """Return the stable order of samples by group, then ascending key; and the group sizes."""
+    """Return the indices that sort samples by group, then by key (stable), and the group sizes."""
     # Sorting integers takes a quarter of the time of sorting floats. 16-bit integers are faster.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
@@ -116,8 +116,8 @@ class Ordered:
     def where_reached(self, rank, missing, part):
         """Return for each group the first position whose cumulative weight is at least `rank`.
 
-        Rounded weights may fall short of `rank` by `missing`, and by `part` times the weight of the
-        next sample. If the whole group has less weight, return its last position.
+        A position also counts if it misses `rank` by at most `missing` and at most `part` times the
+        next weight. If the whole group has less weight, return its last position.
         """
         # Limit the goal to the sum of the group. Rounding could otherwise select the next group.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])

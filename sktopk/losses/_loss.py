@@ -121,7 +121,7 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of each sample, which has no gradient.
+    """Return the scores minus the k-th largest score of each sample, a constant without gradient.
 
     A loss that depends only on differences of scores keeps its value and gradient. The returned
     scores are near 0, so that adding small numbers to them loses no digits.

@@ -88,7 +88,7 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    Let N(x) be the number of noised scores above x. For a number a below any k-th largest score,
+    Let N(x) be the number of noised scores above x. For a sufficiently small number a,
 
     .. math::
         E = a + \int_a^\infty P(N(x) \ge k) \, dx .
@@ -142,7 +142,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # More than k are expected, so that fewer than k are rare: for k = 6, once in 3000 draws.
+    # Expect more than k classes above the level: for k = 6, fewer than 6 occur once in 3000 draws.
     return 2 * k + 6
 
 

@@ -23,8 +23,8 @@ from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Largest tolerance for rounding errors of cumulative float32 weights, as a share of one sample. The
-# errors grow with the number of samples, up to about 1.
+# Upper limit of the tolerance for rounding errors of cumulative weights, as a share of one sample.
+# Errors in float32 may reach 1, but a tolerance of 1 would skip whole samples.
 MAX_TOLERANCE = 5e-4
 
 
@@ -52,7 +52,7 @@ def falling(xp, scores, weight, outside=math.inf):
 
 
 def linear_in_scores(located, scores):
-    """Return the thresholds that `locate_each` found as differentiable sums of scores."""
+    """Return the thresholds from `locate_each` as weighted sums of scores, for autograd."""
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)
     return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
@@ -239,7 +239,7 @@ class TopMean(_Ranked):
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
     :class:`KthLargest` defines j and describes empty groups. The j samples share the gradient. With
-    weights, the last sample counts only in part, so that the weights in the mean sum to j. The
+    weights, the last sample may count in part, so that the weights in the mean sum to j. The
     published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Parameters
@@ -287,7 +287,7 @@ class TopMean(_Ranked):
 
 @dataclass(frozen=True)
 class SurrogateQuantile:
-    r"""Threshold t at which the mean of a surrogate of the scores minus t is tau.
+    r"""Threshold t at which the mean of the surrogate l(s - t) over a group of samples is tau.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
@@ -370,14 +370,14 @@ class SurrogateQuantile:
 
     @property
     def locate(self) -> Callable | None:
-        """Return the method `locate` for the hinge. Other surrogates need iterations: None."""
+        """Return the method `locate` for the hinge, or None: other surrogates need iterations."""
         return self._locate_hinge if self.surrogate == "hinge" else None
 
     def _locate_hinge(self, xp, key, order, reached):
         """Return the threshold and its gradient, as the tuple (t, index, share).
 
-        For each m, the sum of 1 + s - t over the m largest scores is linear in t. The sum of all
-        hinges is the maximum over m. The threshold is therefore the largest root over all m.
+        For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
+        m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
         """
         scores = xp.asarray(-key[along(xp, key, order)], dtype=xp.float64)
         own = xp.asarray(reached, dtype=xp.float64) + 0.0
@@ -403,7 +403,7 @@ class SurrogateQuantile:
         return share * functions[self.surrogate](torch, inside)
 
     def root(self, scores: Tensor, share: Tensor) -> Tensor:
-        """Return the threshold: by bisection, the last float at which the mean exceeds tau."""
+        """Return the threshold, found by bisection: the last float where the mean exceeds tau."""
         members = scores[share > 0]
         # The root is between `low` and `high`. At `low`, the mean of the surrogate l is above 1. At
         # `high`, the mean is at most tau, because l(-reach) <= tau.
@@ -415,7 +415,7 @@ class SurrogateQuantile:
         return low
 
     def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """Return the threshold of each group. `share` holds weights divided by the group's sum."""
+        """Return the threshold of each group. In a group, `share` is weight / sum of weights."""
         if self.surrogate == "hinge":
             return self._hinge_roots(scores, share, codes, n_groups)
         total = sum_in(codes, n_groups, share)
@@ -451,7 +451,7 @@ class SurrogateQuantile:
 
 
 class _Root(torch.autograd.Function):
-    """Autograd function of the threshold of `SurrogateQuantile`: implicit differentiation."""
+    """Autograd function: the threshold of `SurrogateQuantile`, differentiated implicitly."""
 
     @staticmethod
     def forward(ctx, root, scores, share, threshold, codes=None):

@@ -145,8 +145,7 @@ def precision_at_recall_loss(
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
     This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
-    precision. The gradient includes the derivative of t by the j-th score. Ties are ranked in input
-    order.
+    precision. The gradient includes the derivative of t. Ties are ranked in input order.
 
     Parameters
     ----------

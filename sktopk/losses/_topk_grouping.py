@@ -117,7 +117,7 @@ def topk_transition_loss(
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
-    # The loss is L_k + (1 - Q) (CE - L_k). Sum the other classes, because 1 - Q loses digits.
+    # The loss is L_k + (1 - Q) (CE - L_k). Compute 1 - Q as a sum: subtracting loses digits.
     cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
     # Set CE - L_k to 0 if CE = L_k = inf or Q = 1, because inf - inf and 0 * inf are NaN.

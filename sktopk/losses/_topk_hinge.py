@@ -22,10 +22,11 @@ def topk_hinge_loss(
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
-    where :math:`m` is the margin. With ``scaled=False`` there is no division by k [1]_. The scaled
-    form is eq. 8 of [2]_, and :func:`smooth_topk_loss` is its smoothed version. The unscaled form
-    is eq. 6 of [2]_ and eq. 4 of [3]_. With ``margin=1`` the loss is at least the top-k error. Its
-    gradient has only two nonzero entries, which makes deep networks hard to train [2]_.
+    where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y. With
+    ``scaled=False`` there is no division by k [1]_. The scaled form is eq. 8 of [2]_, and
+    :func:`smooth_topk_loss` is its smoothed version. The unscaled form is eq. 6 of [2]_ and eq. 4
+    of [3]_. With ``margin=1`` the loss is at least the top-k error. The gradient has only two
+    nonzero entries, which makes deep networks hard to train [2]_.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def topk_hinge_convex_loss(
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     violation = lead(best, scores.gather(1, label)) + margin
-    # `best` omits the label, whose violation is 0. Use it if the k-th violation is negative.
+    # `best` omits the label, whose violation is 0. Use 0 if the k-th violation is negative.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     loss = nan_above(violation.mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)

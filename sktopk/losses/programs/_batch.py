@@ -32,7 +32,7 @@ SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
-    """Binary samples: scores divided by the margin, weights in each class, kinks of the hinges."""
+    """Samples of a binary problem: scores / margin, weights in each class, kinks of the hinges."""
 
     scores: torch.Tensor
     positive: torch.Tensor  # sample weights of positives, 0 for negatives
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with all weights divided by the largest weight, to avoid overflow."""
+        """Return the batch with weights divided by the group's largest weight, against overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
@@ -224,7 +224,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
     The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. A
     hinge above 0 has the derivative plus or minus cost times weight. Other hinges have 0, except
-    hinges whose kink is `tau`. Their derivatives are such that all derivatives sum to 0.
+    hinges with a kink at `tau`. Their derivatives are chosen so that all derivatives sum to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -253,8 +253,7 @@ def sparse_matrix(entries, shape, like):
 def hinge_rows(batch):
     """Return matrix entries, right-hand side and sample numbers of the constraints of hinges.
 
-    The variables are x = [tau, z_1, ..., z_n]. Rows 0 to n - 1 are sign tau - z <= sign kink. Rows
-    n to 2n - 1 are -z <= 0.
+    With x = [tau, z_1, ..., z_n], n rows are sign tau - z <= sign kink, and n rows are -z <= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

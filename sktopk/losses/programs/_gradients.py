@@ -56,7 +56,7 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
 
 def differentiable_vertex(matrix, rhs, cost, equality, solution):
     """Return x, with the gradient of the solution of M_J x = h_J for the active rows J."""
-    # The costs do not change a vertex. Add 0 times the costs: their gradient is then 0, not None.
+    # Small changes of the costs do not move x. Add 0 times the costs: the gradient is 0, not None.
     slack = matrix.times(solution.x) - rhs + 0.0 * cost.sum(-1, keepdim=True)
     constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
 

@@ -96,8 +96,8 @@ def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
 def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
     """Minimize c'x + |(M x - h)_+|^2 / (2 width), without multipliers.
 
-    Rows are not scaled, because the penalty depends on the scale of the rows. The scaled program
-    has the width width * kappa / sigma (see :class:`ScaledProgram`).
+    Rows are not scaled, because the penalty depends on the scale of the rows. The width of the
+    scaled program is width * kappa / sigma (see :class:`ScaledProgram`).
     """
     program = ScaledProgram(matrix, rhs, cost, equality, scale_rows=False)
     scaled_width = width * program.cost_unit / program.rhs_unit
@@ -190,7 +190,7 @@ class _Newton:
         self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
-        """Return a step length: halve 1 until the subproblem decreases enough (Armijo rule)."""
+        """Return the first step length in 1, 1/2, 1/4, ... with enough decrease (Armijo rule)."""
         rho = _PROXIMAL_RATIO * self.width
         slope = _dot(self.gradient, direction)
         linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
@@ -252,7 +252,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether the cost decreases without bound along `direction` or a near direction."""
+        """Return whether the cost falls without bound along `direction` or a similar direction."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
@@ -267,7 +267,7 @@ class _Newton:
         return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
 
     def _straightened(self, direction):
-        """Return the direction after a projection that removes small violations of rows."""
+        """Return `direction`, corrected so that small violations of constraints disappear."""
         matrix, fall = self.program.matrix, -_dot(self.cost, direction)
         rise = matrix.times(direction) / self.program.row_norms
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
@@ -290,8 +290,8 @@ class _Newton:
 def _polish(program, x, multipliers, noise):
     """Return x and multipliers that solve the equations of the active rows J more exactly.
 
-    The smallest corrections are added with which x solves M_J x = h_J and the multipliers solve
-    M_J'y_J = -c, but only if they reduce the error. Multipliers up to `noise` become 0.
+    The function adds the smallest corrections after which M_J x = h_J and M_J'y_J = -c. Corrections
+    that do not reduce the error are dropped. Multipliers up to `noise` become 0.
     """
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

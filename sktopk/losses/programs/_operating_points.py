@@ -42,8 +42,8 @@ def precision_at_recall_program_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The gradient of the
-        threshold is divided by weight among the positives below the threshold plus the margin.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below tau
+        plus the margin share the gradient of tau in proportion to their weights.
 
     Raises
     ------
@@ -104,8 +104,8 @@ def recall_at_fpr_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The gradient of the
-        threshold is divided by weight among the negatives above the threshold minus the margin.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above tau
+        minus the margin share the gradient of tau in proportion to their weights.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _at_budget(batch, budget):
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
     hinge = (batch.kink - tau).relu()
     total = or_one(groups.sum(batch.negative))
-    # The second term is due to tau, which moves with the mean of the positives below tau + 1.
+    # The second term of the gradient is due to tau, which depends on the positives below tau + 1.
     above = batch.negative * (hinge > 0)
     below = batch.positive * (batch.kink <= groups.of_rows(last_kink))
     gradient = above - groups.of_rows(groups.sum(above) / slope) * below

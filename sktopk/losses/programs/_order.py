@@ -108,6 +108,7 @@ class OrderedGroups(Groups):
     size : Tensor of int of shape (n_groups,)
         Number of samples of each group.
     n_rows : int
+        Number of samples.
     """
 
     def __init__(self, size, n_rows):

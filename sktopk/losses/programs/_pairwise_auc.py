@@ -223,7 +223,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
             scores = scores.masked_fill(bottom, torch.nan)
         return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
     if multi_class == "ovo":
-        # One problem per class a suffices, if each class of the rest has the total weight 1.
+        # Merge the pairs (a, b) of each class a into one problem, where each class b has weight 1.
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class
@@ -234,9 +234,10 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort the kinks. Return gap, the distances of neighbors; before, after and sorted groups.
+    """Sort the kinks, and return (gap, before, after, groups).
 
-    `before` is the sum of `rise` before the gap, `after` is the sum of `fall` after the gap.
+    `gap` is the distance of each kink from the previous kink of its group. `before` sums `rise`
+    over the kinks before this gap, and `after` sums `fall` over the kinks after this gap.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)
@@ -246,7 +247,7 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # A hinge is the length of (s_i - 1, s_j). Add each gap times the weight of the pairs around it.
+    # A pair's hinge is the length of the interval (s_i - 1, s_j): the sum of the gaps inside.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
@@ -262,17 +263,17 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # Clip gaps between scores to 2, because s_i - 1 would be rounded to s_i for large scores. The ramp
+    # Clip gaps between scores to 2: for large scores, s_i - 1 would be rounded to s_i. The ramp
     # does not change, because it is constant beyond the margin.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # The ramp is the part of the interval (s_i - 1, s_j) below s_i. Add kinks at the positives s_i.
+    # The ramp is the length of the part of (s_i - 1, s_j) below s_i. Add kinks at the scores s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly. Large
-    # gaps would multiply the remainder.
+    # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly, and
+    # large gaps would multiply the remainder.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)

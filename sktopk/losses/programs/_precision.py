@@ -224,7 +224,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """For each pair (weight, amount), return the weights of the top samples, up to the amount."""
+    """For each pair (weight, amount), return weights of the top samples that sum to the amount."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
