@@ -97,8 +97,8 @@ def topk_hinge_convex_loss(
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
     where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
-    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False`` and, with ``margin=1``, of
-    the top-k error. It is not top-k calibrated [2]_ (section 3.4).
+    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is an
+    upper bound of the top-k error. The loss is not top-k calibrated [2]_ (section 3.4).
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def topk_hinge_calibrated_loss(
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` it is at
-    least the top-k error. A label of rank k+1 has loss m and no gradient.
+    calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` the loss
+    is at least the top-k error. A label of rank k+1 has loss m and no gradient.
 
     Parameters
     ----------

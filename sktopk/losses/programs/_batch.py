@@ -182,7 +182,7 @@ def reduce_batch(loss, weight, reduction):
 
 
 def optimum(program):
-    """Return the optimal value of a linear program with a dict of `linear_program`'s arguments."""
+    """Return the optimum of the linear program whose arguments are in the dict `program`."""
     from ._linear_program import linear_program
 
     return linear_program(**program).fun.to(program["c"].dtype)

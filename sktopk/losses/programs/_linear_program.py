@@ -89,24 +89,24 @@ def linear_program(
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
-        - "newton": Newton's method on an exterior penalty with multipliers, for all programs at
-          once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
+        - "newton": Newton's method on an exterior penalty with multipliers. It solves all programs
+          at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
           multiplied with vectors (conjugate gradients).
-        - "penalty": the penalty without multipliers, as in [1]_. `fun` is then a smooth lower bound
-          of the optimum, with its own gradient (see the notes).
+        - "penalty": the penalty without multipliers, as in [1]_. `fun` and its gradient then belong
+          to a smooth lower bound of the optimum (see the notes).
         - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
-        Width of ``method="penalty"``, positive.
+        Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
     tol : float, default=None
-        Largest relative violation, dual residual and gap of a solution, positive. If all solutions
-        have a norm above 1e-3 / `tol` (clipped to [1e2, 1e6]), the program counts as having no
-        optimum. None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where
+        Largest relative violation, dual residual and gap of a solution, positive. A program counts
+        as having no optimum if all its solutions have a norm above 1e-3 / `tol` (clipped to
+        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where
         rounding makes dependent rows inconsistent. Not used by "highs".
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        What unsolved programs cause: a RuntimeWarning, a RuntimeError or neither. They have
-        gradient zero.
+        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. The gradient
+        of unsolved programs is zero.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def linear_program(
             Optimum. Infinity if the program is infeasible, minus infinity if it is unbounded. The
             cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Nonnegative multipliers of the inequalities, which are minus scipy's marginals. This
-            field and all following fields have no gradient.
+            Nonnegative multipliers of the inequalities: scipy's marginals times -1. This field and
+            all following fields have no gradient.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64

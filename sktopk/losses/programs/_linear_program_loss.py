@@ -25,8 +25,8 @@ class LinearProgramLoss(nn.Module):
     ----------
     build : callable
         Function ``build(scores, target)`` that returns a dict with the arguments of one program: c,
-        A_ub, b_ub and, optionally, A_eq and b_eq. It also gets `sample_weight` if the loss is
-        called with weights. Define it at module level to make the loss picklable.
+        A_ub, b_ub and, optionally, A_eq and b_eq. `build` also gets `sample_weight` if the loss is
+        called with weights. Define `build` at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
         As in :func:`linear_program`.
 
@@ -44,8 +44,8 @@ class LinearProgramLoss(nn.Module):
 
     Examples
     --------
-    Transactions are reviewed if their score exceeds a threshold t. A review has a cost r, and all
-    reviews have the budget B. A fraud without review loses its amount a. The loss is an upper bound
+    Transactions are reviewed if their score exceeds a threshold t. A review costs r. All reviews
+    together cost at most B. A fraud without review loses its amount a. The loss is an upper bound
     of the share of the money that is lost, with hinges z for missed frauds and w for reviews:
 
     .. math::
