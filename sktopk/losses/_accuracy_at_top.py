@@ -1,8 +1,8 @@
-"""Accuracy at the top: count the errors on one side of a threshold with a surrogate loss.
+"""Losses for accuracy at the top: surrogate errors on one or both sides of a threshold.
 
-The argument `xp` of a function is the array library, NumPy or torch. NumPy takes a fifth of torch's
-time on a minibatch. On a GPU, no function waits for the CPU. The last axis holds the samples:
-arrays have shape (n_samples,), or (n_members, n_samples) for an ensemble.
+Functions with an argument `xp` take arrays of NumPy (``xp=numpy``) or torch (``xp=torch``). NumPy
+takes a fifth of torch's time on a minibatch. On a GPU, these functions do not synchronize. Arrays
+have shape (n_samples,), or (n_members, n_samples) for an ensemble.
 """
 
 import math
@@ -36,7 +36,7 @@ def fill(xp, array, mask, value):
 
 
 def along(xp, array, index):
-    """Convert sample numbers to an index of the array. Each member has its own numbers."""
+    """Return an index that selects the samples `index` of `array`, row by row if it is 2-D."""
     if array.ndim == 1:
         return index
     return xp.arange(len(array), device=array.device)[:, None], index
@@ -80,7 +80,7 @@ def get_surrogate(name):
 
 
 def check_errors(errors):
-    """Return a pair (name, weight) for each kind of errors that counts."""
+    """Check `errors`, and return a pair (name, weight) for each kind of error in it."""
     if isinstance(errors, str) and errors in ERRORS:
         return ((errors, 1.0),)
     if not isinstance(errors, Mapping):
@@ -116,33 +116,33 @@ def accuracy_at_top_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors on one or both sides of a threshold.
+    r"""Compute a surrogate of the false-positive and false-negative rates at a threshold.
 
     .. math::
         L(s, y) = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
-    This generalizes eq. 1 and 5 of [1]_ to any threshold and uses means instead of sums. The named
-    losses of this family set one of the weights :math:`\lambda` to 1 and the other to 0.
+    where :math:`\ell` is the surrogate. This is eq. 1 and 5 of [1]_ for any threshold t, with means
+    instead of sums. :func:`top_push_loss` has :math:`\lambda_1 = 0` and :math:`\lambda_2 = 1`.
 
     Parameters
     ----------
     scores, target, surrogate, groups, sample_weight
         As in :func:`top_push_loss`.
     threshold : callable
-        A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. Called as
-        ``threshold(scores, positive, weight)``; groups are passed as fourth argument.
+        A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. The call
+        is ``threshold(scores, positive, weight)``, with `groups` as fourth argument if given.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both kinds with the given weights :math:`\lambda`.
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns the weighted loss of each sample. It is 0 for samples that cannot be errors.
+        "none" returns the weighted loss of each sample, 0 for classes whose errors do not count.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. A term of the sum is zero, with zero gradient, if the batch lacks a class that
-        this term needs.
+        Nonnegative. Each of the two terms is zero, with zero gradient, if the batch lacks a class
+        that the term needs.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def accuracy_at_top_loss(
 def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
-    """Return the loss for a threshold. All loss functions of this family call this function."""
+    """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
     scores, positive = check_binary(scores, target)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
@@ -226,29 +226,29 @@ def largest_score(xp, scores, weight):
 
 
 def distance(xp, t, scores, counted, errors):
-    """Return the distance by which samples are on the wrong side of t.
+    """Return how far each sample is on the wrong side of the threshold t.
 
-    The distance is -inf for samples that do not count, and for all samples if t is -inf. Otherwise
-    the surrogate of an infinite score could be NaN.
+    The distance is -inf for samples outside the mask `counted`, and for all samples if t is -inf.
+    The surrogate of these samples is then 0. Otherwise, infinite scores could make it NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
     return fill(xp, wrong, ~(counted & (t != -math.inf)), -math.inf)
 
 
 def errors_and_gradient(xp, scores, counted, weight, total, located, errors, surrogate):
-    r"""Return the weighted mean of l(t - s) or l(s - t) over counted samples, and the gradient.
+    r"""Return the weighted mean surrogate of the errors at a threshold, and its gradient.
 
-    With distances d and total weight W, the gradient at a counted sample is
-    :math:`\mp w_i \ell'(d_i) / W`. The samples that determine the threshold share the gradient
-    :math:`\pm \sum_i w_i \ell'(d_i) / W` (Adam, Macha and Smidl 2020, eq. 6). Computing value and
-    gradient together is faster than autograd with its many small operations.
+    Let d be the distances of samples from the threshold, and W the total weight. The gradient at a
+    counted sample is :math:`\mp w_i \ell'(d_i) / W`. The samples that determine the threshold share
+    the gradient :math:`\pm \sum_i w_i \ell'(d_i) / W` (Adam, Macha and Smidl 2020, eq. 6). The
+    function is faster than autograd, which would run many small operations.
 
-    Arrays have shape (..., n_samples). `counted` is the mask of the counted samples. `weight` may
-    be None. `total` is W, of shape () or (..., 1). If it is 0, the result is 0. `located` is the
-    tuple (t, index, share) that `locate` of a threshold returns. With NumPy, the scores of several
+    Arrays have shape (..., n_samples). `counted` is the mask of the samples in the mean. `weight`
+    may be None. `total` is W, of shape () or (..., 1); if W is 0, the result is 0. `located` is the
+    tuple (t, index, share) that a threshold's `locate` returns. With NumPy, the scores of several
     members must be finite or -inf. The value has shape (...), the gradient (..., n_samples).
     """
-    # If a score of positive weight is NaN or inf, return NaN. The first test is faster.
+    # For NumPy, return NaN if a score of positive weight is NaN or inf. Torch does so at the end.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf
     if not sure and not largest_score(xp, scores, weight) < math.inf:
         undefined = xp.full_like(scores, math.nan)

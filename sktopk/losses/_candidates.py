@@ -25,10 +25,11 @@ def sample_candidates(
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j
         + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
-    where B is the set of labels of the batch, and D is a simple random sample of the other classes.
-    The right side is an unbiased estimate of the left side if e does not depend on the draw. Each
-    candidate has a weight: 1 in B and :math:`(C - |B|) / |D|` in D. If its logarithm `log_weight`
-    is added to the scores, a loss of the candidates estimates the loss of all classes:
+    where :math:`e_j` is a number for class j, such as :math:`\exp s_j`. B is the set of labels of a
+    batch, and D is a simple random sample of the other classes. The right side is an unbiased
+    estimate of the left side if the numbers do not depend on D. A candidate has the weight 1 in B,
+    and :math:`(C - |B|) / |D|` in D. Add its logarithm `log_weight` to the score of the candidate.
+    The loss of the candidates then estimates the loss of all classes:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
@@ -38,9 +39,8 @@ def sample_candidates(
       :math:`N = C - |B|`. If no class dominates, the loss is too small by about
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
-    Losses that depend on the k-th largest score (hinge, noised, grouping and transition losses)
-    cannot be estimated in this way. Memory and time do not depend on C. There is no synchronization
-    with a GPU.
+    Losses of the k-th largest score (hinge, noised, grouping and transition losses) cannot be
+    estimated in this way. Memory and time do not depend on C. The function does not wait for a GPU.
 
     Parameters
     ----------
@@ -49,25 +49,25 @@ def sample_candidates(
     n_classes : int
         Number C of classes.
     n_candidates : int
-        Number of draws, at least 1. Classes that are drawn repeatedly, or that are also labels,
-        count once. The smooth top-k loss needs many times k candidates; it is 0 if there are at
-        most k distinct classes.
+        Number of random draws, at least 1. A class that is drawn twice, or that is also a label,
+        counts once. The smooth top-k loss needs many more than k candidates. It is 0 with at most
+        k distinct candidates.
     generator : torch.Generator, default=None
         Source of the draws, on the device of `target`. None means torch's default generator.
 
     Returns
     -------
     candidates : tuple (classes, target, log_weight)
-        A named tuple on the device of `target` with m = n_samples + n_candidates columns. If m is
-        at least C, it holds all classes with weight 1, and the loss is exact.
+        A named tuple with the device of `target` and m = n_samples + n_candidates candidates. If m
+        is at least C, the candidates are all classes with weight 1, and the loss is exact.
 
         classes : Tensor of shape (m,)
             Class indices in ascending order.
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the number of classes that the candidate represents. Repetitions of a
-            class have -inf.
+            Logarithm of the weight of each candidate. Repetitions of a class have -inf, so that
+            they have no effect.
 
     Raises
     ------
@@ -117,10 +117,10 @@ def sample_candidates(
     first = torch.ones_like(classes, dtype=torch.bool)
     first[1:] = classes[1:] != classes[:-1]
     position = torch.searchsorted(classes, target.contiguous())
-    # The sort is stable, so a label comes before the draws of its class.
+    # The stable sort puts labels before the random draws of the same class.
     is_label = first & (order < n_rows)
     is_sampled = first & ~is_label
-    # All sampled classes have the same probability and therefore the same weight.
+    # All classes except labels are drawn with the same probability, so they have the same weight.
     weight = (n_classes - is_label.sum()).float() / is_sampled.sum()
     log_weight = torch.where(is_sampled, weight.log(), 0.0)
     return Candidates(classes, position, log_weight.masked_fill(~first, -torch.inf))

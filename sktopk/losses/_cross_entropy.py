@@ -22,8 +22,8 @@ def cross_entropy_loss(
     .. math::
         L(s, y) = -s_y + \log \sum_j \exp s_j
 
-    `label_smoothing`, in [0, 1], is the share of the target that is distributed equally over all
-    classes (Szegedy et al., CVPR 2016, section 7). :func:`smooth_topk_loss` describes the others.
+    `label_smoothing`, in [0, 1], is the share of the target that is spread over all classes
+    (Szegedy et al., CVPR 2016, section 7). :func:`smooth_topk_loss` has the other parameters.
     """
     scores, target = check_soft(scores, target)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")

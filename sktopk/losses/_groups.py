@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ._loss import check_tensor, look
+from ._loss import check_tensor, value_range
 
 
 def check_groups(groups, scores):
@@ -23,7 +23,7 @@ def check_groups(groups, scores):
     groups = groups.to(scores.device)
     if not len(groups):
         return groups.long(), 0
-    ends = look(groups)
+    ends = value_range(groups)
     if ends is not None and 0 <= ends[0] and ends[1] < len(groups):
         return groups.long(), int(ends[1]) + 1
     codes = torch.unique(groups, return_inverse=True)[1]
@@ -66,15 +66,15 @@ def first_in(codes, n_groups, mask):
 
 
 def _as_integers(key):
-    """Return integers that are sorted like the floats: bits, inverted for negative floats."""
+    """Return the bits of floats as integers that sort alike: flip the bits of negative floats."""
     key = key + 0.0  # -0.0 becomes 0.0
     bits = key.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 def order_in(codes, n_groups, key):
-    """Sort samples stably by group and ascending key. Return their order and the group sizes."""
-    # Sorting integers takes a quarter of the time of sorting floats. Short integers are faster.
+    """Return the indices that sort samples by group, then by key (stable), and the group sizes."""
+    # Sorting integers takes a quarter of the time of sorting floats. 16-bit integers are faster.
     order = _as_integers(key).argsort(stable=True)
     short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
     order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
@@ -114,12 +114,12 @@ class Ordered:
         return sums - self._at_start(sums)[self.codes]
 
     def where_reached(self, rank, missing, part):
-        """Return for each group the position where the cumulative weight reaches `rank`.
+        """Return for each group the first position whose cumulative weight is at least `rank`.
 
-        Return the last position if the group has less weight. Return the previous position if its
-        sum falls short by at most `missing` and by at most `part` of the next sample's weight.
+        A position also counts if it misses `rank` by at most `missing` and at most `part` times the
+        next weight. If the whole group has less weight, return its last position.
         """
-        # Limit the goal, so that rounding errors do not move the goal to a sample of weight 0.
+        # Limit the goal to the sum of the group. Rounding could otherwise select the next group.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
         place = torch.searchsorted(self._sums, goal)
         place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)

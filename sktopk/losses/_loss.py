@@ -71,7 +71,7 @@ def _at_least_single(scores):
 def check_weight(sample_weight, scores):
     """Return None, or the sample weights with the dtype and device of `scores`.
 
-    Negative or infinite weights raise ValueError. If `look` cannot read them, they become NaN.
+    Invalid weights raise ValueError. On a GPU, or under torch.compile or vmap, they become NaN.
     """
     if sample_weight is None:
         return None
@@ -85,7 +85,7 @@ def check_weight(sample_weight, scores):
 
 
 def _check_weight_values(weight):
-    ends = look(weight)
+    ends = value_range(weight)
     if ends is None:
         return torch.where((weight >= 0) & (weight < torch.inf), weight, torch.nan)
     if not (ends[0] >= 0 and ends[1] < float("inf")):
@@ -94,11 +94,11 @@ def _check_weight_values(weight):
     return weight
 
 
-def look(tensor):
-    """Return the smallest and the largest value (NaN if any value is NaN), or None.
+def value_range(tensor):
+    """Return the smallest and the largest value (both NaN if any value is NaN), or None.
 
-    None means that there are no values or that they cannot be read: under torch.compile or vmap,
-    or on a GPU, where reading would wait for the device.
+    The function returns None for an empty tensor and if values cannot be read: under torch.compile
+    or vmap, and on a GPU, where reading would wait for the device.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -114,17 +114,17 @@ def nan_above(values, largest):
 
     Losses are undefined for these scores. Multiplication by NaN makes their gradient NaN, too.
     """
-    ends = look(largest)
+    ends = value_range(largest)
     if ends is not None and ends[1] < float("inf"):
         return values
     return values * torch.where(largest < torch.inf, torch.ones_like(largest), torch.nan)
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of each sample, treated as a constant.
+    """Return the scores minus the k-th largest score of each sample, a constant without gradient.
 
-    If a loss depends only on differences of scores, its value and gradient stay the same. A
-    constant can be added to the returned scores, which are near 0, without loss of digits.
+    A loss that depends only on differences of scores keeps its value and gradient. The returned
+    scores are near 0, so that adding small numbers to them loses no digits.
     """
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
@@ -132,10 +132,10 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise an error if a backward pass has ``create_graph=True``: there are no second derivatives.
+    """Raise an error in a backward pass with ``create_graph=True``, for lack of second derivatives.
 
-    torch's `once_differentiable` raises an error only if the incoming gradient requires a gradient.
-    Otherwise it returns a gradient without a graph.
+    torch's `once_differentiable` is less strict: it raises an error only if the incoming gradient
+    requires a gradient. In the other case, it returns a gradient without a graph.
     """
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
@@ -253,15 +253,15 @@ def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "
     """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
     A sample of weight 2 counts like two identical samples. If the batch is empty or all weights are
-    zero, the mean is 0 and has a gradient. Negative or infinite weights raise ValueError. On a GPU,
-    or under torch.compile or vmap, they make the loss NaN instead.
+    zero, the mean is 0 with gradient 0. Negative or infinite weights raise ValueError. On a GPU, or
+    under torch.compile or vmap, they make the loss NaN instead.
     """
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
 
 
 def reduce_checked(loss, sample_weight, reduction):
-    """Apply `reduce` with weights that are already checked."""
+    """Do the same as :func:`reduce`, with weights that are already checked."""
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
@@ -282,7 +282,7 @@ def reduce_checked(loss, sample_weight, reduction):
     return mean.to(dtype)
 
 
-# Start of the docstring of a module, indented like the rest of this docstring.
+# First part of the docstring of each loss module, with the indentation of a class docstring.
 _DOCSTRING = """Module of :func:`{function}`.
 
     Examples
@@ -297,8 +297,8 @@ class LossModule(nn.Module):
 
     ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
     Its constructor takes the parameters of the function except scores, target, groups, weights and
-    noise. Keyword arguments such as ``k=5`` replace the function's defaults. `class_counts` is
-    stored as a buffer. If the docstring starts with an example, summary and heading are added.
+    noise. Class arguments such as ``k=5`` set defaults of the constructor. `class_counts` becomes a
+    buffer. A docstring that starts with an example gets a summary and the heading "Examples".
 
     Attributes
     ----------
@@ -338,7 +338,7 @@ class LossModule(nn.Module):
         __init__.__signature__ = inspect.Signature([itself, *parameters])
         cls.__init__ = __init__
         cls.function = staticmethod(of)
-        # Store the names now, so that torch.compile need not trace the inspection.
+        # Store the names now, so that torch.compile need not trace `inspect.signature`.
         cls._parameter_names = tuple(signature.parameters)
         cls.takes_generator = "generator" in cls._parameter_names
 

@@ -11,14 +11,14 @@ from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_la
 
 
 def check_class_counts(class_counts, scores):
-    """Return the number of training samples per class as a tensor like `scores`."""
+    """Return the class counts as a tensor with the dtype and device of `scores`."""
     counts = as_tensor(class_counts, "class_counts")
     if counts.shape != scores.shape[1:]:
         raise ValueError(
             f"class_counts must have shape ({scores.shape[1]},), one count per class; "
             f"got {tuple(counts.shape)}"
         )
-    # Check only on the CPU: reading values would synchronize with a GPU. A compiled graph cannot.
+    # Check only on the CPU: reading values would synchronize with a GPU or break a compiled graph.
     looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
     if looks and not (counts > 0).all():
         raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
@@ -45,8 +45,8 @@ def focal_loss(
     .. math::
         L(s, y) = -(1 - q_y)^\gamma \log q_y
 
-    where :math:`q` is the softmax of the scores [1]_. It equals cross-entropy for ``gamma=0``. It
-    is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+    where :math:`q` is the softmax of the scores [1]_. For ``gamma=0``, the loss is cross-entropy.
+    It is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def focal_loss(
     scores, target = check_hard(scores, target, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # Clamp 1 - q_y: its power has an infinite slope at 0 if gamma < 1.
+    # Clamp 1 - q_y above 0, because its power has an infinite slope at 0 if gamma < 1.
     miss = (-torch.expm1(-cross_entropy)).clamp_min(torch.finfo(scores.dtype).tiny)
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 
@@ -164,7 +164,7 @@ def logit_adjusted_loss(
     .. math::
         L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
 
-    where :math:`\pi_c` is the share of class c among the training samples [1]_. The scores then
+    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
     rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
     The loss equals cross-entropy for ``tau=0``.
 

@@ -1,4 +1,4 @@
-"""Calibrated top-k hinge whose threshold, an order statistic, is smoothed by Gaussian noise."""
+"""Calibrated top-k hinge losses with a threshold that is smoothed by Gaussian noise."""
 
 from collections.abc import Sequence
 
@@ -148,7 +148,7 @@ def noised_topk_imbalanced_loss(
 def _lead(scores, target, k, sigma, n_noise, noise, generator):
     """Return how far the smoothed (k+1)-th largest score is above the score of the label."""
     rank = check_k(k, scores.shape[1]) + 1
-    # Near 0, adding noise to a score does not lose digits.
+    # Shift the scores to near 0, so that adding noise loses no digits.
     scores = from_largest(scores, rank)
     threshold = noised_kth_largest(scores, rank, sigma, n_noise, noise, generator)
     return lead(threshold, score_of_label(scores, target))

@@ -6,9 +6,9 @@ from statistics import NormalDist
 import torch
 from torch.nn import functional as F
 
-from ._loss import check_count, check_nonnegative, check_tensor, look, nan_above
+from ._loss import check_count, check_nonnegative, check_tensor, nan_above, value_range
 
-# The quadrature extends over this number of standard deviations around the k-th largest score.
+# The quadrature covers this number of standard deviations on both sides of the k-th largest score.
 _REACH = 7.5
 
 
@@ -18,11 +18,11 @@ def score_of_label(scores, target):
 
 
 def lead(others, label):
-    """Return `others` minus the score of the label. Minus infinity stays minus infinity.
+    """Return `others` minus `label`, the score of the label. In `others`, -inf stays -inf.
 
-    The result is NaN where the score of the label is NaN or plus infinity.
+    The result is NaN where `label` is NaN or plus infinity.
     """
-    ends = look(others)
+    ends = value_range(others)
     if ends is not None and ends[0] > -math.inf:
         return others - nan_above(label, label)
     missing = (others == -torch.inf) & (label < torch.inf)
@@ -39,7 +39,7 @@ def kth_largest(scores, k):
 
 
 def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
-    """Check the parameters and return the smoothed (k+1)-th largest score of each sample."""
+    """Check the parameters, and return the `rank`-th largest score, smoothed by noise."""
     sigma = check_nonnegative(sigma, "sigma")
     if noise is not None:
         check_tensor(noise, "noise")
@@ -75,7 +75,7 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
 def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
     """Draw noise, and return the same mean as :func:`mean_noised_kth_largest`."""
     n_samples, n_classes = scores.shape
-    # Draw noise for all classes if they are few, or if a compiled graph needs fixed shapes.
+    # Draw noise for all classes if there are few classes, or if torch.compile needs fixed shapes.
     if torch.compiler.is_compiling() or n_samples == 0 or 3 * _n_top(n_classes, k) > n_classes:
         size = (n_samples, n_classes, n_draws)
         return mean_noised_kth_largest(scores, k, sigma, _standard_normal(size, scores, generator))
@@ -88,21 +88,21 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    Let N(x) be the number of noised scores above x. If a is below the k-th largest noised score,
+    Let N(x) be the number of noised scores above x. For a sufficiently small number a,
 
     .. math::
         E = a + \int_a^\infty P(N(x) \ge k) \, dx .
 
-    The error of the trapezoidal rule decreases faster than any power of the step, because the
-    integrand is smooth. N(x) is a sum of independent indicators. Its first k probabilities are
-    coefficients of a product of n linear factors, which are multiplied in pairs.
+    The integral is computed by the trapezoidal rule. For this smooth integrand, its error decreases
+    faster than any power of the step. The probabilities of N(x) = 0, ..., k - 1 are coefficients of
+    a product of n linear polynomials, one per class. The polynomials are multiplied in pairs.
     """
-    # Center the quadrature at s_[k]. The k-th largest noised score is close to it.
+    # Center the quadrature at the k-th largest score: the k-th largest noised score is near.
     centre = kth_largest(scores, k).detach()
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
-    # The quadrature error is exp(-2 (pi / step)^2 v), where v is the variance of the k-th largest
-    # score. The variance is smallest for n equal scores: about 1 / (2 k log n).
+    # If the k-th largest noised score has variance v, the quadrature error is
+    # exp(-2 (pi / step)^2 v). n equal scores have the smallest v: about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
@@ -118,7 +118,7 @@ def expected_kth_largest(scores, k, sigma):
 def _multiply_pairs(factors, n_terms):
     """Return the products of neighboring polynomials, cut off after `n_terms` coefficients."""
     if factors[0].shape[2] % 2:
-        # If the number is odd, append the polynomial 1 to complete the last pair.
+        # If the number of polynomials is odd, append the polynomial 1 to complete the last pair.
         factors = [F.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)]
     left, right = [f[..., 0::2] for f in factors], [f[..., 1::2] for f in factors]
     degree = len(factors) - 1
@@ -129,9 +129,9 @@ def _multiply_pairs(factors, n_terms):
 
 
 def _mean_at(scores, value, winner):
-    """Return the row means of `value`. Only the scores in the columns `winner` get a gradient."""
+    """Return the row means of `value`. Their gradient goes to the scores in columns `winner`."""
     kept = scores.gather(1, winner)
-    # Without noise, a selected score of minus infinity stays minus infinity instead of NaN.
+    # A selected score of -inf has noise 0, because -inf minus -inf would be NaN.
     noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
     mean = (kept + noise).mean(1)
     return nan_above(mean, mean.detach())
@@ -142,15 +142,15 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # The factor 2 is safe: of 18 expected exceedances, fewer than 6 occur once in 3000 draws.
+    # Expect more than k classes above the level: for k = 6, fewer than 6 occur once in 3000 draws.
     return 2 * k + 6
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     """Draw noise for all classes, and return the k-th largest entry and its class.
 
-    On a GPU, this is faster than :func:`_sample_kth_largest`, which would wait for the number of
-    classes. The noise is drawn once per draw, so that memory holds only one copy of the scores.
+    On a GPU, this is faster than :func:`_sample_kth_largest`, which must read a number of classes
+    from the GPU. The loop makes one draw at a time, so that memory holds one copy of the scores.
     """
     best = []
     for _ in range(n_draws):
@@ -163,16 +163,16 @@ def _draw_kth_largest(scores, k, sigma, n_draws, generator):
 def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     r"""Sample the k-th largest entry of :math:`s + \sigma Z` and its class.
 
-    The noise of the classes is independent and standard normal. Most of it need not be drawn.
-    First, noise is added to the c largest scores. Let T be the k-th largest result. Another class
-    matters only if its noised score exceeds the level :math:`L = T`, which requires
-    :math:`Z > a = (L - s_{[c]}) / \sigma`. A Poisson process finds these classes
-    (:func:`_exceedances`). By symmetry, at most :math:`n k / (c + 1)` exceedances are expected for
-    any scores, and :math:`c = \sqrt{nk}` minimizes the number of draws.
+    The noise Z of the classes is independent and standard normal. The distribution of the result is
+    exact, but the noise of most classes is not drawn. First, add noise to the c largest scores. Let
+    L be the k-th largest of these sums. Another class matters only if its noised score exceeds L,
+    which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. A Poisson process finds the classes with
+    such noise (:func:`_exceedances`). By symmetry, their expected number is at most
+    :math:`n k / (c + 1)` for any scores. :math:`c = \sqrt{nk}` minimizes the number of draws.
 
-    The level L can be higher as long as k classes exceed it. By Jensen's inequality, at least m
-    classes are expected to exceed :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k
-    classes exceed L, the noise of all other classes is also drawn. The distribution is exact.
+    A higher level L needs fewer draws. By Jensen's inequality, at least m classes are expected to
+    exceed the level :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k classes exceed L,
+    the noise of all other classes is also drawn.
     """
     n_samples, n_classes = scores.shape
     n_top = _n_top(n_classes, k)
@@ -187,7 +187,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
     level = torch.maximum(level, best[:, -1])
     bound = top.amin(1).repeat_interleave(n_draws)
-    # If level and bound are minus infinity, all other classes are masked. Then a is infinite.
+    # If level and bound are -inf, all other classes are masked. Set a to inf, which draws none.
     a = ((level - bound) / sigma).nan_to_num(torch.inf, torch.inf).double()
     draw, cls, z = _exceedances(a, n_classes, generator)
     value = rest.take(draw // n_draws * n_classes + cls).add_(z.mul_(sigma))
@@ -210,17 +210,17 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 
 
 def _exceedances(level, n_classes, generator):
-    r"""Draw those of `n_classes` independent standard normal numbers that exceed a level.
+    r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
-    Each class has a Poisson process of rate :math:`-\log \Phi(a)`. It has at least one arrival with
-    probability :math:`1 - \Phi(a)`, which is also the probability that a normal exceeds a. A single
-    process covers all draws and classes in order, and repeated arrivals of a class count once.
-    `level` contains a for each draw, in float64. The result (draw, cls, value) is sorted.
+    Noise exceeds a with probability :math:`1 - \Phi(a)`. A Poisson process of rate
+    :math:`-\log \Phi(a)` has at least one arrival with the same probability. One process covers all
+    draws and classes in order. Repeated arrivals in a class count once. `level` contains a for each
+    draw, in float64. Return the arrays (draw, cls, value), sorted by draw and class.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
     n_arrivals = int(torch.poisson(ends[-1], generator=generator))
-    # Draw arrivals, which are sorted uniform numbers, as scaled sums of exponentials.
+    # Arrival times are sorted uniform numbers. Draw them as scaled sums of exponentials.
     times = _uniform(n_arrivals + 1, level, generator).log_().cumsum_(0)
     times = times[:-1].mul_(ends[-1] / times[-1])
     last = torch.searchsorted(times, ends)
@@ -228,7 +228,7 @@ def _exceedances(level, n_classes, generator):
     counts = torch.diff(last, prepend=last.new_zeros(1))
     draw = torch.repeat_interleave(counts, output_size=n_arrivals)
     cls = ends.index_select(0, draw).sub_(times).div_(rate.index_select(0, draw)).long()
-    # Number the classes from the end of a draw's interval. The clamp corrects rounding errors.
+    # So far, `cls` counts from the last class. Count from the first, and clamp rounding errors.
     cls = cls.neg_().add_(n_classes - 1).clamp_(0, n_classes - 1)
     first = torch.ones_like(draw, dtype=torch.bool)
     first[1:] = (cls[1:] != cls[:-1]) | (draw[1:] != draw[:-1])
@@ -243,7 +243,7 @@ def _standard_normal(size, like, generator):
 
 
 def _uniform(size, like, generator):
-    # Return numbers in (0, 1] instead of [0, 1), whose logarithms are finite.
+    # Return numbers in (0, 1] instead of [0, 1), because the logarithm of 0 is infinite.
     uniform = torch.rand(size, dtype=like.dtype, device=like.device, generator=generator)
     return uniform.neg_().add_(1)
 

@@ -287,9 +287,9 @@ def topk_inclusion_proba(scores: Tensor, *, k: int, tau: float | None = None) ->
     The sums are over all subsets S of k classes. This is eq. 63 of [1]_, but the probabilities of a
     sample sum to k instead of 1. For k = 1 it is the softmax.
 
-    With `tau`, subsets have the same weights as in :func:`smooth_topk_loss`. None means a = s, as
-    in the paper. The probabilities have no gradient. A class with score -inf has probability 0. If
-    fewer than k classes have a higher score, each of them has probability 1.
+    With `tau`, subsets have the same weights as in :func:`smooth_topk_loss`. Without `tau`, a = s
+    as in the paper. The probabilities have no gradient. A class with score -inf has probability 0.
+    If fewer than k classes have a score above -inf, each of these classes has probability 1.
 
     References
     ----------

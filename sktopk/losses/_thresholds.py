@@ -1,13 +1,13 @@
-"""Thresholds t(s, y): an order statistic, a mean of scores, or the root of an equation.
+"""Thresholds of scores: an order statistic, a mean of scores, or the root of an equation.
 
 A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape (n_samples,),
-the mask of the positives, and weights or None. It returns a differentiable scalar, which is -inf
-without samples. With group numbers as fourth argument, it returns a tensor of shape (n_groups,).
+the mask of the positives, and sample weights or None. It returns a differentiable scalar, which is
+-inf without samples. With group numbers as fourth argument, it returns one number per group.
 
-If a threshold is found by sorting, its method `locate` returns the threshold and the gradient.
-Training on minibatches then needs no graph. `locate` takes arrays of `xp`, NumPy or torch. Scores
-of shape (n_members, n_samples) give one threshold per member. `locate_each` returns thresholds and
-gradients for all groups at once.
+The method `locate` returns a threshold and its gradient without autograd, which is faster in
+training. Only thresholds that are found by sorting have this method. Its argument `xp` is the array
+library, NumPy or torch. Scores of shape (n_members, n_samples) give one threshold per ensemble
+member. The method `locate_each` returns the thresholds and gradients of all groups.
 """
 
 import math
@@ -23,9 +23,9 @@ from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Largest tolerance for float32 rounding errors in sums of weights, as a part of a sample. Over many
-# samples, the errors may reach 1.
-PART = 5e-4
+# Upper limit of the tolerance for rounding errors of cumulative weights, as a share of one sample.
+# Errors in float32 may reach 1, but a tolerance of 1 would skip whole samples.
+MAX_TOLERANCE = 5e-4
 
 
 def in_group(positive, of):
@@ -41,18 +41,18 @@ def group_weight(group, weight):
     return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
 
 
-def forgiven(rank):
-    """Return the tolerance for a rank. A cumulative weight this close to the rank reaches it."""
-    return (rank * 1e-7).clip(max=PART)
+def rank_tolerance(rank):
+    """Return by how much a cumulative weight may miss a rank because of rounding errors."""
+    return (rank * 1e-7).clip(max=MAX_TOLERANCE)
 
 
 def falling(xp, scores, weight, outside=math.inf):
-    """Return a sort key: the negated scores, and `outside` for samples of weight 0."""
+    """Return the negated scores as a sort key. Samples of weight 0 get the key `outside`."""
     return fill(xp, -scores, weight == 0, outside)
 
 
 def linear_in_scores(located, scores):
-    """Return the thresholds of `locate_each` as differentiable functions of the scores."""
+    """Return the thresholds from `locate_each` as weighted sums of scores, for autograd."""
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)
     return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
@@ -60,7 +60,7 @@ def linear_in_scores(located, scores):
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest score of a group. Of tied scores, only the first has a gradient."""
+    """Threshold at the largest score of a group. If scores tie, only the first has a gradient."""
 
     of: str = "negatives"
 
@@ -82,7 +82,7 @@ class Largest:
         return -falling(torch, scores, group).min(dim=0).values
 
     def locate(self, xp: Any, key: Any, order: Any = None) -> tuple[Any, Any, float]:
-        """Return the threshold and its gradient; see KthLargest."""
+        """Return the threshold, the index of its sample, and 1, the derivative by this score."""
         if order is None:
             return -xp.amin(key, -1, keepdims=True), key.argmin(-1, keepdims=True), 1.0
         index = order[..., :1]
@@ -91,12 +91,12 @@ class Largest:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group and its gradient.
+        """Return the threshold of each group and its gradient as a tuple (t, index, share, codes).
 
-        The arguments have shape (n_samples,). `key` holds the negated scores, infinite for samples
-        that do not count. `weight` is in float64, and `codes` holds group numbers. The result is
-        (t, index, share, codes). The thresholds t have shape (n_groups,) and are -inf for empty
-        groups. Entries of `share` are derivatives of t[codes] by the scores of the samples `index`.
+        The arguments have shape (n_samples,). `key` holds the negated scores, and infinity for
+        samples to ignore. `weight` is None or in float64. `codes` holds the group numbers. The
+        returned t has shape (n_groups,) and is -inf for empty groups. The derivative of the
+        threshold of group codes[i] by the score of sample index[i] is share[i].
         """
         t = largest_in(codes, n_groups, -key)
         row = first_in(codes, n_groups, -key == t[codes])
@@ -106,7 +106,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Base class of thresholds that depend only on scores down to a rank; see KthLargest."""
+    """Base class of thresholds that depend only on the j largest scores of a group."""
 
     of: str
     k: int | None = None
@@ -141,30 +141,30 @@ class _Ranked:
         return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
 
     def rank(self, xp: Any, total: Any) -> Any:
-        """Return j, the weight of the samples at or above the threshold."""
+        """Return the rank j in a group whose weights sum to `total`."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
         if self.tau == 1:  # all samples, even with very small weights
             return total
         share = total * float(self.tau)
-        least = share - forgiven(share)
-        # Shares below 1 are not rounded up, so that weights with the sum 1 are allowed.
+        least = share - rank_tolerance(share)
+        # Do not round ranks below 1 up to 1, because all weights together may sum to 1.
         return xp.minimum(xp.where(least < 1, share, -(-least // 1)), total)
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        """Return the threshold of a weighted sample and its gradient.
+        """Return the threshold and its gradient, as the tuple (t, index, share).
 
-        `xp` is NumPy or torch. The arrays have shape (..., n_samples): `key` holds the negated
-        scores, `order` the samples by ascending key, and `reached` their cumulative weights. The
-        result is (t, index, share): the threshold of shape (..., 1), and its derivatives `share` by
-        the scores of the samples `index`.
+        `xp` is NumPy or torch. The arrays have shape (..., n_samples). `key` holds the negated
+        scores, and `order` the sample indices by ascending key. `reached` holds the cumulative
+        weights in this order. The threshold t has shape (..., 1). Its derivatives by the scores of
+        the samples `index` are `share`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define locate")
 
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group and its gradient; see Largest."""
+        """Return (t, index, share, codes) as described in :meth:`Largest.locate_each`."""
         raise NotImplementedError(f"{type(self).__name__} must define locate_each")
 
 
@@ -174,13 +174,13 @@ class KthLargest(_Ranked):
     .. math::
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
-    where n is the number of samples in the group (Table 1 of [1]_). The gradient flows to the score
-    at this rank. Ties are ranked in input order. With sample weights, n is the sum of the weights,
-    and the j-th largest score is the first at which the cumulative weight reaches j. If
-    :math:`n \tau < 1`, then :math:`j = n \tau`. If the weights sum to less than j, t is the
-    smallest score. An empty group has t = -inf.
+    where n is the number of samples in the group (Table 1 of [1]_). Only the j-th largest score has
+    a gradient. Ties are ranked in input order. An empty group has t = -inf. Call an instance as
+    ``threshold(scores, positive, weight=None, groups=None)``.
 
-    Called as ``threshold(scores, positive, weight=None, groups=None)``.
+    With sample weights, n is the sum of the weights. In descending order, t is the first score with
+    a cumulative weight of at least j, or the smallest score if the weights sum to less than j. If
+    :math:`n \tau < 1`, then :math:`j = n \tau` is not rounded up.
 
     Parameters
     ----------
@@ -212,11 +212,11 @@ class KthLargest(_Ranked):
 
     def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
         rank = self.rank(xp, reached[..., -1:])
-        # Without the last sample in the count, the position is valid even if weights are NaN.
+        # Do not count the last sample: the position is then valid even if weights are NaN.
         n_before = (reached[..., :-1] < rank).sum(-1, keepdims=True)
         previous = (n_before - 1).clip(min=0)
         before, there = (reached[along(xp, reached, n)] for n in (previous, n_before))
-        nearly = rank - before <= xp.minimum(forgiven(rank), PART * (there - before))
+        nearly = rank - before <= xp.minimum(rank_tolerance(rank), MAX_TOLERANCE * (there - before))
         n_before = xp.where(nearly, previous, n_before)
         index = order[along(xp, order, n_before)]
         # In an empty group, all keys are infinite, so the threshold is -inf.
@@ -227,7 +227,7 @@ class KthLargest(_Ranked):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ordered = Ordered(key, weight, codes, n_groups)
         rank, none = self.rank(torch, ordered.total), ordered.total == 0
-        index = ordered.order[ordered.where_reached(rank, forgiven(rank), PART)]
+        index = ordered.order[ordered.where_reached(rank, rank_tolerance(rank), MAX_TOLERANCE)]
         groups = torch.arange(n_groups, device=key.device)
         return fill(torch, -key[index], none, -math.inf), index, (~none).to(key.dtype), groups
 
@@ -238,9 +238,9 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    With ``of="negatives"`` it is the threshold in the published code of tau-FPL and TopPushK. The j
-    samples share the gradient. Weights, j and empty groups are treated as in :class:`KthLargest`.
-    If j is reached within the weight of a sample, only the needed part of this weight counts.
+    :class:`KthLargest` defines j and describes empty groups. The j samples share the gradient. With
+    weights, the last sample may count in part, so that the weights in the mean sum to j. The
+    published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class TopMean(_Ranked):
         rank = self.rank(xp, reached[..., -1:])
         share = xp.minimum(reached, rank)
         share[..., 1:] = share[..., 1:] - share[..., :-1]
-        # Add 1 in an empty group, because 0 / 0 would make the gradient NaN.
+        # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
         share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
         ordered = key[along(xp, key, order)]
         t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
@@ -287,14 +287,14 @@ class TopMean(_Ranked):
 
 @dataclass(frozen=True)
 class SurrogateQuantile:
-    r"""Threshold at a quantile that is defined by a surrogate instead of the step function.
+    r"""Threshold t at which the mean of the surrogate l(s - t) over a group of samples is tau.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples in the group. This is the threshold of the original Pat&Mat.
-    The root t is unique and above the quantile. The gradient is
-    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. For an empty group,
+    where n is the number of samples in the group. The original Pat&Mat uses this threshold. It is
+    unique, and at least the threshold of :class:`KthLargest` for the same `tau`. The gradient is
+    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has
     t = -inf.
 
     Parameters
@@ -360,7 +360,7 @@ class SurrogateQuantile:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group and its gradient; see Largest."""
+        """Return (t, index, share, codes) as described in :meth:`Largest.locate_each`."""
         scores = (-key).requires_grad_()
         adding = (weight > 0) & (key < math.inf)
         with torch.enable_grad():
@@ -370,14 +370,14 @@ class SurrogateQuantile:
 
     @property
     def locate(self) -> Callable | None:
-        """Return `locate` (see :class:`KthLargest`) for the hinge, None for other surrogates."""
+        """Return the method `locate` for the hinge, or None: other surrogates need iterations."""
         return self._locate_hinge if self.surrogate == "hinge" else None
 
     def _locate_hinge(self, xp, key, order, reached):
-        """Return the root and its gradient; see KthLargest.
+        """Return the threshold and its gradient, as the tuple (t, index, share).
 
-        The sum of the hinges is the maximum over m of linear functions: the sum of 1 + s - t over
-        the m largest scores. Its root is therefore the largest root of these functions of t.
+        For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
+        m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
         """
         scores = xp.asarray(-key[along(xp, key, order)], dtype=xp.float64)
         own = xp.asarray(reached, dtype=xp.float64) + 0.0
@@ -390,7 +390,7 @@ class SurrogateQuantile:
         roots = 1 + (total - self.tau * reached[..., -1:]) / (weight + none)
         last = fill(xp, roots, none, -math.inf).argmax(-1, keepdims=True)
         last = along(xp, roots, last)
-        # Add 1 in an empty group, because 0 / 0 would make the gradient NaN.
+        # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
         share = own * (weight <= weight[last]) / (weight[last] + none[last])
         t = fill(xp, roots[last], none[last], -math.inf)
         return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
@@ -398,15 +398,15 @@ class SurrogateQuantile:
     def weighted(
         self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
     ) -> Tensor:
-        """Return the values or slopes of the surrogate at the samples, multiplied by `share`."""
+        """Return `share` times the surrogate (or its slope) at each score minus the threshold."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](torch, inside)
 
     def root(self, scores: Tensor, share: Tensor) -> Tensor:
-        """Return the threshold: the largest number at which the weighted mean exceeds tau."""
+        """Return the threshold, found by bisection: the last float where the mean exceeds tau."""
         members = scores[share > 0]
-        # Bracket the root for the bisection: the weighted mean is above 1 at `low`, and at most tau
-        # at `high`, because l(-reach) <= tau.
+        # The root is between `low` and `high`. At `low`, the mean of the surrogate l is above 1. At
+        # `high`, the mean is at most tau, because l(-reach) <= tau.
         reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
         low, high = members.min() - 2 / share.sum(), members.max() + reach
         while low < (middle := (low + high) / 2) < high:
@@ -415,17 +415,17 @@ class SurrogateQuantile:
         return low
 
     def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """Return the `root` of each group. `share` is each sample's share of its group."""
+        """Return the threshold of each group. In a group, `share` is weight / sum of weights."""
         if self.surrogate == "hinge":
             return self._hinge_roots(scores, share, codes, n_groups)
         total = sum_in(codes, n_groups, share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # Start below the root: by Jensen, the mean of l is at least l at the mean score.
+        # Start Newton's method below the root, where the mean exceeds tau (Jensen's inequality).
         mean = sum_in(codes, n_groups, torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:
-            # Newton's steps never pass the root, because the mean is convex and decreasing in t.
+            # Newton steps never pass the root, because the mean is convex and decreasing in t.
             value = sum_in(codes, n_groups, self.weighted(SURROGATES, scores, share, root[codes]))
             slope = sum_in(codes, n_groups, self.weighted(SLOPES, scores, share, root[codes]))
             further = root + (value - self.tau) / torch.where(none, 1.0, slope)
@@ -435,10 +435,10 @@ class SurrogateQuantile:
             root = torch.where(going & ~none, further, root)
 
     def _hinge_roots(self, scores, share, codes, n_groups):
-        """Return the largest root of the linear functions of each group; see `_locate_hinge`."""
+        """Return the threshold of each group for the hinge, computed as in `_locate_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
         ordered = Ordered(key, share, codes, n_groups)
-        # Sum distances from the largest score, which loses no digits if the scores are large.
+        # Subtract the largest score of the group first, because sums of large scores lose digits.
         top = largest_in(codes, n_groups, -key)
         top = torch.where(ordered.total > 0, top, 0.0)
         codes, reached = ordered.codes, ordered.within()
@@ -451,7 +451,7 @@ class SurrogateQuantile:
 
 
 class _Root(torch.autograd.Function):
-    """The root of `SurrogateQuantile` as a function of the scores, with implicit derivatives."""
+    """Autograd function: the threshold of `SurrogateQuantile`, differentiated implicitly."""
 
     @staticmethod
     def forward(ctx, root, scores, share, threshold, codes=None):
@@ -462,7 +462,7 @@ class _Root(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        # Compute the slopes here, so that autograd can differentiate them for second derivatives.
+        # Compute the slopes in `backward`, so that autograd can differentiate the gradient again.
         scores, share, root = ctx.saved_tensors
         if ctx.codes is None:
             slope = ctx.threshold.weighted(SLOPES, scores, share, root)

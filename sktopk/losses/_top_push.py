@@ -8,7 +8,7 @@ from ._thresholds import KthLargest, Largest
 
 
 def top_push_threshold():
-    """Return the threshold at the largest negative score."""
+    """Return the threshold at the largest score of the negatives."""
     return Largest("negatives")
 
 
@@ -21,14 +21,14 @@ def top_push_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors of positives below the largest negative score.
+    r"""Compute a surrogate of the share of positives below the largest score of a negative.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush, eq. 5 with Table 1 of [1]_. DeepTopPush (Algorithm 3.1) minimizes it on
-    minibatches, each with the highest-scoring negative of the previous minibatch added. The
-    gradient also flows through t to the first score that equals t.
+    This is TopPush (eq. 5 and Table 1 of [1]_). DeepTopPush (Algorithm 3.1) minimizes this loss on
+    minibatches. Each minibatch also contains the highest-scoring negative of the previous one. The
+    gradient includes the derivative of t by the first score that equals t.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def top_push_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. The
-        reduction "mean" averages the groups' mean losses over all groups with positives. None
-        means one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold. With
+        the reduction "mean", all groups with positives have the same total weight. None means one
+        group.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -75,7 +75,7 @@ def top_push_loss(
 
 
 def top_push_k_threshold(k):
-    """Return the threshold at the k-th largest negative score."""
+    """Return the threshold at the k-th largest score of the negatives."""
     return KthLargest("negatives", k=k)
 
 
@@ -89,20 +89,20 @@ def top_push_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors of positives below the k-th largest negative score.
+    r"""Compute a surrogate of the share of positives below the k-th largest score of a negative.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
-    This is TopPushK, eq. 5 with Table 1 of [1]_. At most k - 1 negatives are above the threshold.
-    The gradient also flows through t to the score at this rank. Ties are ranked in input order.
+    This is TopPushK (eq. 5 and Table 1 of [1]_). At most k - 1 negatives are above the threshold.
+    The gradient includes the derivative of t by the k-th score. Ties are ranked in input order.
 
     Parameters
     ----------
     scores, target, surrogate, groups, sample_weight, reduction
         As in :func:`top_push_loss`.
     k : int
-        Rank of the threshold, at least 1. With fewer negatives, t is the smallest negative score.
+        Rank of the threshold, at least 1. With fewer than k negatives, t is their smallest score.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def top_push_k_loss(
 
 
 def pat_mat_np_threshold(tau):
-    """Return the highest threshold that at least a share tau of the negatives reaches."""
+    """Return the threshold at the (1 - tau)-quantile of the scores of the negatives."""
     return KthLargest("negatives", tau=tau)
 
 
@@ -146,14 +146,14 @@ def pat_mat_np_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors of positives below the top share tau of the negatives.
+    r"""Compute a surrogate of the share of positives below the top share tau of the negatives.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    This is Pat&Mat-NP, eq. 5 with Table 1 of [1]_, for a false-positive rate of about tau. The
-    gradient also flows through t to the score at this rank. Ties are ranked in input order.
+    This is Pat&Mat-NP (eq. 5 and Table 1 of [1]_). The false-positive rate is about tau. The
+    gradient includes the derivative of t by the j-th score. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class DeepTopPushLoss(LossModule, of=top_push_loss):
 
     Algorithm 3.1 of the paper adds to each minibatch the highest-scoring negative of the previous
     minibatch. :class:`sktopk.DeepTopPushClassifier` does this. In your own training loop, append
-    this sample to the minibatch.
+    this negative to each minibatch.
 
     Examples
     --------

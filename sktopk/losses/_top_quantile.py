@@ -22,20 +22,20 @@ def recall_at_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors of positives below the k-th largest score.
+    r"""Compute a surrogate of the share of positives below the k-th largest score.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    This is Rec@K, eq. 5 with Table 1 of [1]_. The threshold may be the score of a positive. The
-    gradient also flows through t to the score at this rank. Ties are ranked in input order.
+    This is Rec@K (eq. 5 and Table 1 of [1]_). The threshold may be the score of a positive. The
+    gradient includes the derivative of t by the k-th score. Ties are ranked in input order.
 
     Parameters
     ----------
     scores, target, surrogate, groups, sample_weight, reduction
         As in :func:`top_push_loss`.
     k : int
-        Rank of the threshold, at least 1. With fewer samples, t is the smallest score.
+        Rank of the threshold, at least 1. With fewer than k samples, t is the smallest score.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """Return the highest threshold that at least a share tau of the samples reaches."""
+    """Return the threshold at the (1 - tau)-quantile of all scores."""
     return KthLargest("all", tau=tau)
 
 
@@ -78,14 +78,14 @@ def pat_mat_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors of positives below the top share tau of all samples.
+    r"""Compute a surrogate of the share of positives below the top share tau of all samples.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat, eq. 5 with Table 1 of [1]_. The gradient also flows through t to the score at
-    this rank. Ties are ranked in input order.
+    This is Pat&Mat (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
+    j-th score. Ties are ranked in input order.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ PRECISION_AT_RECALL_ERRORS = "false_positives"
 
 
 def precision_at_recall_threshold(recall):
-    """Return the highest threshold that at least a share `recall` of the positives reaches."""
+    """Return the threshold at the (1 - recall)-quantile of the scores of the positives."""
     return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 
@@ -138,15 +138,14 @@ def precision_at_recall_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the surrogate errors of negatives above the threshold for a given recall.
+    r"""Compute a surrogate of the share of negatives above the threshold for a given recall.
 
     .. math::
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    This is Prec@Rec, eq. 4 and 5 of [1]_. At a fixed recall, fewer false positives mean a higher
-    precision. The gradient also flows through t to the score at this rank. Ties are ranked in input
-    order.
+    This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
+    precision. The gradient includes the derivative of t. Ties are ranked in input order.
 
     Parameters
     ----------

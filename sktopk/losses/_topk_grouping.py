@@ -15,16 +15,16 @@ def topk_grouping_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute cross-entropy after merging the k classes of largest score.
+    r"""Compute cross-entropy, where the k classes with the largest scores count as one class.
 
     .. math::
         L(s, t) = -\Bigl(\sum_{i=1}^k t_{[i]}\Bigr) \log \Bigl(\sum_{i=1}^k q_{[i]}\Bigr)
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_ (equation 5). For k=1 it is cross-entropy. The
-    loss is discontinuous where a class enters the top k. It is at least log(k+1) times the top-k
-    error.
+    is the target, one-hot for class indices [1]_ (equation 5). For k=1 the loss is cross-entropy.
+    The loss is discontinuous where a class enters the top k. It is at least log(k+1) times the
+    top-k error.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def topk_grouping_loss(
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
-        Number of classes to merge, ``1 <= k < n_classes``.
+        Number of classes that count as one class, ``1 <= k < n_classes``.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats. If the k-th and (k+1)-th scores are equal, one of them is merged.
+        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, only one class is merged.
 
     Raises
     ------
@@ -117,10 +117,10 @@ def topk_transition_loss(
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
-    # (1 - Q) CE + Q L_k = L_k + (1 - Q) (CE - L_k). Sum the other classes to compute 1 - Q exactly.
+    # The loss is L_k + (1 - Q) (CE - L_k). Compute 1 - Q as a sum: subtracting loses digits.
     cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
-    # Set the gain to 0 if both losses are equal or Q = 1, because inf - inf and 0 * inf are NaN.
+    # Set CE - L_k to 0 if CE = L_k = inf or Q = 1, because inf - inf and 0 * inf are NaN.
     nothing = (cross_entropy == grouping) | (weight == 0)
     gain = (cross_entropy - grouping).masked_fill(nothing, 0.0)
     loss = grouping + (weight.detach() if detach_weight else weight) * gain
@@ -131,7 +131,7 @@ def _group(scores, k):
     """Return log q, log q after merging the top k classes, and the indices of these classes."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
-    # Clamp the sum, which rounding may raise above 1: the loss would be negative.
+    # Rounding may raise the sum of probabilities above 1, which would make the loss negative.
     joint = log_proba.gather(1, top).logsumexp(1, keepdim=True).clamp(max=0)
     return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
 

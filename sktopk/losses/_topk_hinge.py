@@ -22,10 +22,11 @@ def topk_hinge_loss(
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
-    where :math:`m` is the margin. With ``scaled=False`` there is no division by k [1]_. The scaled
-    form is eq. 8 of [2]_, and :func:`smooth_topk_loss` is its smoothed version. The unscaled form
-    is eq. 6 of [2]_ and eq. 4 of [3]_. With ``margin=1`` the loss is at least the top-k error. Its
-    gradient has only two nonzero entries, which makes deep networks hard to train [2]_.
+    where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y. With
+    ``scaled=False`` there is no division by k [1]_. The scaled form is eq. 8 of [2]_, and
+    :func:`smooth_topk_loss` is its smoothed version. The unscaled form is eq. 6 of [2]_ and eq. 4
+    of [3]_. With ``margin=1`` the loss is at least the top-k error. The gradient has only two
+    nonzero entries, which makes deep networks hard to train [2]_.
 
     Parameters
     ----------
@@ -96,8 +97,8 @@ def topk_hinge_convex_loss(
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
     where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
-    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False`` and, with ``margin=1``, of
-    the top-k error. It is not top-k calibrated [2]_ (section 3.4).
+    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is an
+    upper bound of the top-k error. The loss is not top-k calibrated [2]_ (section 3.4).
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def topk_hinge_convex_loss(
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     violation = lead(best, scores.gather(1, label)) + margin
-    # The label, with violation 0, is not in `best`. It replaces a negative k-th violation.
+    # `best` omits the label, whose violation is 0. Use 0 if the k-th violation is negative.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     loss = nan_above(violation.mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)
@@ -152,8 +153,8 @@ def topk_hinge_calibrated_loss(
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` it is at
-    least the top-k error. A label of rank k+1 has loss m and no gradient.
+    calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` the loss
+    is at least the top-k error. A label of rank k+1 has loss m and no gradient.
 
     Parameters
     ----------

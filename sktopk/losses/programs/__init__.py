@@ -1,1 +1,1 @@
-"""Losses that are the optimum of a linear program, and solvers of linear programs."""
+"""Losses defined as the optimum of a linear program, and solvers for linear programs."""

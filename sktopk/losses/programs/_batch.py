@@ -1,11 +1,11 @@
-"""Common parts of the losses that are defined by a linear program over a whole batch.
+"""Functions for all losses that are defined by a linear program over a whole batch.
 
 Scores are divided by the margin. The hinges at a threshold tau are
 
     z_i = max(0, 1 - (s_i - tau)) for positives,    z_j = max(0, 1 + (s_j - tau)) for negatives.
 
-A hinge is at least 1 if the prediction s > tau is wrong. The kinks are at s_i - 1 and s_j + 1.
-Between kinks, every sum of hinges is linear in tau.
+A hinge is at least 1 if the score is on the wrong side of tau. As functions of tau, the hinges have
+kinks at s_i - 1 and s_j + 1. Between kinks, every sum of hinges is linear in tau.
 """
 
 from math import isfinite
@@ -20,9 +20,9 @@ from sktopk.losses._loss import (
     check_nonnegative,
     check_once,
     check_weight,
-    look,
     nan_above,
     reduce,
+    value_range,
 )
 
 from ._matrices import or_one
@@ -32,14 +32,14 @@ SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
-    """Scores divided by the margin, the sample weights of each class, and the hinges' kinks."""
+    """Samples of a binary problem: scores / margin, weights in each class, kinks of the hinges."""
 
     scores: torch.Tensor
     positive: torch.Tensor  # sample weights of positives, 0 for negatives
     negative: torch.Tensor  # sample weights of negatives, 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
     kink: torch.Tensor
-    # Mask of the scores of minus infinity, which are replaced by a low number; None without any.
+    # Mask of the scores that were -inf and are now low finite numbers. None means no such scores.
     bottom: torch.Tensor | None = None
     groups: OneGroup | Groups = OneGroup()
 
@@ -56,20 +56,20 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with all weights divided by the largest weight, to avoid overflow."""
+        """Return the batch with weights divided by the group's largest weight, against overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
     def select(self, rows):
-        """Return a batch of some of the samples, without groups."""
+        """Return the batch of the samples `rows`, without groups."""
         return Batch(*(None if part is None else part[rows] for part in self[:-1]))
 
 
 def split_classes(scores, target, margin, sample_weight, groups=None):
     """Check the arguments of a binary loss and return its :class:`Batch`.
 
-    With groups, the weights are float64: cumulative sums run over all groups and get large.
+    With groups, the weights become float64, because cumulative sums over all groups are large.
     """
     scores, is_positive = check_binary(scores, target)
     margin = check_nonnegative(margin, "margin", positive=True)
@@ -93,13 +93,13 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 
 
 def in_units(scores, margin, *, centred=False):
-    """Return scores divided by the margin, and the mask of scores of minus infinity or None.
+    """Return scores divided by the margin, and the mask of the scores that were -inf (or None).
 
-    Scores of minus infinity become finite numbers that are so low that hinges and sigmoids are
-    constant. If a score is NaN or plus infinity, all become NaN. With `centred`, the median is 0.
+    Scores of -inf become finite numbers far below all others, where hinges and sigmoids are
+    constant. If a score is NaN or inf, all become NaN. With `centred`, subtract the median score.
     """
     known = scores.detach()
-    ends = look(known)
+    ends = value_range(known)
     if not len(scores) or (ends is not None and isfinite(ends[0]) and isfinite(ends[1])):
         return (scores - known.median() if centred else scores) / margin, None
     bottom, largest = scores == -torch.inf, known.amax()
@@ -113,7 +113,7 @@ def in_units(scores, margin, *, centred=False):
 
 
 class WithGradient(torch.autograd.Function):
-    """A value, or one value per row of the scores. The gradient is computed beforehand."""
+    """Autograd function that returns the given `value` and has the given `gradient`."""
 
     @staticmethod
     def forward(ctx, scores, value, gradient):
@@ -131,9 +131,9 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
 
     The loss is 0 if a class is missing. With groups, it is the mean over groups with both classes.
 
-    `closed_form` returns the optimum and its derivative by the scores. `program` returns the
-    arguments of :func:`linear_program`. `bound` is the limit of the loss as a score tends to minus
-    infinity, if the loss depends on this score.
+    The function `closed_form` returns the optimum and its gradient by the scores. The function
+    `program` returns the arguments of :func:`linear_program`. The loss is at least `bound` if it
+    depends on a score of -inf.
     """
     check_name(solver, "solver", SOLVERS)
     refuse_program(solver, batch)
@@ -145,11 +145,11 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
         loss = optimum(program(batch.select(positive + negative > 0), **parameters))
     else:
         with torch.no_grad():
-            # Use float64. In float32, sums with large weights would lose a class of small weight.
+            # Use float64: in float32, sums with large weights would lose the small weights.
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # If the slope at a replaced score is not 0, the loss tends to `bound` there.
+                # If a replaced score of -inf has a gradient, the loss is at least `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -173,7 +173,7 @@ def check_finite(scores, bottom):
 
 
 def reduce_batch(loss, weight, reduction):
-    """Return the loss of the batch. For "sum", multiply the loss by the sum of the weights."""
+    """Return the loss of the batch, multiplied by the sum of weights for reduction "sum"."""
     if reduction == "none":
         raise ValueError(
             "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
@@ -182,7 +182,7 @@ def reduce_batch(loss, weight, reduction):
 
 
 def optimum(program):
-    """Return the optimal value of a linear program with a dict of `linear_program`'s arguments."""
+    """Return the optimum of the linear program whose arguments are in the dict `program`."""
     from ._linear_program import linear_program
 
     return linear_program(**program).fun.to(program["c"].dtype)
@@ -196,19 +196,19 @@ class Kinks(NamedTuple):
     negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # The hinges below are sums of slope times gap. Terms have the same sign and do not cancel.
+    # The sums of hinges add slope times gap. All terms are nonnegative, so that no digits cancel.
 
     @property
     def gap(self):
-        """Return the distance of each kink to the previous one."""
+        """Return the distance of each kink from the previous kink; 0 for the first kink."""
         return self.value - self.groups.previous(self.value)
 
     def positive_hinges(self):
-        """Return the weighted sum of the hinges of the positives at each kink."""
+        """Return for each kink the weighted sum of the positives' hinges if tau is this kink."""
         return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
-        """Return the weighted sum of the hinges of the negatives at each kink."""
+        """Return for each kink the weighted sum of the negatives' hinges if tau is this kink."""
         return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
@@ -222,9 +222,9 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivatives of the minimal weighted sum of hinges by the scores.
 
-    The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. The
-    multiplier of a hinge above 0 is its cost times its weight. That of an inactive hinge is 0.
-    Hinges at a kink get such multipliers that the multipliers of both classes have the same sum.
+    The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. A
+    hinge above 0 has the derivative plus or minus cost times weight. Other hinges have 0, except
+    hinges with a kink at `tau`. Their derivatives are chosen so that all derivatives sum to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -251,10 +251,9 @@ def sparse_matrix(entries, shape, like):
 
 
 def hinge_rows(batch):
-    """Return matrix entries, bounds and sample numbers of the constraints that define hinges.
+    """Return matrix entries, right-hand side and sample numbers of the constraints of hinges.
 
-    They are sign tau - z <= sign kink (rows 0 to n - 1) and -z <= 0 (rows n to 2n - 1), in the
-    variables x = [tau, z_1, ..., z_n].
+    With x = [tau, z_1, ..., z_n], n rows are sign tau - z <= sign kink, and n rows are -z <= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

@@ -14,7 +14,7 @@ def check_vector(vector, name, c):
 
 
 def check_matrix(matrix, name, c):
-    """Return a checked matrix, coalesced if sparse. None is replaced by a matrix without rows."""
+    """Return the checked matrix, coalesced if sparse COO. None becomes a matrix without rows."""
     n = c.shape[-1]
     if matrix is None:
         return c.new_zeros(0, n)
@@ -25,7 +25,7 @@ def check_matrix(matrix, name, c):
 
 
 def check_rhs(rhs, name, matrix, matrix_name, c):
-    """Return the checked right-hand side. None is valid if the matrix has no rows."""
+    """Return the checked right-hand side. None is only valid for a matrix without rows."""
     n_rows = matrix.shape[-2]
     if rhs is None:
         if n_rows:

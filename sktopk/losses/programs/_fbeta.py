@@ -39,8 +39,8 @@ def fbeta_loss(
 
     where the minimum is over thresholds with :math:`P < n_+`. The hinge sums P and N are upper
     bounds of the numbers of false negatives and false positives. This is one of the measures of
-    [1]_, as a linear-fractional program that a substitution makes linear [2]_. The gradient
-    includes the derivative of the threshold. Sorting finds the best threshold in O(n log n).
+    [1]_: a linear-fractional program, which a substitution makes linear [2]_. The gradient includes
+    the derivative of the threshold. Sorting finds the best threshold in O(n log n).
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ def _closed_form(batch, beta):
 
 
 def fbeta_program(batch, beta):
-    """Return the linear program in x = [t tau, t z, t]. The denominator is 1 / t.
+    """Return the linear program of the loss, where 1 / t is the denominator of the loss.
 
-    t is multiplied by n_+, and weights are divided by n_+, to keep all numbers near 1.
+    The variables are x = [t tau, t z, t]. Dividing all weights by n_+ keeps the numbers near 1.
     """
     recall, precision = beta_shares(beta)
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
-    # The substitution multiplies the right-hand side by t, so this side is the column of t.
+    # The substitution multiplies the right-hand side by the variable t: move it to the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {

@@ -1,4 +1,4 @@
-"""Derivatives of the solution of a linear program by its arguments."""
+"""Gradients of the optimum and of the solution of a linear program by its arguments."""
 
 import torch
 
@@ -6,16 +6,16 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# Damping of the linear systems. It is larger than in polishing, because it multiplies a part of the
-# gradient temporarily by 1 / _DAMPING if x is not unique.
+# Damping of the linear systems. It is larger than in `_newton`, because a part of the gradient is
+# multiplied temporarily by 1 / _DAMPING if x is not unique.
 _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """A value that was computed without autograd, as a function of `source`.
+    """Autograd function of `source` that returns `value`, which was computed without autograd.
 
-    `adjoint` maps the gradient of the value to the gradient of `source`. Linear programs that are
-    not `solved` get the gradient 0.
+    The function `adjoint` maps the gradient by the value to the gradient by `source`. Programs
+    outside the mask `solved` get the gradient 0.
     """
 
     @staticmethod
@@ -35,7 +35,7 @@ class _Solved(torch.autograd.Function):
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
     """Return the optimum, with the gradient of the Lagrangian at fixed x and multipliers.
 
-    If `width` is given, it is the optimum with a penalty of this width instead of constraints.
+    If `width` is not 0, a penalty of this width replaces the constraints.
     """
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
@@ -47,7 +47,7 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
     lagrangian = (cost * x).sum(-1) + penalty
     value = lagrangian.detach()
     if not width:
-        # Return the cost of an unfinished iterate, whose Lagrangian may be far from the optimum.
+        # If the solver stopped early, return the cost of x: the Lagrangian may be far from it.
         value = torch.where(solution.status == OPTIMAL, value, (cost * x).sum(-1).detach())
     value = value.masked_fill(solution.status == INFEASIBLE, torch.inf)
     value = value.masked_fill(solution.status == UNBOUNDED, -torch.inf)
@@ -55,8 +55,8 @@ def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
 
 
 def differentiable_vertex(matrix, rhs, cost, equality, solution):
-    """Return x as the solution of M_J x = h_J, where J are the rows with nonzero multipliers."""
-    # The costs do not change a vertex. Add 0 times the costs, to get a gradient other than None.
+    """Return x, with the gradient of the solution of M_J x = h_J for the active rows J."""
+    # Small changes of the costs do not move x. Add 0 times the costs: the gradient is 0, not None.
     slack = matrix.times(solution.x) - rhs + 0.0 * cost.sum(-1, keepdim=True)
     constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
 
@@ -71,7 +71,7 @@ def differentiable_vertex(matrix, rhs, cost, equality, solution):
 
 
 def differentiable_minimiser(matrix, rhs, cost, equality, solution, width):
-    """Return x, the minimizer of the penalty, with the gradient of the last Newton step."""
+    """Return x, the minimizer of the penalty, with its gradient by implicit differentiation."""
     slack = matrix.times(solution.x) - rhs
     violation = torch.where(equality, slack, slack.clamp_min(0))
     stationarity = width * cost + matrix.transposed_times(violation)
@@ -86,7 +86,7 @@ def differentiable_minimiser(matrix, rhs, cost, equality, solution, width):
 
 
 def _solve(program, active, gradient):
-    """Apply the inverse of M_J'M_J, or its pseudo-inverse if x is not unique."""
+    """Solve M_J'M_J z = gradient for the active rows J (least norm if z is not unique)."""
     matrix = program.matrix
     solve = matrix.active_solver(active, gradient.new_tensor(_DAMPING))
     solution = solve(gradient)

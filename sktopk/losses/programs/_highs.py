@@ -31,23 +31,23 @@ def solve_highs(matrix, rhs, cost, equality):
         if found.status == OPTIMAL:
             solution.x[program] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
-            # scipy returns derivatives by the right-hand side, which are minus the multipliers.
+            # scipy's marginals are derivatives by the right-hand side: the negated multipliers.
             solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
 
 def _linprog(arguments, method="highs", bounds=(None, None)):
-    # Import scipy here, because no other method needs it.
+    # Import scipy here, because only method="highs" needs it.
     from scipy.optimize import linprog
 
     return linprog(**arguments, method=method, bounds=bounds)
 
 
 def _decided(arguments, found):
-    """Return the result for a linear program that HiGHS with presolve did not decide.
+    """Return the result for a linear program for which HiGHS returned no definite status.
 
-    A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve could
-    decide this, too, but it may print to stdout.
+    A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve would
+    find this, too, but it may print to stdout.
     """
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:

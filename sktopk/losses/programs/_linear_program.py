@@ -68,10 +68,10 @@ def linear_program(
         \frac{\partial p}{\partial b_{eq}} = -u, \quad
         \frac{\partial p}{\partial A_{eq}} = u x^\top.
 
-    The solution ``x`` is differentiated implicitly, by the equations of the rows with nonzero
-    multipliers. The backward pass solves one more linear system. Both gradients are exact if x and
-    the multipliers are unique, which holds for almost all arguments. Otherwise the gradient of
-    ``fun`` is a generalized gradient.
+    The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
+    for x. The backward pass solves a linear system. Both gradients are exact if x and the
+    multipliers are unique, which holds for almost all arguments. Otherwise the gradient of ``fun``
+    is a generalized gradient.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def linear_program(
         Costs, floating point. The leading dimensions of all arguments are broadcast to the shape
         of the batch of programs.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
-        Left side of the inequalities: dense, sparse COO or sparse CSR. The leading dimensions of
-        a sparse matrix are none or the shape of the batch, and only its stored entries have a
-        gradient. None, together with ``b_ub=None``, means no inequalities.
+        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
+        leading dimensions or the shape of the batch. Only its stored entries have a gradient.
+        None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -89,24 +89,24 @@ def linear_program(
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
-        - "newton": Newton's method on an exterior penalty with multipliers, for all programs at
-          once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
+        - "newton": Newton's method on an exterior penalty with multipliers. It solves all programs
+          at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
           multiplied with vectors (conjugate gradients).
-        - "penalty": the penalty without multipliers, as in [1]_. `fun` is then a smooth lower bound
-          of the optimum, with its own gradient (see the notes).
+        - "penalty": the penalty without multipliers, as in [1]_. `fun` and its gradient then belong
+          to a smooth lower bound of the optimum (see the notes).
         - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
-        Width of ``method="penalty"``, positive.
+        Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
     tol : float, default=None
-        Largest relative violation, dual residual and gap of a solution, positive. If all solutions
-        have a norm above 1e-3 / `tol` (clipped to [1e2, 1e6]), the program counts as having no
-        optimum. None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where
+        Largest relative violation, dual residual and gap of a solution, positive. A program counts
+        as having no optimum if all its solutions have a norm above 1e-3 / `tol` (clipped to
+        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where
         rounding makes dependent rows inconsistent. Not used by "highs".
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        What unsolved programs cause: a RuntimeWarning, a RuntimeError or neither. They have
-        gradient zero.
+        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. The gradient
+        of unsolved programs is zero.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def linear_program(
             Optimum. Infinity if the program is infeasible, minus infinity if it is unbounded. The
             cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Nonnegative multipliers of the inequalities, which are minus scipy's marginals. This
-            field and all following fields have no gradient.
+            Nonnegative multipliers of the inequalities: scipy's marginals times -1. This field and
+            all following fields have no gradient.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64
@@ -210,7 +210,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # With the penalty, rows may be inconsistent. The small tolerance then suits float32, too.
+        # Rounding to float32 makes dependent rows inconsistent, which only "penalty" tolerates.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
@@ -271,7 +271,7 @@ def _report(status, on_failure):
 
 
 def _residuals(matrix, rhs, cost, equality, solution, width):
-    """Return the violation, the dual residual and the gap of the unscaled programs."""
+    """Return the primal residual, the dual residual and the duality gap of each program."""
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
     violation = torch.where(equality, slack.abs(), slack).clamp_min(0).amax(-1)

@@ -25,8 +25,8 @@ class LinearProgramLoss(nn.Module):
     ----------
     build : callable
         Function ``build(scores, target)`` that returns a dict with the arguments of one program: c,
-        A_ub, b_ub and, optionally, A_eq and b_eq. It also gets `sample_weight` if the loss is
-        called with weights. Define it at module level to make the loss picklable.
+        A_ub, b_ub and, optionally, A_eq and b_eq. `build` also gets `sample_weight` if the loss is
+        called with weights. Define `build` at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
         As in :func:`linear_program`.
 
@@ -44,17 +44,17 @@ class LinearProgramLoss(nn.Module):
 
     Examples
     --------
-    Transactions are flagged if their score exceeds a threshold t. A flagged transaction costs a
-    review, up to a budget B. An unflagged fraud loses its amount. With hinges z for missed frauds
-    and w for flagged transactions,
+    Transactions are reviewed if their score exceeds a threshold t. A review costs r. All reviews
+    together cost at most B. A fraud without review loses its amount a. The loss is an upper bound
+    of the share of the money that is lost, with hinges z for missed frauds and w for reviews:
 
     .. math::
         \min_{t, z, w} \; \frac{\sum_i a_i z_i}{\sum_i a_i} \quad \text{subject to} \quad
         z_i \ge 1 - (s_i - t), \quad w_i \ge 1 + (s_i - t), \quad
         \sum_i r_i w_i \le B, \quad z, w \ge 0
 
-    bounds the share of the money that is lost. The target has two columns: amounts a, zero
-    without fraud, and review costs r.
+    The target has two columns: the amounts a, which are 0 for honest transactions, and the review
+    costs r.
 
     >>> import torch
     >>> from sktopk.losses import LinearProgramLoss

@@ -1,8 +1,8 @@
-"""The constraint matrices of a batch of linear programs, dense or sparse.
+"""Classes for the constraint matrices of a batch of linear programs, dense or sparse.
 
-Inequality rows come before equality rows. Both classes compute the matrix multiplications of the
-solver. Both solve systems with the matrix M_J'M_J, where M_J contains the active rows. The sparse
-class does not form this matrix.
+Inequality rows come before equality rows. :class:`DenseRows` and :class:`SparseRows` have the same
+methods. They multiply with vectors, and solve systems with the matrix M_J'M_J, where M_J contains
+the active rows. `SparseRows` does not form this matrix.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _CG_MAX_ITER = 2000
 
 
 def or_one(size):
-    """Replace 0 by 1 in nonnegative numbers, and return numbers that can be divisors."""
+    """Return nonnegative numbers with 0 replaced by 1, so that they can be divisors."""
     return torch.where(size > 0, size, 1.0)
 
 
@@ -44,7 +44,7 @@ class DenseRows(NamedTuple):
         return self.values.norm(dim=-1), self.values.norm(dim=-2)
 
     def active_solver(self, active, damping):
-        r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
+        r"""Return the function g -> (M_J'M_J + damping I)^{-1} g. J are the rows in `active`."""
         hessian = self.values.mT @ (active.unsqueeze(-1) * self.values)
         diagonal = hessian.diagonal(dim1=-2, dim2=-1)
         # Use at least `floor`: smaller damping is lost in rounding errors of the diagonal.
@@ -98,7 +98,7 @@ class SparseRows(NamedTuple):
         return self._sum(squares, self.rows, 1).sqrt(), self._sum(squares, self.columns, 2).sqrt()
 
     def active_solver(self, active, damping):
-        r"""Return g -> (M_J'M_J + damping I)^{-1} g for the rows J of the mask `active`."""
+        r"""Return the function g -> (M_J'M_J + damping I)^{-1} g. J are the rows in `active`."""
         weighted = self.values * active.reshape(-1)[self.rows]
         diagonal = self._sum(weighted * self.values, self.columns, 2) + damping
 
@@ -110,7 +110,7 @@ class SparseRows(NamedTuple):
 
     def entries(self, program):
         """Return the matrix of one program as an array."""
-        # Import scipy here, because only "highs" needs it.
+        # Import scipy here, because only method="highs" needs it.
         from scipy.sparse import csr_array
 
         _, n_rows, n_variables = self.shape
@@ -123,9 +123,8 @@ class SparseRows(NamedTuple):
 def conjugate_gradients(product, diagonal, g):
     """Solve one positive definite system per row of `g`, with the diagonal as preconditioner.
 
-    If the matrix has the shape of an arrow, a few variables occur in all rows and each other
-    variable in one row. Almost all preconditioned eigenvalues are then 1, so a few iterations
-    suffice for any size.
+    A few iterations suffice for any size if a few variables occur in all constraints, and each
+    other variable in one constraint. Almost all preconditioned eigenvalues are then 1.
     """
     x = torch.zeros_like(g)
     residual, search = g, g / diagonal
@@ -147,7 +146,7 @@ def conjugate_gradients(product, diagonal, g):
 
 
 def stack_rows(A_ub, A_eq, batch_shape):
-    """Return the checked constraint matrices, stacked by differentiable operations."""
+    """Return the matrices A_ub and A_eq, stacked by differentiable operations."""
     n_programs = batch_shape.numel()
     if A_ub.layout == A_eq.layout == torch.strided:
         if A_ub.ndim == A_eq.ndim == 2:
@@ -187,10 +186,10 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
-    """Return factors that bring the Euclidean norms of rows and columns near 1.
+    """Return factors for the rows and columns that bring their Euclidean norms near 1.
 
-    The norms of the rows become exactly 1. Without `scale_rows`, rows are not scaled. Rows and
-    columns of zeros have the factor 1.
+    The norms of the rows become exactly 1. With ``scale_rows=False``, only columns are scaled. Rows
+    and columns of zeros have the factor 1.
     """
     like = matrix.values
     rows, columns = like.new_ones(n_programs, n_rows), like.new_ones(n_programs, n_variables)

@@ -1,15 +1,15 @@
-r"""Linear programs by Newton's method on an exterior penalty.
+r"""Solve linear programs by Newton's method on an exterior penalty.
 
-The module solves a batch of programs, min c'x subject to M x <= h. The rows in the mask `equality`
-are equations. The proximal method of multipliers (Rockafellar, 1976) minimizes
+The module solves a batch of programs: minimize c'x subject to M x <= h. The mask `equality` marks
+equations. The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimize
 
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
-by Newton's method, computes the new multipliers from the minimizer, reduces eps and repeats. The
-quadratic term in x makes every subproblem solvable. If the program has no optimum, the steps of the
-multipliers converge to a proof of infeasibility, or the steps of x converge to a ray along which
-the cost decreases without bound.
+where y are the multipliers and x_k is the last solution. Newton's method solves a subproblem. The
+next one has new multipliers and a smaller eps. The last term makes every subproblem solvable. If
+the program has no optimum, the steps of the multipliers converge to a proof of infeasibility, or
+the steps of x converge to a ray along which the cost decreases without bound.
 """
 
 from typing import NamedTuple
@@ -25,9 +25,9 @@ _PROXIMAL_RATIO = 0.1  # rho / eps
 _ARMIJO, _MAX_HALVINGS = 1e-4, 60
 # After a step shorter than _SHORT times Newton's step, the damping is multiplied by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
-# A proof that there is no optimum must exclude all solutions up to a norm (of the scaled program).
-# The norm is smaller for a larger `tol`: entries rounded to float32 allow no proof for large norms.
-# If a ray excludes solutions up to _LEAST_NORM, it is made more exact and tested again.
+# With rounded numbers, a proof that there is no optimum excludes only solutions up to some norm.
+# This norm must be _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
+# A ray that is a proof only up to _LEAST_NORM is made more exact and tested again.
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
@@ -44,8 +44,8 @@ class Solution(NamedTuple):
 class ScaledProgram:
     """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
 
-    The scaled program has M' = R M C, h' = R h / sigma and c' = C c / kappa. Then x = sigma C x'
-    and y = kappa R y', and the scaled Lagrangian is the original one divided by kappa sigma.
+    R and C are diagonal matrices, sigma and kappa are numbers. The scaled program has M' = R M C,
+    h' = R h / sigma, c' = C c / kappa. Its solution gives x = sigma C x' and y = kappa R y'.
     """
 
     def __init__(self, matrix, rhs, cost, equality, *, scale_rows=True):
@@ -61,11 +61,11 @@ class ScaledProgram:
         self.cost = self.columns * cost / self.cost_unit
 
     def project(self, rows):
-        """Replace negative entries of `rows` that belong to inequalities by 0."""
+        """Return `rows`, one number per constraint, with 0 for negative numbers of inequalities."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
     def error(self, x, multipliers, cost):
-        """Return the largest of three relative errors: primal and dual infeasibility, and gap."""
+        """Return the largest relative error: primal or dual infeasibility, or duality gap."""
         primal = _largest(self.project(self.matrix.times(x) - self.rhs)) / (1 + _largest(x))
         dual = _largest(cost + self.matrix.transposed_times(multipliers))
         value = _dot(cost, x)
@@ -73,7 +73,7 @@ class ScaledProgram:
         return torch.maximum(torch.maximum(primal, dual), gap).squeeze(-1)
 
     def active_rows(self, multipliers, noise=1e-9):
-        """Return the mask of the rows that determine the solution."""
+        """Return the mask of equations and of inequalities with a multiplier above `noise`."""
         return self.equality | (multipliers > noise)
 
     def unscale(self, x, multipliers):
@@ -96,8 +96,8 @@ def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
 def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
     """Minimize c'x + |(M x - h)_+|^2 / (2 width), without multipliers.
 
-    Rows are not scaled, because the penalty depends on their scale. In scaled units the width is
-    width * kappa / sigma.
+    Rows are not scaled, because the penalty depends on the scale of the rows. The width of the
+    scaled program is width * kappa / sigma (see :class:`ScaledProgram`).
     """
     program = ScaledProgram(matrix, rhs, cost, equality, scale_rows=False)
     scaled_width = width * program.cost_unit / program.rhs_unit
@@ -110,7 +110,7 @@ def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
 
 
 class _Newton:
-    """State of the method for a batch of linear programs, which are independent of each other."""
+    """State of Newton's method for a batch of independent linear programs."""
 
     def __init__(self, program, last_width, tol, *, use_multipliers):
         self.program = program
@@ -142,7 +142,7 @@ class _Newton:
         self.status = torch.where(self.status < 0, LIMIT, self.status)
 
     def _goal(self):
-        """Return the bound for the gradient below which a subproblem counts as solved."""
+        """Return the largest gradient at which a subproblem counts as solved."""
         goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
         if self.use_multipliers:
             return goal
@@ -180,8 +180,8 @@ class _Newton:
     def _adapt_damping(self, length, least):
         """Increase the damping after a short step, and reduce it after a full step.
 
-        Without damping, a variable that is in no active row moves far, and the step ends at the
-        first row that becomes active. Each of these variables would then need a step of its own.
+        Without damping, a variable without active rows moves so far that the line search stops at
+        the first row that becomes active. Each of these variables would need a separate step.
         """
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
@@ -190,7 +190,7 @@ class _Newton:
         self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
-        """Halve the step length from 1 on, until the subproblem decreases enough (Armijo rule)."""
+        """Return the first step length in 1, 1/2, 1/4, ... with enough decrease (Armijo rule)."""
         rho = _PROXIMAL_RATIO * self.width
         slope = _dot(self.gradient, direction)
         linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
@@ -200,12 +200,12 @@ class _Newton:
         for _ in range(_MAX_HALVINGS):
             shifted = (self.slack + length * image) / self.width + self.multipliers
             trial = self.program.project(shifted)
-            # Factor the difference of squares, so that rounding does not remove small decreases.
+            # Compute a^2 - b^2 as (a - b)(a + b), so that rounding does not hide small decreases.
             penalty = _dot(trial - self.next_multipliers, trial + self.next_multipliers)
             fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
             new_slope = linear + length * square + _dot(image, trial)
-            # If the slope is still negative, the convex function has decreased, even if rounding
-            # hides the decrease.
+            # Also accept a step at whose end the slope is still negative. The convex function has
+            # then decreased, even if rounding hides the decrease.
             accepted = (
                 accepted | (fall <= _ARMIJO * length * slope) | (new_slope <= -_ARMIJO * slope)
             )
@@ -215,7 +215,7 @@ class _Newton:
         return length, accepted.squeeze(-1)
 
     def _judge(self, settled):
-        """If the subproblem of a program is solved, set its final status or its next subproblem."""
+        """Set the final status or the next subproblem of the programs in the mask `settled`."""
         ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
         column = settled.unsqueeze(-1)
         if self.use_multipliers:
@@ -242,7 +242,7 @@ class _Newton:
         self.status = torch.where(programs & (self.status < 0), status, self.status)
 
     def _drop_cost(self, ray):
-        """Restart the programs with a ray, with zero costs, to find out if they are feasible."""
+        """Restart the programs in the mask `ray` with zero costs, to test if they are feasible."""
         column = ray.unsqueeze(-1)
         self.has_ray = self.has_ray | ray
         self.cost = self.cost.masked_fill(column, 0)
@@ -252,7 +252,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether `direction`, or a ray near it, decreases the cost without bound."""
+        """Return whether the cost falls without bound along `direction` or a similar direction."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         nearly = self._falls(direction, _LEAST_NORM)
@@ -267,7 +267,7 @@ class _Newton:
         return ((fall > self.tol) & (norm * violation <= fall)).squeeze(-1)
 
     def _straightened(self, direction):
-        """Return the direction after a small change that removes small violations of rows."""
+        """Return `direction`, corrected so that small violations of constraints disappear."""
         matrix, fall = self.program.matrix, -_dot(self.cost, direction)
         rise = matrix.times(direction) / self.program.row_norms
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
@@ -288,10 +288,10 @@ class _Newton:
 
 
 def _polish(program, x, multipliers, noise):
-    """Return x and multipliers that solve the equations of the active rows more exactly.
+    """Return x and multipliers that solve the equations of the active rows J more exactly.
 
-    The corrections of x and of the active multipliers are the smallest that solve M_J x = h_J and
-    M_J'y_J = -c. They are used if they reduce the error. Multipliers up to `noise` become zero.
+    The function adds the smallest corrections after which M_J x = h_J and M_J'y_J = -c. Corrections
+    that do not reduce the error are dropped. Multipliers up to `noise` become 0.
     """
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
@@ -307,7 +307,7 @@ def _polish(program, x, multipliers, noise):
 
 
 def _polish_minimiser(program, width, x):
-    """Return the result of undamped Newton steps from x, or x if the steps change `active`."""
+    """Return x after undamped Newton steps, or x itself if the steps change the active rows."""
     slack = program.matrix.times(x) - program.rhs
     active = program.equality | (slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

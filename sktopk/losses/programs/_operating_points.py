@@ -19,7 +19,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge errors of negatives at the highest threshold with at least a given recall.
+    r"""Compute the mean hinge of negatives at the highest threshold with at least a given recall.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -29,8 +29,8 @@ def precision_at_recall_program_loss(
 
     This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
     upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
-    false-positive rate is at most the loss. The mean hinge of the positives is exactly 1 - r there.
-    Sorting finds this threshold in O(n log n).
+    false-positive rate is at most the loss. At the best threshold, the mean hinge of the positives
+    is exactly 1 - r. Sorting finds this threshold in O(n log n).
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def precision_at_recall_program_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below the
-        threshold plus the margin share its gradient in proportion to their weights.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below tau
+        plus the margin share the gradient of tau in proportion to their weights.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge errors of positives at the lowest threshold with at most a given FPR.
+    r"""Compute the mean hinge of positives at the lowest threshold with at most a given FPR.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -104,8 +104,8 @@ def recall_at_fpr_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above the
-        threshold minus the margin share its gradient in proportion to their weights.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above tau
+        minus the margin share the gradient of tau in proportion to their weights.
 
     Raises
     ------
@@ -133,17 +133,17 @@ def recall_at_fpr_loss(
 
 
 def _at_budget(batch, budget):
-    """Return the loss and its gradient. At the threshold, the positives' mean hinge is `budget`."""
+    """Return the loss, at the tau where the positives' mean hinge is `budget`, and its gradient."""
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
-    # Find the tau at which the positives' hinges, which increase with tau, sum to `allowed`.
+    # Find the tau at which the hinges of the positives sum to `allowed`. The sum grows with tau.
     last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
     last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
     hinge = (batch.kink - tau).relu()
     total = or_one(groups.sum(batch.negative))
-    # The derivative of tau by the scores: tau moves with the mean of the positives below tau + 1.
+    # The second term of the gradient is due to tau, which depends on the positives below tau + 1.
     above = batch.negative * (hinge > 0)
     below = batch.positive * (batch.kink <= groups.of_rows(last_kink))
     gradient = above - groups.of_rows(groups.sum(above) / slope) * below
@@ -151,7 +151,7 @@ def _at_budget(batch, budget):
 
 
 def budget_program(batch, budget):
-    """Return the linear program in x = [tau, z]. `budget` bounds the positives' mean hinge."""
+    """Return the linear program of the loss. The variables are the threshold and the hinges."""
     entries, right, i = hinge_rows(batch)
     n = len(i)
     entries.append((2 * n, 1 + i, batch.positive / batch.positive.sum()))

@@ -29,11 +29,11 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index that contains all samples in the mask, and possibly others."""
+        """Return an index of the samples in the mask. Other samples may be included."""
         return slice(None)
 
     def with_again(self, rows):
-        """Return the groups of all samples, then the groups of the repeated samples `rows`."""
+        """Return the groups for all samples followed by copies of the samples `rows`."""
         return self
 
     # The methods below take values in sorted order.
@@ -51,12 +51,12 @@ class OneGroup:
         return values.cumsum(-1)
 
     def after(self, values):
-        """Return for each value the sum of the later values in the group, without cancellation."""
+        """Return for each value the sum of the later values in the group, added from the end."""
         sums = values.flip(-1).cumsum(-1).flip(-1)
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
     def last(self, mask):
-        """Return the last true position of a mask that is true up to some position."""
+        """Return the last position of the mask that is true. All earlier positions must be true."""
         return mask.sum() - 1
 
     def least(self, values):
@@ -108,6 +108,7 @@ class OrderedGroups(Groups):
     size : Tensor of int of shape (n_groups,)
         Number of samples of each group.
     n_rows : int
+        Number of samples.
     """
 
     def __init__(self, size, n_rows):

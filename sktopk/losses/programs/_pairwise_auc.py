@@ -52,10 +52,10 @@ def pairwise_auc_loss(
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
     where m is the margin. The loss is at least 1 minus the area under the ROC curve. With the hinge
-    it is one of the measures of [1]_, the optimum of a linear program with one variable per pair.
-    Sorting takes O(n log n). Only the logistic surrogate visits all pairs, in blocks.
+    it is one of the measures of [1]_: the optimum of a linear program with one variable per pair.
+    Sorting computes the loss in O(n log n). Only the logistic surrogate visits all pairs.
 
-    Multi-class scores are averaged over binary problems:
+    The loss of multi-class scores is the mean over binary problems:
 
     - "ovr": each class c against the rest, with the score :math:`s_c`;
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
@@ -77,7 +77,7 @@ def pairwise_auc_loss(
         the ramp only for comparisons with the published code for [1]_ (``margin=0.01``), because
         misranked pairs have no gradient.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems over which multi-class scores are averaged.
+        Binary problems over which the loss of multi-class scores is averaged.
     margin, solver, groups, sample_weight, reduction
         As in :func:`fbeta_loss`. ``solver="program"`` requires the hinge.
 
@@ -143,9 +143,9 @@ def pairwise_auc_loss(
 
 
 class Problems(NamedTuple):
-    """Binary problems, one per row. The loss is the mean over the pairs of all problems.
+    """Binary problems, one per row. The loss is the mean of the losses of the problems.
 
-    Scores are divided by the margin. Samples of other classes have weight 0.
+    Scores are divided by the margin. `positive` and `negative` are sample weights in each class.
     """
 
     scores: torch.Tensor
@@ -162,12 +162,12 @@ class Problems(NamedTuple):
         return self._replace(positive=positive, negative=negative)
 
     def unbounded(self):
-        """Return whether a positive with score minus infinity is in a pair with a negative."""
+        """Return whether any positive with the score -inf is in a pair with a negative."""
         positive = (self.positive * self.bottom).sum(-1)
         return (positive * self.negative.sum(-1)).any()
 
     def scale(self):
-        """Return 1 / (weight of all pairs times the number of problems that have pairs)."""
+        """Return for each problem the factor that turns sums over pairs into the mean loss."""
         pairs = self.positive.sum(-1) * self.negative.sum(-1)
         defined = pairs > 0
         return defined / (or_one(pairs) * defined.sum().clamp(min=1))
@@ -190,7 +190,7 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
         weight / rows.of_rows(or_one(rows.sum(weight)))
         for weight in (batch.positive, batch.negative)
     )
-    # Detach groups without pairs: rounding errors in sums must not give them a gradient.
+    # Detach groups without pairs. Otherwise, rounding errors could give them a gradient.
     scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
     pairs = _PAIR_SUMS[surrogate](scores, positive, negative, rows)
     loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
@@ -219,24 +219,25 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
     if multi_class == "mu":
         a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
         if bottom is not None:
-            # Scores of minus infinity give NaN, because their difference is undefined.
+            # Replace -inf by NaN, because the difference of two scores of -inf is undefined.
             scores = scores.masked_fill(bottom, torch.nan)
         return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
     if multi_class == "ovo":
-        # One problem per class suffices: class a against the rest, where each class has weight 1.
+        # Merge the pairs (a, b) of each class a into one problem, where each class b has weight 1.
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class
     return Problems(scores, positive, negative, bottom), weight
 
 
-# The functions below return weighted sums of l(s_j - s_i) over the pairs of each problem or group.
+# The functions below return sums of l(s_j - s_i) over pairs, where l is the surrogate.
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Return the gaps between sorted kinks, sums of `rise` before and of `fall` after each gap.
+    """Sort the kinks, and return (gap, before, after, groups).
 
-    The last result is the sorted groups. A gap is between two kinks of the same group.
+    `gap` is the distance of each kink from the previous kink of its group. `before` sums `rise`
+    over the kinks before this gap, and `after` sums `fall` over the kinks after this gap.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)
@@ -246,33 +247,33 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # Integrate over t: weight of positives with s_i - 1 < t times weight of negatives with s_j > t.
+    # A pair's hinge is the length of the interval (s_i - 1, s_j): the sum of the gaps inside.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
 
 def _quadratic_pairs(scores, positive, negative, groups):
-    # Integrate hinges: the square of a hinge at z is twice the integral of the hinge up to z.
+    # A squared hinge is twice the integral of the hinge, which is linear in each gap.
     kink = scores - positive.sign()
     gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
-    # In this order of the factors, an infinite square is never multiplied by the weight 0.
+    # Multiply by `after` before the square can overflow, because 0 * inf is NaN.
     return (gap * after * (2 * hinges - growth)).sum(-1)
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # The ramp is constant beyond the margin, so clipping gaps to 2 does not change the sum. It
-    # ensures that s_i - 1 differs from s_i even for large scores.
+    # Clip gaps between scores to 2: for large scores, s_i - 1 would be rounded to s_i. The ramp
+    # does not change, because it is constant beyond the margin.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # Compute the integral of the hinge, restricted to s_i - 1 < t < s_i.
+    # The ramp is the length of the part of (s_i - 1, s_j) below s_i. Add kinks at the scores s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # Sum in float64, which a GPU does not do by itself. In float32, weights would not cancel
-    # completely, and large gaps would multiply the remainder.
+    # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly, and
+    # large gaps would multiply the remainder.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
@@ -292,9 +293,9 @@ def _logistic_pairs(scores, positive, negative, groups):
 
 
 def _logistic_pairs_of(groups, scores, positive, negative):
-    """Return the sum over the pairs of all groups, and its gradient, in blocks of pairs."""
+    """Return the logistic sum over the pairs of all groups and its gradient, block by block."""
     high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
-    # Make the negatives of a group adjacent. `first` is their start for each positive.
+    # Sort the negatives by group. `first` is the first negative in the group of each positive.
     low = low[groups.codes[low].argsort(stable=True)]
     n_low = torch.bincount(groups.codes[low], minlength=groups.n_groups)
     n_pairs, first = n_low[groups.codes[high]], (n_low.cumsum(0) - n_low)[groups.codes[high]]
@@ -313,7 +314,7 @@ def _logistic_pairs_of(groups, scores, positive, negative):
 
 
 def _all_logistic_pairs(scores, positive, negative):
-    """Return the sum over the pairs of one problem, and its gradient, in blocks of pairs."""
+    """Return the logistic sum over the pairs of one problem and its gradient, block by block."""
     if scores.device.type == "cpu":
         high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
     else:  # Keep pairs of weight 0, because counting other pairs would synchronize with the GPU.
@@ -340,7 +341,7 @@ _PAIR_SUMS = {
 
 
 def pairwise_auc_program(problems):
-    """Return the linear program with z >= 1 - (s_i - s_j) and z >= 0 for each pair."""
+    """Return the linear program with a variable z >= max(0, 1 - (s_i - s_j)) for each pair."""
     positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
     problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
     lead = problems.scores[problem, i] - problems.scores[problem, j]

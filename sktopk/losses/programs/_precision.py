@@ -28,7 +28,7 @@ def recall_at_precision_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge errors of positives, with a penalty if the precision is too low.
+    r"""Compute the mean hinge of positives, plus a penalty if the precision is too low.
 
     .. math::
         L = \min_\tau \; \frac{P}{n_+} + \frac{M}{n_-} \max(0, V), \qquad
@@ -39,9 +39,9 @@ def recall_at_precision_loss(
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
     where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and
-    the recall is at least 1 minus :math:`P / n_+`. There is a penalty instead of a constraint,
-    because often no threshold satisfies :math:`V \le 0`. This is one of the measures of [1]_, as a
-    linear program. The minimum is at a kink of a hinge or a root of V. It takes O(n log n).
+    the recall is at least 1 minus :math:`P / n_+`. Often no threshold satisfies :math:`V \le 0`.
+    Therefore, V has a penalty instead of a constraint. This is one of the measures of [1]_, as a
+    linear program. Sorting finds the minimum, at a kink of a hinge or a root of V, in O(n log n).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def recall_at_precision_loss(
     precision : float
         The precision p, in (0, 1].
     penalty : float, default=2.0
-        Penalty M, positive: the cost of a violation V that equals the weight of all negatives.
+        Penalty M, positive. A violation V as large as the number of negatives costs M.
 
     Returns
     -------
@@ -94,8 +94,8 @@ def _elastic(batch, precision, penalty):
     violation = precision * N + (1 - precision) * (P - in_all)
     price = penalty / n_negative
     error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
-    # The violation falls to 0 in at most one gap between kinks. In this gap, its multiplier is
-    # between 0 and the price, and makes the slopes of P and N equal.
+    # The minimum may also be between two kinks, where V falls to 0. The multiplier of V then makes
+    # the slope of P / n_+ + multiplier * V zero.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all
@@ -114,7 +114,7 @@ def _elastic(batch, precision, penalty):
 
 
 def elastic_program(batch, precision, penalty):
-    """Return the linear program in x = [tau, z, violation]."""
+    """Return the linear program of the loss. The variables are tau, the hinges and max(0, V)."""
     entries, right, i = hinge_rows(batch)
     n, zero = len(i), right.new_zeros(1)
     n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
@@ -139,7 +139,7 @@ def precision_at_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the structured hinge of the precision among the k largest scores.
+    r"""Compute the structured hinge loss for the precision among the k largest scores.
 
     .. math::
         L = \max_{|T| = k} \Bigl[\frac{|\{j \in T : y_j = 0\}|}{k}
@@ -154,8 +154,8 @@ def precision_at_k_loss(
         L = \frac{1}{k} \sum_{i=1}^{k}
             \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
 
-    The loss is at least 1 minus the precision at k. It ignores all positives except the k best. It
-    is the optimum of a linear program. With more than k positives, it is not convex in the scores.
+    The loss is at least 1 minus the precision at k. Only the k best positives have an effect. The
+    loss is the optimum of a linear program. With more than k positives, the loss is not convex.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return the weight at the top, and its positive and negative part in the best ranking."""
+    """Return the weight of the top k, and the weights of both classes in an ideal top k."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
@@ -212,7 +212,7 @@ def _top_sums(batch, k):
     groups = batch.groups
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
-    # Use float64, because large scores cancel and leave differences of the order of 1.
+    # Use float64, because the loss is a small difference of sums that may be large.
     exact = scores.double()
     (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
     reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
@@ -224,7 +224,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """Return for each pair (weight, amount) the weights of the largest keys, up to this amount."""
+    """For each pair (weight, amount), return weights of the top samples that sum to the amount."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
@@ -236,10 +236,10 @@ def _tops(groups, key, taken):
 
 
 def precision_at_k_program(batch, k):
-    """Return the linear program in x = [lambda, z, y], which turns both maxima into minima.
+    """Return the linear program of the loss. The variables are x = [lambda, z, u].
 
-    By duality, the first maximum is the minimum of k lambda + w'z subject to z >= 0 and
-    lambda + z >= s_i + [y_i = 0]. The variables y choose T*.
+    By duality, the first maximum in the loss is the minimum of k lambda + w'z subject to z >= 0 and
+    lambda + z_i >= s_i + [y_i = 0]. The variables u are the weights of the samples in T*.
     """
     scores, positive, negative, sign = batch[:4]
     n = len(scores)
