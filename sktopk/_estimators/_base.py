@@ -56,8 +56,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     pretrain : float, default=0.3
-        Share of the epochs, in [0, 1), that train with cross-entropy before the actual loss.
-        With 0, the actual loss is used from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the estimator's loss.
+        With 0, the estimator's loss is used from the start, as in the papers.
     n_estimators : int, default=8
         Number of networks whose scores are averaged. They have different initial weights and hold
         out different folds.
@@ -75,8 +75,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" means at least 20 epochs and 400 steps, for rankers at least 12
-        epochs and 300 steps.
+        Number of epochs. "auto": at least 20 epochs and 400 steps; rankers 12 epochs and 300 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch of each network. Pretraining does not count. None trains all epochs.
@@ -386,9 +385,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs)
-        if folds is None:
-            weight = head.weights(data.weight)
-        else:
+        weight = head.weights(data.weight)
+        if folds is not None:
             weight = folds.own_weights(target, data.weight, lambda _, own: head.weights(own))
         class_total = self._class_totals()
         if held_out is not None:

@@ -56,8 +56,8 @@ class RankingClassifier(BaseNetClassifier):
         `threshold_` is 1/2. "sigmoid" also fits the base rate. With None there is no
         `predict_proba`.
     pretrain : float, default=0.5
-        Share of the epochs, in [0, 1), that train with cross-entropy before the actual loss.
-        With 0, the actual loss is used from the start, as in the papers.
+        Share of the epochs, in [0, 1), that train with cross-entropy before the estimator's loss.
+        With 0, the estimator's loss is used from the start, as in the papers.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
