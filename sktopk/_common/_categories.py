@@ -36,7 +36,7 @@ class Categories:
         """Return the categories of X, or None if no column is categorical.
 
         A column is categorical if it has a categorical dtype, or if it contains strings and some of
-        these strings are not numbers. Frequencies are sums of sample weights.
+        these strings are not numbers. Categories are sorted by their total sample weight.
         """
         values, pooled = {}, []
         for j, name in enumerate(X.columns):

@@ -138,7 +138,7 @@ class LabelHead:
         return self.order_scores(scores)
 
     def finish(self, scores, target, weight, groups):
-        """Warn if the order of the k labels is random. Return no attributes (an empty dict)."""
+        """Warn if the loss does not order the k best labels. Return an empty dict."""
         known = target >= 0
         if self.orders and known.any():
             own = scores[known, target[known]][:, np.newaxis]

@@ -487,13 +487,14 @@ class PrecisionAtRecallClassifier(RankingClassifier):
 @estimator
 @public
 class ThresholdClassifier(RankingClassifier):
-    r"""Classifier with a user-defined threshold and errors on one or both sides of it.
+    r"""Classifier that minimizes errors at a threshold, which is a function of the scores.
 
     .. math::
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
-    Most classifiers of this family are special cases (eq. 1 and 5 of [1]_).
+    The loss counts positives below t, negatives above t, or both. Here :math:`\ell` is the
+    surrogate. Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
     `score` is the share of samples on the correct side of the threshold, among the classes that
     `errors` selects. `threshold_` is between t for the training scores and the next lower score.

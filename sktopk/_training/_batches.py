@@ -304,7 +304,7 @@ class MiniBatches:
             yield rows, (self.target[joined], weight)
 
     def _fetched(self):
-        """Return pairs (sample indices, samples). Samples are None if not copied in advance."""
+        """Return pairs (sample indices, samples). Samples are None if not prefetched to a GPU."""
         device = self.target.device
         if self.sampler is None:
             return [(slice(None), None)]

@@ -245,8 +245,9 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
 
     Arrays have shape (..., n_samples). `counted` is the mask of the samples in the mean. `weight`
     may be None. `total` is W, of shape () or (..., 1); if W is 0, the result is 0. `located` is the
-    tuple (t, index, share) that a threshold's `locate` returns. With NumPy, the scores of several
-    members must be finite or -inf. The value has shape (...), the gradient (..., n_samples).
+    tuple (t, index, share) that a threshold's `locate` returns. With NumPy, the leading dimensions
+    are ensemble members, and scores must be finite or -inf. The value has shape (...), the gradient
+    (..., n_samples).
     """
     # For NumPy, return NaN if a score of positive weight is NaN or inf. Torch does so at the end.
     sure = xp is torch or scores.max(initial=-math.inf) < math.inf

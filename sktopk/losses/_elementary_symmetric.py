@@ -1,18 +1,20 @@
 r"""Exact sums over k-subsets of the classes, and the probability that a subset contains class j.
 
-Let :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`. The module computes the elementary symmetric
-polynomials :math:`\sigma_k, \sigma_{k-1}` of thousands of classes. It also computes the share of
-the subsets that contain a given class. The classes form three groups, which avoids cancellation:
+Let :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`, where :math:`s_{[k]}` is the k-th largest score.
+The module computes the elementary symmetric polynomials :math:`\sigma_k, \sigma_{k-1}` of thousands
+of classes. It also computes the share of the subsets that contain a given class. The classes form
+three groups, which avoids cancellation:
 
 - *top*, the k largest, represented by :math:`u_j = 1 / e_j \le 1`;
 - *middle*, the next k, represented by :math:`v_j = e_j \le 1`;
 - *rest*, all others. Their polynomials are computed from k power sums by Newton's identities in
   float64. Only the power sums require passes over all classes.
 
-Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)`. Then
-:math:`\sigma_{k-d} \propto Z_d = \sum_j T_{j+d} R_j`, a sum of positive terms. The result does not
-change if u is multiplied and v is divided by the same number, the *tilt*. If the tilt is (sum of
-rest) / k and each factor 1 + a x is divided by 1 + a, no number overflows float64 for k <= 600.
+Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)` have
+the coefficients :math:`T_i, R_i`. Then :math:`\sigma_{k-d} \propto Z_d = \sum_i T_{i+d} R_i` for d
+= 0 and 1, a sum of positive terms. To avoid overflow, u is multiplied and v is divided by the
+*tilt* (sum of v over rest) / k, which multiplies :math:`Z_d` by tilt^d. Each factor 1 + a x is
+divided by 1 + a. Then no number overflows float64 for k <= 600.
 """
 
 from typing import NamedTuple

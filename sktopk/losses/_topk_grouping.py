@@ -128,7 +128,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log q, log q after merging the top k classes, and the indices of these classes."""
+    """Return log-probabilities, the same with the top k classes merged, and these classes."""
     log_proba = F.log_softmax(scores, dim=1)
     top = scores.topk(k, dim=1, sorted=False).indices
     # Rounding may raise the sum of probabilities above 1, which would make the loss negative.

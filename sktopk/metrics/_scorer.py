@@ -135,9 +135,9 @@ def no_classifier(estimator):
 
 
 def predict_scores(estimator, X):
-    """Return the classes of a fitted classifier, and its scores with one column per class.
+    """Return the classes of a fitted classifier, and its scores of shape (n_samples, n_classes).
 
-    For two classes, the scores can also be one-dimensional decision scores of the second class.
+    With two classes, scores of the second class may have shape (n_samples,).
     """
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")

@@ -88,7 +88,7 @@ def _t_quantile(n_runs, confidence):
 
 
 def _conclusive_half_width(difference, margin):
-    """Return the largest half width of an interval with a verdict other than INCONCLUSIVE."""
+    """Return the half width up to which an interval is not INCONCLUSIVE."""
     return max(abs(difference), margin - abs(difference))
 
 

@@ -307,7 +307,8 @@ def _scaling(values, weight, limits):
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # At least half of the values equal the median. Use the median distance of the others.
+        # Here at least half of the values equal the median. Use the median distance of the others
+        # from it.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]

@@ -318,7 +318,7 @@ class BudgetClassifier(CalibratedDecision):
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
         r"""Return bounds on the number of positives among the n best samples.
 
-        If calibration samples and samples of X are exchangeable,
+        If calibration samples and samples of X are exchangeable, and :math:`\delta` is `delta`,
 
         .. math::
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
@@ -327,7 +327,7 @@ class BudgetClassifier(CalibratedDecision):
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            A whole batch.
+            All samples of the batch, from which the n best are selected.
         n : int or array-like of int of shape (n_numbers,)
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).

@@ -12,7 +12,7 @@ from scipy.stats import binom, hypergeom
 _PLACING_FRACTION = 0.2
 # `predict` warns of drift below this p-value. It is small, because each call is another test.
 _DRIFT_P_VALUE = 1e-6
-# Minimum number of samples of each class for the warning about perfectly separated classes.
+# Warn about perfectly separated classes only if each class has at least this number of samples.
 _SOME_SAMPLES = 20
 
 

@@ -14,7 +14,7 @@ class CustomLoss(Criterion):
 
     Sample weights require a loss that takes `sample_weight` or has an attribute `reduction`. In the
     second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
-    use the generator of the net.
+    draw noise from the generator of the net.
     """
 
     def __init__(self, loss):

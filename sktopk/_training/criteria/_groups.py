@@ -121,7 +121,8 @@ class GroupRows(HardRows):
     def in_proportion(self, positive, weight):
         """Return the group and the weight of each sample, and a factor that multiplies the loss.
 
-        The weights give each group the class proportions of this group in the training set.
+        With these weights, each group has the same class proportions in the minibatch as in the
+        whole training set.
         """
         present, codes, own = self._in_batch(weight)
         counts = self._counts(own, positive, None, codes, present)

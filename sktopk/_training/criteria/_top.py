@@ -18,7 +18,7 @@ class HardRows:
     Only the indices of the samples are stored. Each minibatch recomputes the scores, so that the
     gradient is correct (Adam, Macha, Smidl 2020, algorithm 3.1, step 4).
 
-    On a GPU, always `size` indices are stored, because a variable number requires synchronization.
+    On a GPU, exactly `size` indices are stored: a variable number would need synchronization.
     They can include samples that do not affect the threshold, such as negatives if the threshold
     depends on positives only. Such samples get weight 0 in the next minibatch.
     """
@@ -184,7 +184,7 @@ class TopCriterion(TwoClassCriterion):
         of, largest = getattr(self.threshold, "of", "all"), isinstance(self.threshold, Largest)
         size = 0 if hard is None else hard.size
         own = positive if of == "positives" else ~positive if of == "negatives" else None
-        # If a new sample is also a hard example, count it once. For a maximum, this has no effect.
+        # If a new sample is also a hard example, count it once. Duplicates do not change a maximum.
         remembered = repeated = None
         if size > (1 if largest else 0):
             remembered, repeated = hard.masks(xp)

@@ -55,9 +55,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     TypeError
         If the estimator has no network of this package, or if ONNX does not support its labels.
     ValueError
-        If a step or the network cannot be converted, if the classifier was trained on categories,
-        if ONNX Runtime cannot run the graph, or if its outputs differ from those of the estimator.
-        No file is written.
+        If a step or the network cannot be converted, if the classifier was trained on categorical
+        columns, if ONNX Runtime cannot run the graph, or if its outputs differ from those of the
+        estimator. No file is written.
     OSError
         If the file cannot be written.
 

@@ -1,15 +1,16 @@
 r"""Solve linear programs by Newton's method on an exterior penalty.
 
 The module solves a batch of programs: minimize c'x subject to M x <= h. The mask `equality` marks
-equations. The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimize
+equations, for which the positive part is not taken below. The subproblems of the proximal method of
+multipliers (Rockafellar, 1976) minimize
 
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
 where y are the multipliers and x_k is the last solution. Newton's method solves a subproblem. The
-next one has new multipliers and a smaller eps. The last term makes every subproblem solvable. If
-the program has no optimum, the steps of the multipliers converge to a proof of infeasibility, or
-the steps of x converge to a ray along which the cost decreases without bound.
+next one has new multipliers and a smaller :math:`\varepsilon`. The last term makes every subproblem
+solvable. If the program has no optimum, the steps of the multipliers converge to a proof of
+infeasibility, or the steps of x converge to a ray along which the cost decreases without bound.
 """
 
 from typing import NamedTuple

@@ -129,7 +129,7 @@ class ScoreDisplay(Display):
         y_true : array-like of shape (n_samples,)
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Real scores; a larger score means that the class is more likely. `SetSizeDisplay`
+            Scores; a larger score means that the class is more likely. `SetSizeDisplay`
             takes prediction sets instead.
         name : str, default=None
             Name in the legend. None means "Classifier" or "Sets".
