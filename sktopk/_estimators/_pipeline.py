@@ -43,8 +43,8 @@ class Pipeline(pipeline.Pipeline):
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, n_estimators=2, random_state=0)
     >>> pipe = Pipeline([("scale", StandardScaler()), ("clf", clf)]).fit(X, y)
-    >>> pipe.predict_topk(X[:1])
-    array([[0, 1]])
+    >>> pipe.predict_topk(X[60:61])
+    array([[1, 2]])
     """
 
     @available_if(_last_has("predict_top"))

@@ -86,8 +86,8 @@ class TopKClassifier(BaseNetClassifier):
     >>> from sktopk import TopKClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_topk(X[:1])
-    array([[0, 1]])
+    >>> clf.predict_topk(X[60:61])
+    array([[1, 2]])
     """
 
     loss: str | nn.Module | Callable = "smooth_topk"

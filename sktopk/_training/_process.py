@@ -22,7 +22,7 @@ def note_threads():
 
 
 def _begin_child():
-    """Prepare a forked process: replace the lock, and restrict torch to one thread."""
+    """Prepare a forked process: replace the inherited lock, and restrict torch to one thread."""
     global _RNG_LOCK
     _RNG_LOCK = threading.RLock()
     if _USED_THREADS.is_set():

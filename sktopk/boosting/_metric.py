@@ -27,7 +27,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
         multiclass problems, "topk_accuracy".
     library : {"lightgbm", "xgboost"}, default="lightgbm"
         For LightGBM, the metric returns ``(name, score, True)``. For XGBoost, which minimizes, it
-        returns the negative score.
+        returns the negated score.
     **params
         Parameters of the metric, such as ``k=100``.
 
@@ -77,7 +77,7 @@ class Metric:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> Any:
-        """Return ``(name, score, True)`` for LightGBM, or the negative score for XGBoost."""
+        """Return ``(name, score, True)`` for LightGBM, or the negated score for XGBoost."""
         y_true, y_score = np.asarray(y_true), np.asarray(y_score)
         params = {**self.params, "sample_weight": sample_weight}
         if self.name == "topk_accuracy":

@@ -119,7 +119,7 @@ class Ordered:
         A position also counts if it misses `rank` by at most `missing` and at most `part` times the
         next weight. If the whole group has less weight, return its last position.
         """
-        # Limit the goal to the sum of the group. Rounding could otherwise select the next group.
+        # Limit the goal to the cumulative sum at the end of the group. Rounding could exceed it.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
         place = torch.searchsorted(self._sums, goal)
         place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)

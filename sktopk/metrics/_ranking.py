@@ -48,7 +48,7 @@ class Ranking:
     def from_labels(
         cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
     ):
-        """Return the ranking of labeled samples. Warn if scores seem reversed or are labels."""
+        """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels."""
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -148,7 +148,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return two arrays: entries j are the weight and the expected value of the j best."""
+        """Return, for each j, the total weight and the expected value of the j best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
         selected = np.concatenate([[0.0], np.cumsum(per_sample)])
