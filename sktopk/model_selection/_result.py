@@ -20,7 +20,6 @@ from sktopk.metrics._statistics import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NOT_SIGNIFICANT = "not significantly different"
 _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 
 
@@ -42,7 +41,7 @@ class LossComparison:
 
     - "better" or "worse" if the interval excludes zero, :math:`|\bar d| > h`;
     - "equivalent" if it includes zero and lies within the margin, :math:`|\bar d| + h \le m`;
-    - "not significantly different" otherwise.
+    - "inconclusive" otherwise.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ class LossComparison:
     >>> LossComparison(pd.DataFrame(rows), margin=0.05).verdict
     'focal is equivalent to cross_entropy within 0.05: difference +0.000 ± 0.033'
     >>> LossComparison(pd.DataFrame(rows)).summary().loc["focal", "verdict"]
-    'not significantly different'
+    'inconclusive'
     """
 
     def __init__(
@@ -129,12 +128,13 @@ class LossComparison:
         found = self.summary(level)
         best, highest = found["mean"][asked].idxmax(), found["mean"].idxmax()
         row = found.loc[best]
-        than = {EQUIVALENT: "to", _NOT_SIGNIFICANT: "from"}.get(row["verdict"], "than")
+        words = {EQUIVALENT: "equivalent to", INCONCLUSIVE: "not significantly different from"}
+        words = words.get(row["verdict"], f"{row['verdict']} than")
         which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
         within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
-        verdict = f"{which} {row['verdict']} {than} {self.baseline}{within}: "
+        verdict = f"{which} {words} {self.baseline}{within}: "
         verdict += f"difference {_in_words(row)}"
-        if row["verdict"] == _NOT_SIGNIFICANT:
+        if row["verdict"] == INCONCLUSIVE:
             verdict += f". A conclusive result needs {_missing_in_words(row)}"
         if highest not in (best, self.baseline):
             difference = _in_words(self.summary().loc[highest])
@@ -160,16 +160,14 @@ class LossComparison:
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
-        words = {INCONCLUSIVE: _NOT_SIGNIFICANT}
         for loss, each in paired_differences(scores, self.baseline, self.test_fraction).items():
             half = each.half_width(confidence)
-            verdict = each.verdict(confidence, self.margin)
             rows[loss] = {
                 "difference": each.mean,
                 "low": each.mean - half,
                 "high": each.mean + half,
                 "p_value": each.p_value(),
-                "verdict": words.get(verdict, verdict),
+                "verdict": each.verdict(confidence, self.margin),
                 "more_folds": each.more_runs(confidence, self.margin),
                 "times_rows": each.times_rows(confidence, self.margin),
             }
