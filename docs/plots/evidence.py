@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-KINDS = {"won": "#00589c", "equivalent": "#9dc3e0", "inconclusive": "#e4e4e4", "lost": "#d9722b"}
+KINDS = {"better": "#00589c", "equivalent": "#9dc3e0", "inconclusive": "#e4e4e4", "worse": "#d9722b"}
 COUNTS = {
     "k labels, a linear model": {
         "smooth_topk": (2, 1, 10, 1),
@@ -77,7 +77,7 @@ def draw():
                 width = count / sum(counts)
                 ax.barh(place, width, left=left, height=0.8, color=color)
                 if count:
-                    dark = color in (KINDS["won"], KINDS["lost"])
+                    dark = color in (KINDS["better"], KINDS["worse"])
                     text = {"color": "w" if dark else "0.2", "ha": "center", "va": "center"}
                     ax.text(left + width / 2, place, str(count), **text)
                 left += width
