@@ -164,7 +164,7 @@ class _Ranked:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return (t, index, share, codes) as described in :meth:`Largest.locate_each`."""
+        """Return (t, index, share, codes) as described in `Largest.locate_each`."""
         raise NotImplementedError(f"{type(self).__name__} must define locate_each")
 
 
@@ -360,7 +360,7 @@ class SurrogateQuantile:
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return (t, index, share, codes) as described in :meth:`Largest.locate_each`."""
+        """Return (t, index, share, codes) as described in `Largest.locate_each`."""
         scores = (-key).requires_grad_()
         adding = (weight > 0) & (key < math.inf)
         with torch.enable_grad():
