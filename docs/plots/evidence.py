@@ -7,7 +7,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-KINDS = {"better": "#00589c", "equivalent": "#9dc3e0", "inconclusive": "#e4e4e4", "worse": "#d9722b"}
+KINDS = {
+    "better": "#00589c",
+    "equivalent": "#9dc3e0",
+    "inconclusive": "#e4e4e4",
+    "worse": "#d9722b",
+}
 COUNTS = {
     "k labels, a linear model": {
         "smooth_topk": (2, 1, 10, 1),

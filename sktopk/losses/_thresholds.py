@@ -178,9 +178,9 @@ class KthLargest(_Ranked):
     a gradient. Ties are ranked in input order. An empty group has t = -inf. Call an instance as
     ``threshold(scores, positive, weight=None, groups=None)``.
 
-    With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`. In
-    descending order, t is the first score with a cumulative weight of at least j, or the smallest
-    score if the weights sum to less than j.
+    With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
+    In descending order, t is the first score with a cumulative weight of at least j, or the
+    smallest score if the weights sum to less than j.
 
     Parameters
     ----------

@@ -28,7 +28,8 @@ def recall_at_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
     This is Rec@K (eq. 5 and Table 1 of [1]_). The threshold may be the score of a positive. The
-    gradient includes the derivative of t with respect to the k-th largest score. Ties are ranked in input order.
+    gradient includes the derivative of t with respect to the k-th largest score. Ties are ranked in
+    input order.
 
     Parameters
     ----------
