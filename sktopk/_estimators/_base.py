@@ -75,7 +75,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto": at least 20 epochs and 400 steps; rankers 12 epochs and 300 steps.
+        Number of epochs. "auto": at least 20 epochs and 400 steps; rankers 24 epochs and 300 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch of each network. Pretraining does not count. None trains all epochs.

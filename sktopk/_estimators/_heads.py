@@ -214,7 +214,7 @@ class RankingHead:
     min_positives: int = 5
     pretrain: bool = True
 
-    least_epochs, least_steps = 12, 300
+    least_epochs, least_steps = 24, 300
 
     models_proba, order, n_heads = False, False, 1
 
