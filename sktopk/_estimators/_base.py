@@ -63,8 +63,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         out different folds.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
-        handles missing values and categories. Other networks need scaled data. A module with a
-        parameter `n_members` builds the whole ensemble.
+        handles missing values and categories. In rankers it also bins columns. Other networks need
+        scaled data. A module with a parameter `n_members` builds the whole ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -75,7 +75,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto": at least 20 epochs and 400 steps; rankers 24 epochs and 300 steps.
+        Number of epochs. "auto": at least 20 epochs and 400 steps; rankers 24 epochs and 200 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch of each network. Pretraining does not count. None trains all epochs.
@@ -115,10 +115,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         `valid_score` and `valid_loss` are added with `X_val` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Result of `decision_function` for each sample of `fit`, from the networks that held it out,
-        or NaN. Only for ensembles that hold out samples. Not stored if the network has more than
-        2**27 outputs for all samples; calibration and `oob_score_` then use a part of the samples.
+        or NaN. Only for ensembles that hold out samples and have at most 2**27 outputs for them.
     oob_score_ : float
-        The metric of `score` for these out-of-fold scores.
+        The metric of `score` for these out-of-fold scores (a part of them, if there are more).
     calibration_ : tuple (str, ndarray, ndarray)
         Name, slopes and intercepts of the calibration.
     net_ : skorch net
@@ -349,6 +348,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
+            module_params.setdefault("n_bins", head.n_bins)
             module_params.setdefault("missing_indicator", self._missing_ or ())
             if hasattr(self, "categories_"):
                 module_params.setdefault("n_categories", self.categories_.sizes)

@@ -13,8 +13,8 @@ from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_tra
 from ._mlp import Dropout
 
 # Limits of n_encoded="auto": total number of bins, and number of numerical columns with bins.
-_AUTO_BINS = 512
-_AUTO_COLUMNS = 256
+_AUTO_BINS = 128
+_AUTO_COLUMNS = 64
 # Quantiles are computed from a subsample of about this number of samples.
 _SAMPLED = 20_000
 # Scaled values are first clipped to [-FAR, FAR], because the smooth clip squares the values.
@@ -53,7 +53,7 @@ class TabularMLP(nn.Module):
     n_encoded : int or "auto", default="auto"
         Largest total number of bins. If needed, all columns get fewer bins than ``n_bins``, or no
         bins if 2 per column are too many. "auto" is ``n_bins`` times the number of numerical
-        columns, but at most 512. With more than 256 numerical columns, "auto" is 0.
+        columns, but at most 128. With more than 64 numerical columns, "auto" is 0.
     missing_indicator : bool or sequence of int, default=False
         Columns with an indicator of missing values: all (True), none (False) or column indices.
     n_categories : dict of {int: int}, default=None
