@@ -62,9 +62,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Number of networks whose scores are averaged. They have different initial weights and hold
         out different folds.
     module : callable, default=TabularMLP
-        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
-        handles missing values and categories. In rankers it also bins columns. Other networks need
-        scaled data. A module with a parameter `n_members` builds the whole ensemble.
+        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns,
+        handles missing values and categories, and in rankers with hidden layers bins columns.
+        Other networks need scaled data. A module with `n_members` builds the whole ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -348,7 +348,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
-            module_params.setdefault("n_bins", head.n_bins)
+            # Without hidden layers, the model stays linear.
+            module_params.setdefault("n_bins", head.n_bins if len(self.hidden_layer_sizes) else 0)
             module_params.setdefault("missing_indicator", self._missing_ or ())
             if hasattr(self, "categories_"):
                 module_params.setdefault("n_categories", self.categories_.sizes)
