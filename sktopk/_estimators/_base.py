@@ -348,7 +348,6 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
-            # Without hidden layers, the model stays linear.
             module_params.setdefault("n_bins", head.n_bins if len(self.hidden_layer_sizes) else 0)
             module_params.setdefault("missing_indicator", self._missing_ or ())
             if hasattr(self, "categories_"):
