@@ -93,7 +93,7 @@ def steps(criterion, scores, positive, weight, batches):
         index, hard = torch.tensor(batch), criterion.hard_rows
         index = index if hard is None else hard.join(index)
         own = None if weight is None else weight[index]
-        yield *criterion.loss_and_gradient(scores[index, None], positive[index], own), index
+        yield *criterion.gradient(scores[index, None], positive[index], own), index
 
 
 @every_threshold

@@ -114,7 +114,7 @@ def test_the_threshold_keeps_its_share_while_the_scores_move():
         scores = torch.from_numpy(np.append(rng.standard_normal(n), 0.0))
         batch = torch.from_numpy(np.append(rng.choice(n, 100, replace=False), n))
         index = criterion.hard_rows.join(batch)
-        criterion.loss_and_gradient(scores[index], index == n, None)
+        criterion.gradient(scores[index], index == n, None)
         t = float(criterion.trace["threshold"][-1][0])
         shares.append((scores[:n] >= t).double().mean())
     # Of 100 rows the fifth: (5 / 101) of them lie above it in the mean.
@@ -149,7 +149,7 @@ def test_hard_rows_are_the_highest_of_the_group_so_far():
     seen = []
     for batch in ([0, 1, 3], [4, 2, 7], [5, 6, 3], [0, 6, 7]):
         index = criterion.hard_rows.join(torch.tensor(batch))
-        criterion.loss_and_gradient(scores[index], positive[index], None)
+        criterion.gradient(scores[index], positive[index], None)
         seen.append(remembered(criterion.hard_rows))
     assert seen[1:] == [[0, 2, 4], [0, 2, 6], [0, 2, 6]]
 
@@ -160,7 +160,7 @@ def test_a_row_drawn_again_is_not_remembered_twice():
     criterion.class_total.copy_(torch.tensor([3.0, 1.0]))
     for _ in range(3):
         index = criterion.hard_rows.join(torch.tensor([0, 0, 0, 1, 2, 3]))
-        criterion.loss_and_gradient(scores[index], index == 0, None)
+        criterion.gradient(scores[index], index == 0, None)
     assert remembered(criterion.hard_rows) == [0, 1, 2]
     assert criterion.trace["threshold"][-1].item() == 3.0
 

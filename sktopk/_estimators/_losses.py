@@ -87,7 +87,7 @@ def make_criterion(loss, params, n_classes, k):
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
     named, function = LOSSES[loss], LOSSES[loss].function
-    gradient_of_rows = named.gradient_of_rows if params.get("tau") != 0 else None
+    gradient_of_rows = named.gradient_of_rows
     if "k" in params and isinstance(k, dict):
         gradient_of_rows = None
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss

@@ -156,7 +156,7 @@ def loop(name, wrap, rank, world):
         index = criterion.hard_rows.join(batch[len(batch) * rank // world :][: len(batch) // world])
         optimizer.zero_grad()
         scores = module(X[index])
-        _, gradient = criterion.loss_and_gradient(scores, positive[index], None)
+        _, gradient = criterion.gradient(scores, positive[index], None)
         scores.backward(gradient)
         optimizer.step()
     weights = [p.detach().clone() for p in module.parameters()]

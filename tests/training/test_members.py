@@ -74,7 +74,7 @@ def test_networks_at_once_do_what_each_alone_does(name, buffer_size, library, mo
                 own = None if own is None else own[index]
                 with monkeypatch.context() as patch:
                     patch.setattr(_top, "arrays", lambda s, y, w: (torch, s.detach(), y, w))
-                    loss, gradient = criterion.loss_and_gradient(
+                    loss, gradient = criterion.gradient(
                         scores[index, m].flatten(), target[index], own
                     )
                 losses.append(loss)

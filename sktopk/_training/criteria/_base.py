@@ -11,8 +11,8 @@ class Criterion(nn.Module):
 
     - `begin`, called before the first minibatch of every call of `fit`;
     - `forward`, which returns the loss of other samples, such as a validation set;
-    - `backward`, called in every step. The default differentiates `forward`;
-    - `gradient`, which replaces `backward` for scores that are detached from the network;
+    - `gradient`, which returns loss and gradient of a minibatch. The default differentiates
+      `forward`;
     - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets;
     - `hard_rows`: hard examples of earlier minibatches (see :class:`TopCriterion`). New minibatches
       contain these while `joins_hard_rows` is True;
@@ -79,7 +79,13 @@ class Criterion(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
     def backward(self, scores, target, weight):
-        """Run the backward pass for a minibatch, and return its detached loss.
+        """Run the backward pass for a minibatch, and return its detached loss."""
+        loss, gradient = self.gradient(scores, target, weight)
+        scores.backward(gradient)
+        return loss
+
+    def gradient(self, scores, target, weight):
+        """Return the detached loss of a minibatch, and its gradient with respect to the scores.
 
         Parameters
         ----------
@@ -89,17 +95,13 @@ class Criterion(nn.Module):
         weight : Tensor of shape (n_samples,) or None
             Sample weights, whose mean over the training set is 1.
         """
-        loss = self(scores, target, weight)
+        own = scores.detach().clone().requires_grad_()
+        loss = self(own, target, weight)
         if self.is_mean and weight is not None:
             # `loss` is divided by the sum of weights. Divide by the number of samples instead.
             loss = loss * weight.mean()
         loss.backward()
-        return loss.detach()
-
-    def gradient(self, scores, target, weight):
-        """Return the loss and its gradient with respect to `scores`, which may be detached."""
-        own = scores.detach().clone().requires_grad_()
-        return self.backward(own, target, weight), own.grad
+        return loss.detach(), own.grad
 
 
 class RowLoss(Criterion):
@@ -144,13 +146,6 @@ class RowLoss(Criterion):
             more["generator"] = self.generator
         return self.function(scores, target, sample_weight=sample_weight, **self.parameters, **more)
 
-    def backward(self, scores, target, weight):
-        if self.gradient_of_rows is None:
-            return super().backward(scores, target, weight)
-        loss, gradient = self.gradient(scores, target, weight)
-        scores.backward(gradient)
-        return loss
-
     def gradient(self, scores, target, weight):
         if self.gradient_of_rows is None:
             return super().gradient(scores, target, weight)
@@ -176,21 +171,6 @@ class TwoClassCriterion(Criterion):
     def begin(self, class_total, mean_weight, *, resumed=False):
         # Clone the tensors, because criteria share them and loading a state writes into them.
         self.class_total, self.mean_weight = class_total.clone(), mean_weight.clone()
-
-    def backward(self, scores, target, weight):
-        loss, gradient = self.loss_and_gradient(scores, target, weight)
-        scores.backward(gradient)
-        return loss
-
-    def gradient(self, scores, target, weight):
-        return self.loss_and_gradient(scores, target, weight)
-
-    def loss_and_gradient(self, scores, target, weight):
-        """Return the loss of a minibatch and its gradient with respect to `scores`."""
-        scores = scores.detach().requires_grad_()
-        loss = self(scores, target, weight)
-        loss.backward()
-        return loss.detach(), scores.grad
 
     def proportional(self, scores, positive, weight):
         """Return sample weights that give the classes the proportions of the training set."""

@@ -37,9 +37,9 @@ class CustomLoss(Criterion):
         for module in self._drawing:
             module.generator = generator
 
-    def backward(self, scores, target, weight):
+    def gradient(self, scores, target, weight):
         try:
-            return super().backward(scores, target, weight)
+            return super().gradient(scores, target, weight)
         except RuntimeError as error:
             if "does not require grad" not in str(error):
                 raise

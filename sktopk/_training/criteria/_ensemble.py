@@ -70,11 +70,6 @@ class EnsembleLoss(Criterion):
     def forward(self, scores, target, sample_weight=None):
         return self.criteria[0](scores, target, sample_weight)
 
-    def backward(self, scores, target, weight):
-        loss, gradient = self.gradient(scores, target, weight)
-        scores.backward(gradient)
-        return loss
-
     def gradient(self, scores, target, weight):
         scores, weight = scores.detach(), self._by_member(weight)
         if self.joins:

@@ -19,7 +19,7 @@ class TwoClassCrossEntropy(TwoClassCriterion):
     def forward(self, scores, target, sample_weight=None):
         return self._of_one(scores, target, sample_weight, 1)[0]
 
-    def loss_and_gradient(self, scores, target, weight):
+    def gradient(self, scores, target, weight):
         return self._of_one(scores, target, weight, self.n_processes)
 
     def _of_one(self, scores, target, weight, n_processes):
@@ -121,12 +121,11 @@ class Phases(Criterion):
         loss, c = self.first(of_order, target, sample_weight), self._set_scale
         return loss + self._now(c * of_set, target, sample_weight) / c
 
-    def backward(self, scores, target, weight):
+    def gradient(self, scores, target, weight):
         if self.n_heads == 1:
-            return self._now.backward(scores, target, weight)
+            return self._now.gradient(scores, target, weight)
         of_set, of_order = scores.detach().chunk(2, dim=-1)
         c = self._set_scale
         set_loss, to_set = self._now.gradient(c * of_set, target, weight)
         order_loss, to_order = self.first.gradient(of_order, target, weight)
-        scores.backward(torch.cat([to_set, to_order], dim=-1))
-        return order_loss + set_loss / c
+        return order_loss + set_loss / c, torch.cat([to_set, to_order], dim=-1)

@@ -33,7 +33,7 @@ class ProgramCriterion(TwoClassCriterion):
         if make is not None:
             self.groups.hold(0)
 
-    def loss_and_gradient(self, scores, target, weight):
+    def gradient(self, scores, target, weight):
         rows, positive = scores.detach(), target == 1
         if self.groups is not None:
             codes, weight, share = self.groups.in_proportion(positive, weight)
@@ -42,12 +42,12 @@ class ProgramCriterion(TwoClassCriterion):
             loss.backward()
             return loss.detach(), rows.grad
         if self.n_processes == 1:
-            return super().loss_and_gradient(rows, positive, weight)
+            return super().gradient(rows, positive, weight)
         lengths = all_objects(len(scores))
         rows = all_rows(rows.flatten(), lengths)
         positive = all_rows(positive.to(scores.dtype), lengths) == 1
         weight = None if weight is None else all_rows(weight, lengths)
-        loss, gradient = super().loss_and_gradient(rows, positive, weight)
+        loss, gradient = super().gradient(rows, positive, weight)
         # Multiply by the number of processes, because gradients are later averaged over processes.
         start = sum(lengths[: distributed.get_rank()])
         return loss, len(lengths) * gradient[start : start + len(scores)].view_as(scores)

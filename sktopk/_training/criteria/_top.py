@@ -137,7 +137,7 @@ class TopCriterion(TwoClassCriterion):
         located, _ = self._locate(*values, None, self.class_total)
         return as_tensor(self._errors(*values, located, self.mean_weight)[0])
 
-    def loss_and_gradient(self, scores, target, weight):
+    def gradient(self, scores, target, weight):
         """Return the loss of a minibatch and its gradient, and store the next hard examples."""
         if self.groups is not None:
             loss, gradient, t = self.groups.loss_and_gradient(self, scores.detach(), target, weight)
@@ -272,7 +272,7 @@ class TopCriterion(TwoClassCriterion):
 def losses_of_members(criteria, scores, target, weight):
     """Return losses, gradients and thresholds of all ensemble members in one computation.
 
-    The result equals :meth:`TopCriterion.loss_and_gradient` of each member. Call this function only
+    The result equals :meth:`TopCriterion.gradient` of each member. Call this function only
     if `can_join` returns True. Scores, target and weight have shape (n_members, n_samples).
     """
     values, one = arrays(scores, target, weight), criteria[0]
