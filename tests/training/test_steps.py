@@ -109,6 +109,22 @@ def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
     assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss)
 
 
+@pytest.mark.parametrize("name", ["smooth_topk", "topk_hinge"])
+def test_steps_on_minibatches_sum_to_a_step_on_the_data(name):
+    start, rate = Start(), 1e-7
+    clf = TopKClassifier(
+        name, k=K, tau=0.7, order=None, module=MLP, n_estimators=1, batch_size=45,
+        callbacks=[start], learning_rate=rate, weight_decay=0.0, net_params={"optimizer": torch.optim.SGD},
+        hidden_layer_sizes=(5,), calibration=None, random_state=0,
+    ).partial_fit(X, Y, sample_weight=WEIGHT)  # fmt: skip
+    scores, weight = start.module(torch.from_numpy(X)), torch.from_numpy(WEIGHT)
+    value = named(name)(scores, torch.from_numpy(Y), weight)
+    value.backward()
+    assert clf.history_[0]["train_loss"] == pytest.approx(value.item(), rel=1e-5)
+    for before, after in zip(start.module.parameters(), clf.net_.module_.parameters(), strict=True):
+        torch.testing.assert_close((before - after) / rate, 2 * before.grad, rtol=1e-4, atol=1e-6)
+
+
 def test_several_k_are_weighted():
     def loss(scores, target, weight):
         return topk_distribution_loss(
