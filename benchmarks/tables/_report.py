@@ -213,6 +213,8 @@ def draw(lines, path):
             # The label stands on the left where another point is close on the right.
             left = ((0 < right) & (right < 0.6) & ((ranks - rank).abs() < 0.35)).any()
             offset, ha = ((-6, -3), "right") if left else ((6, -3), "left")
+            if left and ((-2 < right) & (right < 0) & ((ranks - rank).abs() < 0.15)).any():
+                offset, ha = (0, -14), "center"  # neighbours on both sides
             place = found.seconds.fit_s[method], rank
             ax.plot(*place, "o", color=color)
             options = {"textcoords": "offset points", "color": color, "fontsize": 8, "ha": ha}

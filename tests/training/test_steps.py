@@ -114,8 +114,8 @@ def test_steps_on_minibatches_sum_to_a_step_on_the_data(name):
     start, rate = Start(), 1e-7
     clf = TopKClassifier(
         name, k=K, tau=0.7, order=None, module=MLP, n_estimators=1, batch_size=45,
-        callbacks=[start], learning_rate=rate, weight_decay=0.0, net_params={"optimizer": torch.optim.SGD},
-        hidden_layer_sizes=(5,), calibration=None, random_state=0,
+        callbacks=[start], learning_rate=rate, weight_decay=0.0, hidden_layer_sizes=(5,),
+        net_params={"optimizer": torch.optim.SGD}, calibration=None, random_state=0,
     ).partial_fit(X, Y, sample_weight=WEIGHT)  # fmt: skip
     scores, weight = start.module(torch.from_numpy(X)), torch.from_numpy(WEIGHT)
     value = named(name)(scores, torch.from_numpy(Y), weight)
