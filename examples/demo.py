@@ -1,6 +1,7 @@
 """Digits with confused labels: strong baselines and TopKClassifier; then two guarantees.
 
-60 % of the training labels are redrawn within groups of similar digits; test labels are true.
+60 % of the training labels are replaced at random within groups of similar digits. The test labels
+are correct. Scores are means over five splits, with their standard deviation.
 "TopKClassifier (8)" trains for 8 epochs only, because longer training fits the wrong labels.
 """
 
@@ -101,6 +102,7 @@ def false_alarms():
 
 
 def main():
+    print(__doc__)
     warnings.simplefilter("ignore")  # MLPClassifier: more iterations would fit the noise further.
     with tqdm(total=len(MODELS) * len(SEEDS), unit="fit", mininterval=1) as bar:
         found = {name: np.array([evaluate(name, seed, bar) for seed in SEEDS]) for name in MODELS}
