@@ -32,6 +32,7 @@ from ._parameters import (
     routed,
     routed_entries,
     split_net_params,
+    weight_and_row_dtypes,
 )
 from ._state import packed, unchanged_on_error, unpacked
 from ._weights import times_class_weight
@@ -172,10 +173,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            float32 or float64; other types become float64. The default network accepts missing
-            values and frames with categories. Memory maps and torch Datasets are read in
-            minibatches. Items of a Dataset are samples or tuples (sample, label, ...). A custom
-            `module` also accepts images (n_samples, channels, height, width).
+            float32 or float64. Weights are float32, unless one minibatch holds all samples. The
+            default network accepts missing values and frames with categories. Memory maps and torch
+            Datasets are read in minibatches. Items of a Dataset are samples or tuples (sample,
+            label, ...). A custom `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -330,21 +331,21 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
-        is_ranking = self._head.n_outputs(len(self.classes_)) == 1
-        target = self._target(data.y)
-        return hold_out(data, target, self.n_estimators, is_ranking=is_ranking, seed=seed)
+        ranks = self._head.n_outputs(len(self.classes_)) == 1
+        return hold_out(data, self._target(data.y), self.n_estimators, is_ranking=ranks, seed=seed)
 
     def _build(self, data, seed, own_rows):
         """Create the network, compute its column scaling from the data, and check its output."""
         seed = all_objects(seed)[0]
         self.batch_size_, self.max_epochs_ = batches_and_epochs(self, len(data.y))
-        self._make_net(data.X.dtype.name, seed, own_rows, check_device(self.device))
+        dtypes = weight_and_row_dtypes(data.X, self.batch_size_)
+        self._make_net(dtypes, seed, own_rows, check_device(self.device))
         self.net_.show_data(data.X, data.weight)
         with self.net_.isolated():
             self.net_.check_output(data.X)
 
-    def _make_net(self, dtype, seed, own_rows, device):
-        """Create an untrained net as `net_`."""
+    def _make_net(self, dtypes, seed, own_rows, device):
+        """Create an untrained net as `net_`. `dtypes` are those of the weights and of X."""
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:
@@ -366,7 +367,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             callbacks=self.callbacks,
             net_params=net_params,
             device=device,
-            dtype=getattr(torch, dtype),
+            dtypes=dtypes,
             verbose=self.verbose,
             seed=seed,
         )
@@ -433,8 +434,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         head, net, target = self._head, self.net_, self._target(data.y)
         with net.isolated():
             if folds is not None:
-                self._finish_out_of_fold(data, target, folds)
-                return
+                return self._finish_out_of_fold(data, target, folds)
             if held_out is not None:
                 own, scores = self._target(held_out.y), net.scores(held_out.X)
             if head.n_outputs(2) == 1:
@@ -490,7 +490,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            In the dtype of X. For two classes, the score of the second class minus the first.
+            For two classes, the score of the second class minus the first.
         """
         return self._decision(self._scores(X))
 

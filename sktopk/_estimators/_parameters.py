@@ -56,6 +56,16 @@ def batches_and_epochs(estimator, n_samples):
     return int(batch_size), int(max_epochs)
 
 
+def weight_and_row_dtypes(X, batch_size):
+    """Return the names of the dtypes of the weights and of X.
+
+    float64 weights double the time. They are useful only without minibatches, because only then a
+    sample of weight 2 has exactly the effect of two samples.
+    """
+    row_dtype = X.dtype.name
+    return (row_dtype if X.shape[0] <= batch_size else "float32"), row_dtype
+
+
 def split_net_params(estimator):
     """Return two dicts: the arguments of the module, and the other arguments of the skorch net."""
     net_params = dict(estimator.net_params or {})

@@ -9,13 +9,13 @@ from sktopk._training._process import usable_device
 from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
 
 # Entries of the serialized state that `unpacked` uses to build the network.
-BUILT = ("dtype", "own_rows")
+BUILT = ("dtypes", "own_rows")
 
 
 def packed(net):
     """Return the state of a net as a dict of arrays and plain values, to pickle it."""
     return to_arrays(net_state(net)) | {
-        "dtype": str(net.dtype).removeprefix("torch."),
+        "dtypes": [str(each).removeprefix("torch.") for each in (net.dtype, net.row_dtype)],
         "own_rows": net.own_rows,
     }
 
@@ -28,7 +28,7 @@ def unpacked(estimator, net):
     fitted._fit_params = estimator._fit_params
     fitted._head = fitted._make_head()
     with torch.inference_mode(False), torch.enable_grad():
-        fitted._make_net(net["dtype"], 0, net["own_rows"], usable_device(fitted.device))
+        fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
         load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
         fitted.net_.module_.eval()
     return fitted.net_, fitted._head

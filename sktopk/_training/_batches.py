@@ -391,9 +391,11 @@ def make_batches(
             each.fresh_repeats = repeats
         rows, target, weight = _with_carried(hard.each, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
-    weight = torch.from_numpy(weight).to(device, net.dtype) if any(weighted) else None
+    # Weights of rankers may have any unit, which float32 could not store.
+    kind = net.dtype if min_positives is None else torch.float64
+    weight = torch.from_numpy(weight).to(device, kind) if any(weighted) else None
     if folds is not None:
-        folds.to(device, net.dtype)
+        folds.to(device, kind)
     joins = groups is not None or (sampler is not None and hard is not None and hard.size)
     return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds, criterion)
 

@@ -57,7 +57,7 @@ def one_cycle(u):
 def build_net(
     module, criterion, head, *,
     n_features, n_outputs, n_classes, n_members, module_params, learning_rate, weight_decay,
-    callbacks, net_params, device, dtype, verbose, seed,
+    callbacks, net_params, device, dtypes, verbose, seed,
 ):  # fmt: skip
     """Return an initialized, untrained `Net`.
 
@@ -69,10 +69,14 @@ def build_net(
         Name of the loss, and functions that convert scores to predictions.
     net_params : dict
         Additional arguments of skorch's net, and the keys "precision" and "compile".
+    dtypes : pair of str
+        Data types of the weights and of X. TabularMLP scales samples in the dtype of X. Other
+        networks get samples in the dtype of the weights.
     seed : int
         Seed of initial weights, dropout, minibatches and random numbers in the loss.
     """
     params = dict(net_params)
+    dtype, row_dtype = (getattr(torch, name) for name in dtypes)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
     if precision not in PRECISIONS:
         allowed = ", ".join(map(repr, PRECISIONS))
@@ -88,9 +92,14 @@ def build_net(
     own = None if draws else torch.Generator().manual_seed(seed)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
         built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
+        built.to(dtype)
+        if isinstance(built, TabularMLP):
+            built.center, built.scale = built.center.to(row_dtype), built.scale.to(row_dtype)
+        else:
+            row_dtype = dtype
         try:
             net = Net(
-                built.to(dtype),
+                built,
                 criterion=criterion,
                 optimizer=optimizer,
                 lr=learning_rate,
@@ -114,7 +123,7 @@ def build_net(
         if isinstance(part, CustomLoss):
             # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
             part.loss.to(dtype)
-    net.head, net.dtype, net.draws = head, dtype, draws
+    net.head, net.dtype, net.row_dtype, net.draws = head, dtype, row_dtype, draws
     net.precision = PRECISIONS[precision]
     net.n_outputs, net.n_members = n_outputs, n_members
     net.generator = torch.Generator().manual_seed(seed)
@@ -202,7 +211,7 @@ class Net(NeuralNetClassifier):
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
             index = torch.from_numpy(index).long()
-            shown = Rows(X, torch.device("cpu"), self.dtype)[index]
+            shown = Rows(X, torch.device("cpu"), self.row_dtype)[index]
             for one in asking:
                 ours = isinstance(one, TabularMLP)
                 one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
@@ -216,7 +225,7 @@ class Net(NeuralNetClassifier):
         sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
         sparse = sparse and world_size() == 1 and not (resident and self._callbacks_read_batches())
         device = torch.device(self.device)
-        return Rows(X, device, self.dtype, resident=resident, sparse=sparse)
+        return Rows(X, device, self.row_dtype, resident=resident, sparse=sparse)
 
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)

@@ -259,12 +259,12 @@ def errors_and_gradient(xp, scores, counted, weight, total, located, errors, sur
         counted = counted & (weight > 0)
     wrong = distance(xp, t, scores, counted, errors)
     value, slope = SURROGATES[surrogate](xp, wrong), SLOPES[surrogate](xp, wrong)
-    if weight is not None:
-        value, slope = weight * value, weight * slope
-    scale = 1 / xp.asarray(total + (total == 0), dtype=scores.dtype)
+    # Weights and W may be float64 numbers outside the range of float32, unlike their quotients.
+    scale = (1 if weight is None else weight) / (total + (total == 0))
+    scale = xp.asarray(scale, dtype=scores.dtype)
     gradient = slope * (-scale if errors == "false_negatives" else scale)
     gradient[along(xp, gradient, index)] -= share * gradient.sum(-1, keepdims=True)
-    value = (value.sum(-1, keepdims=True) * scale)[..., 0]
+    value = (value * scale).sum(-1)
     if xp is torch:
         largest = largest_score(xp, scores, weight)
         return nan_above(value, largest), nan_above(gradient, largest[..., None])

@@ -227,7 +227,8 @@ class TabularMLP(nn.Module):
         The result has shape (..., n_inputs): clipped columns, bins, indicators of missing values
         and categories, in this order.
         """
-        z = ((x - self.center) * self.scale).clamp(-FAR, FAR)
+        # The scales may be float64 and the weights float32: only scaled values are rounded.
+        z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)
         # Replace NaN by 0, the scaled median. Infinity times scale 0 also gives NaN.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]

@@ -136,7 +136,8 @@ class RowLoss(Criterion):
         if self.class_counts is not None:
             # Counts must be positive: a class without samples gets the count of the rarest class.
             least = torch.where(class_total > 0, class_total, torch.inf).min()
-            self.class_counts = torch.where(class_total > 0, class_total, least)
+            counts = torch.where(class_total > 0, class_total, least)
+            self.class_counts = counts / counts.max()  # only proportions matter
 
     def forward(self, scores, target, sample_weight=None):
         more = {}
@@ -176,11 +177,12 @@ class TwoClassCriterion(Criterion):
         """Return sample weights that give the classes the proportions of the training set."""
         own = torch.ones_like(scores) if weight is None else weight
         # Estimate the total weight of each class: number of samples times mean weight.
-        seen = (rows_of_classes(positive, weight) * self.mean_weight).to(scores.dtype)
-        factor = torch.where(seen > 0, self.class_total.to(scores.dtype) / seen, 0.0)
-        # Multiply all weights by a common factor, so that they are close to 1.
-        factor = factor * (seen.sum() / self.class_total.sum().to(scores.dtype))
-        return own * torch.where(positive, factor[1], factor[0])
+        n_rows = rows_of_classes(positive, weight)
+        seen = n_rows * self.mean_weight
+        factor = torch.where(seen > 0, self.class_total / seen, 0.0)
+        # Multiply all weights by a common factor, so that their mean is 1.
+        factor = factor * (n_rows.sum() / self.class_total.sum())
+        return (own * torch.where(positive, factor[1], factor[0])).to(scores.dtype)
 
 
 def rows_of_classes(positive, weight):

@@ -104,8 +104,8 @@ class GroupRows(HardRows):
                 counted &= weight > 0
             n_rows = sum_in(codes, n_groups, counted.double())
             scale = factor * self._share_of(int(not above))[present] / n_rows.clamp(min=1)
-            scale = scale.to(values.dtype)[codes]
-            scale = scale if weight is None else scale * weight.to(values.dtype)
+            scale = scale[codes] if weight is None else scale[codes] * weight
+            scale = scale.to(values.dtype)
             wrong = distance(torch, t[codes], values, counted, kind)
             loss = loss + (scale * SURROGATES[criterion.surrogate](torch, wrong)).sum()
             slope = scale * SLOPES[criterion.surrogate](torch, wrong)

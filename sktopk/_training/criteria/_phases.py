@@ -44,9 +44,9 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
         distributed.all_reduce(seen)
         seen = seen / n_processes
     # A class without samples of positive weight in the minibatch gets weight 0, not infinity.
-    share = torch.where(seen > 0, class_total / class_total.sum(0) / seen, 0.0).to(scores.dtype)
+    share = torch.where(seen > 0, class_total / class_total.sum(0) / seen, 0.0)
     share = torch.where(positive, share[1], share[0])
-    share = share if weight is None else share * weight
+    share = (share if weight is None else share * weight).to(scores.dtype)
     target = positive.to(scores.dtype).expand_as(scores)
     loss = F.binary_cross_entropy_with_logits(scores, target, share, reduction="sum")
     gradient = share * (scores.sigmoid() - target)

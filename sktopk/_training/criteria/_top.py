@@ -357,8 +357,8 @@ def as_tensor(array):
 def located_by_autograd(xp, threshold, scores, positive, order, counts):
     """Return a threshold and its gradient, for threshold functions without a method `locate`."""
     scores, positive, order, counts = map(torch.as_tensor, (scores, positive, order, counts))
-    weight = torch.empty_like(scores)
-    weight[order] = counts.to(scores.dtype)
+    weight = torch.empty_like(counts)
+    weight[order] = counts
     t, share = with_gradient(threshold, scores, positive, weight)
     t = t.to(scores.dtype).reshape(1)
     return as_arrays(xp, t), slice(None), as_arrays(xp, share)

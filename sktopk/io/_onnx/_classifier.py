@@ -58,7 +58,8 @@ class Outputs(nn.Module):
             for name, layer in list(parent.named_children()):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
-        self.dtype, self.row_shape = net.dtype, tuple(classifier.input_shape_)
+        self.dtype, self.row_dtype = net.dtype, net.row_dtype
+        self.row_shape = tuple(classifier.input_shape_)
         # The head converts outputs of the network to class scores, or to one score per sample.
         self.head = net.head
         self.n_classes = len(classifier.classes_)

@@ -49,7 +49,7 @@ def classifier_graph(onnx, outputs, classes):
         return operators.TopK(x, size, axis=dim, largest=int(descending))
 
     # Trace with two samples, because torch treats a dimension of size 1 as constant.
-    rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.dtype)
+    rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.row_dtype)
     names = list(outputs.names)
     label, names[1] = names[1], _INDEX
     try:

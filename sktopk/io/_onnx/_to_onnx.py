@@ -67,8 +67,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Notes
     -----
-    The input of the graph is "X": any number of samples, with the floating-point type of the
-    network. The outputs are:
+    The input of the graph is "X": any number of samples, with the floating-point type of X in
+    `fit`, or that of the weights if `module` is a custom network. The outputs are:
 
     =================  =================================================================
     output             equal to
@@ -102,7 +102,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path = check_path(path)
     steps, classifier = _parts(estimator)
     outputs = Outputs(classifier)
-    dtype = np.dtype(str(outputs.dtype).removeprefix("torch."))
+    dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
     rows = check_samples(X, dtype)
     model = classifier_graph(onnx, outputs, labels_in_graphs(classifier.classes_))
     if steps:
