@@ -86,6 +86,7 @@ def test_a_loss_that_orders_no_labels_is_named_by_fit(order):
         batch_size=67,
         max_epochs=20,
         learning_rate=0.003,
+        net_params={"optimizer__betas": (0.9, 0.999)},
         random_state=0,
     )
     with warnings.catch_warnings(record=True) as caught:

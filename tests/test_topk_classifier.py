@@ -101,7 +101,7 @@ def test_at_most_22_parameters_of_which_three_are_chosen_by_the_data():
 
 def test_batch_size_and_epochs_follow_the_number_of_samples():
     params = {"k": 1, "n_estimators": 1, "module": nn.Linear, "calibration": None}
-    for n, batch_size, max_epochs in [(300, 64, 80), (2000, 100, 20), (9000, 256, 20)]:
+    for n, batch_size, max_epochs in [(300, 64, 72), (2000, 100, 18), (9000, 256, 18)]:
         X, y = np.random.default_rng(0).standard_normal((n, 2)), np.arange(n) % 3
         clf = TopKClassifier(**params, callbacks=[Stop()]).fit(X, y)
         assert (clf.batch_size_, clf.max_epochs_) == (batch_size, max_epochs)

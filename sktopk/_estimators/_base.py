@@ -72,11 +72,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.2
-        Weight decay of the optimizer (default: AdamW).
+        Weight decay of the optimizer (default: AdamW, beta2 0.95; rankers 0.99).
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto": at least 20 epochs and 400 steps; rankers 24 epochs and 200 steps.
+        Number of epochs. "auto": at least 18 epochs and 360 steps; rankers 24 epochs and 200 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch of each network. Pretraining does not count. None trains all epochs.

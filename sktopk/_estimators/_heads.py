@@ -75,7 +75,8 @@ class LabelHead:
     orders: bool = False
 
     min_positives = None
-    least_epochs, least_steps, n_bins = 20, 400, 0
+    # torch's beta2 of 0.999 averages over more steps than the training has.
+    least_epochs, least_steps, n_bins, beta2 = 18, 360, 0, 0.95
 
     @property
     def n_heads(self):
@@ -215,7 +216,7 @@ class RankingHead:
     pretrain: bool = True
 
     # Bins of numerical columns increase the average precision of tabular data.
-    least_epochs, least_steps, n_bins = 24, 200, 8
+    least_epochs, least_steps, n_bins, beta2 = 24, 200, 8, 0.99
 
     models_proba, order, n_heads = False, False, 1
 

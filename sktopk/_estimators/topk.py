@@ -55,7 +55,7 @@ class TopKClassifier(BaseNetClassifier):
     order : {"cross_entropy", None}, default="cross_entropy"
         How the k labels of a top-k loss are ordered. With "cross_entropy", each class has two
         scores. The first is trained with cross-entropy (label smoothing 0.1). It determines
-        `predict`, `predict_proba` and the order of labels. The second, times 5, is trained with the
+        `predict`, `predict_proba` and the order of labels. The second, times 2, is trained with the
         loss. It chooses the other k - 1 labels. With None, each class has one score.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied by `sample_weight`.

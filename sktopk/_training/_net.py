@@ -66,7 +66,7 @@ def build_net(
     module : callable
         Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
     head : object
-        Name of the loss, and functions that convert scores to predictions.
+        Name of the loss, functions that convert scores to predictions, and `beta2` of AdamW.
     net_params : dict
         Additional arguments of skorch's net, and the keys "precision" and "compile".
     dtypes : pair of str
@@ -81,7 +81,10 @@ def build_net(
     if precision not in PRECISIONS:
         allowed = ", ".join(map(repr, PRECISIONS))
         raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
-    optimizer = params.pop("optimizer", torch.optim.AdamW)
+    optimizer = params.pop("optimizer", None)
+    if optimizer is None:
+        optimizer = torch.optim.AdamW
+        params.setdefault("optimizer__betas", (0.9, head.beta2))
     accepted = inspect.signature(optimizer).parameters
     if "weight_decay" in accepted:
         params.setdefault("optimizer__weight_decay", weight_decay)

@@ -112,7 +112,7 @@ def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
     def loss(scores, target, weight):
         of_set, of_order = scores.chunk(2, dim=1)
         first = cross_entropy_loss(of_order, target, label_smoothing=0.1, sample_weight=weight)
-        return first + named(name)(5 * of_set, target, weight) / 5
+        return first + named(name)(2 * of_set, target, weight) / 2
 
     assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss)
 
