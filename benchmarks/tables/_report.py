@@ -210,11 +210,14 @@ def draw(lines, path):
         for method, rank in ranks.items():
             color = "C3" if method == OURS else "0.3"
             right = decades - decades[method]
-            # The label stands on the left where another point is close on the right.
-            left = ((0 < right) & (right < 0.6) & ((ranks - rank).abs() < 0.35)).any()
+            # The label stands on the left where another point is close on the right, or within it.
+            near, width = (ranks - rank).abs(), 0.11 * len(method)
+            left = ((0 < right) & (right < np.where(near < 0.2, width, 0.6)) & (near < 0.35)).any()
             offset, ha = ((-6, -3), "right") if left else ((6, -3), "left")
             if left and ((-2 < right) & (right < 0) & ((ranks - rank).abs() < 0.15)).any():
-                offset, ha = (0, -14), "center"  # neighbours on both sides
+                # Neighbours on both sides: the label stands away from the next higher or lower.
+                closest = near[(right.abs() < 1) & (near > 0.05)].idxmin()
+                offset, ha = (0, -14 if ranks[closest] < rank else 7), "center"
             place = found.seconds.fit_s[method], rank
             ax.plot(*place, "o", color=color)
             options = {"textcoords": "offset points", "color": color, "fontsize": 8, "ha": ha}
