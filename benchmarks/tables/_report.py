@@ -214,7 +214,7 @@ def draw(lines, path):
             near, width = (ranks - rank).abs(), 0.11 * len(method)
             left = ((0 < right) & (right < np.where(near < 0.2, width, 0.6)) & (near < 0.35)).any()
             offset, ha = ((-6, -3), "right") if left else ((6, -3), "left")
-            if left and ((-2 < right) & (right < 0) & ((ranks - rank).abs() < 0.15)).any():
+            if left and ((-2 < right) & (right < 0) & (near < 0.15)).any():
                 # Neighbours on both sides: the label stands away from the next higher or lower.
                 closest = near[(right.abs() < 1) & (near > 0.05)].idxmin()
                 offset, ha = (0, -14 if ranks[closest] < rank else 7), "center"

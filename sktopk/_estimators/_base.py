@@ -345,7 +345,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.net_.check_output(data.X)
 
     def _make_net(self, dtypes, seed, own_rows, device):
-        """Create an untrained net as `net_`. `dtypes` are those of the weights and of X."""
+        """Create an untrained net as `net_`. `dtypes`: of the weights and of X."""
         head = self._head
         module_params, net_params = split_net_params(self)
         if self.module is TabularMLP:

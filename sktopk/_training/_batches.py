@@ -392,10 +392,10 @@ def make_batches(
         rows, target, weight = _with_carried(hard.each, rows, target, weight)
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     # Weights of rankers may have any unit, which float32 could not store.
-    kind = net.dtype if min_positives is None else torch.float64
-    weight = torch.from_numpy(weight).to(device, kind) if any(weighted) else None
+    dtype = net.dtype if min_positives is None else torch.float64
+    weight = torch.from_numpy(weight).to(device, dtype) if any(weighted) else None
     if folds is not None:
-        folds.to(device, kind)
+        folds.to(device, dtype)
     joins = groups is not None or (sampler is not None and hard is not None and hard.size)
     return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds, criterion)
 
