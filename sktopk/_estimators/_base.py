@@ -25,7 +25,13 @@ from sktopk.modules import TabularMLP
 from sktopk.modules._members import mean_of_members
 
 from ._calibration import calibrated_proba, fit_calibration, has_proba
-from ._held_out import ensemble_scores_as_unseen, finite, hold_out, judge_folds, judge_samples
+from ._held_out import (
+    ensemble_scores_as_unseen,
+    finite,
+    hold_out,
+    values_of_folds,
+    values_of_samples,
+)
 from ._parameters import (
     batches_and_epochs,
     check_net_parameters,
@@ -56,9 +62,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    pretrain : float, default=0.3
-        Share of the epochs, in [0, 1), that train with cross-entropy before the estimator's loss.
-        With 0, the estimator's loss is used from the start, as in the papers.
+    log_loss_share : float, default=0.5
+        Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
+        times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
+        0 trains the estimator's loss alone, as in the papers.
     n_estimators : int, default=8
         Number of networks whose scores are averaged. They have different initial weights and hold
         out different folds.
@@ -126,7 +133,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _: KW_ONLY
-    pretrain: float = 0.3
+    log_loss_share: float = 0.5
     n_estimators: int = 8
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
@@ -331,7 +338,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         needed = self.calibration is not None or self.n_iter_no_change is not None
         if validation is not None or not needed:
             return data, validation, None
-        ranks = self._head.n_outputs(len(self.classes_)) == 1
+        ranks = self._head.n_outputs(2) == 1
         return hold_out(data, self._target(data.y), self.n_estimators, is_ranking=ranks, seed=seed)
 
     def _build(self, data, seed, own_rows):
@@ -376,13 +383,13 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
         """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
         net, head, target = self.net_, self._head, self._target(data.y)
-        judge, patience = None, None if resumed else self.n_iter_no_change
-        watched = bool(self.verbose or self.callbacks or held_out is not None)
-        if held_out is not None:
-            judge = judge_samples(head, held_out, self._target(held_out.y))
-        elif folds is not None and (watched or patience is not None):
-            judge = judge_folds(head, data, target, folds)
-        callbacks = {} if judge is None else {"validation": Validation(judge, patience, watched)}
+        callbacks = {}
+        if held_out is not None or folds is not None:
+            if folds is None:
+                values = values_of_samples(head, held_out, self._target(held_out.y))
+            else:
+                values = values_of_folds(head, data, target, folds)
+            callbacks["validation"] = Validation(values, self.n_iter_no_change)
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
             callbacks["progress"] = ProgressBar(n_epochs)
@@ -407,13 +414,11 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         given = {"X": data.X, "y": target, "weight": data.weight}
         if held_out is not None:
             given |= {"X_val": held_out.X, "y_val": self._target(held_out.y)}
-        n_pretrain = 0 if resumed else min(round(self.pretrain * n_epochs), n_epochs - 1)
         try:
             interrupted = net.train(
                 batches,
                 n_epochs,
                 callbacks,
-                n_pretrain=n_pretrain,
                 cycle=not resumed,
                 checkpoint=checkpoint,
                 data=given,
@@ -422,7 +427,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         finally:
             net.criterion_.set_groups(None)
         self.history_ = net.plain_history()
-        self.n_iter_ = len(self.history_)
+        self.n_iter_ = self.kept_epoch_ = len(self.history_)
+        if "validation" in callbacks:
+            self.kept_epoch_ = callbacks["validation"].epoch_
         return interrupted
 
     def _class_totals(self):
@@ -470,13 +477,10 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     def _calibrate(self, scores, target, weight):
         known = target >= 0
-        scores = self._head.calibration_scores(scores[known], vars(self))
-        samples = joined(self._with_prior(scores), target[known], weight[known])
+        scores, target, weight = scores[known], target[known], weight[known]
+        scores = self._head.calibration_scores(scores, vars(self))
+        samples = joined(scores, target, self._head.calibration_weights(target, weight))
         self.calibration_ = (self.calibration, *fit_calibration(self.calibration, *samples))
-
-    def _with_prior(self, scores):
-        """Return the scores. A subclass adds log class frequencies for a logit-adjusted loss."""
-        return scores
 
     # Predictions.
 
@@ -524,8 +528,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             Each row sums to 1. The columns are in the order of `classes_`.
         """
-        scores = self._scores(X)
-        scores = self._with_prior(self._head.calibration_scores(scores, vars(self)))
+        scores = self._head.calibration_scores(self._scores(X), vars(self))
         calibration = getattr(self, "calibration_", ("temperature", np.ones(1), np.zeros(1)))
         proba = calibrated_proba(*calibration, scores)
         return proba[:, ::-1] if self._turned() else proba

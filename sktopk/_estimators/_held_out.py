@@ -38,13 +38,7 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
         return data, None, None
     if n_estimators == 1:
         return data.take(fold != 0), data.take(fold == 0), None
-    return data, None, Folds(fold, n_folds, n_estimators, is_ranking)
-
-
-def judge_samples(head, data, target):
-    """Return a function that takes a net and returns its score on the held-out samples `data`."""
-    judge = head.judge()
-    return lambda net: judge(target, finite(net.scores(data.X), "X_val"), data.weight, data.groups)
+    return data, None, Folds(fold, order, n_folds, n_estimators, is_ranking)
 
 
 def finite(scores, name="X"):
@@ -57,22 +51,34 @@ def finite(scores, name="X"):
     return scores
 
 
-def judge_folds(head, data, target, folds):
-    """Return a function that takes a net and returns a list: each network's score on its fold."""
-    judge, parts = head.judge(), []
+def values_of_samples(head, data, target):
+    """Return the function `values` of :class:`Validation` for the held-out samples `data`."""
+    cluster = np.arange(len(target))
+
+    def values(net):
+        scores = finite(net.scores(data.X), "X_val")
+        return *head.values(target, scores, data.weight, data.groups), cluster
+
+    return values
+
+
+def values_of_folds(head, data, target, folds):
+    """Return the function `values` of :class:`Validation` for the folds of an ensemble."""
+    parts = []
     for fold in range(folds.n_folds):
         mask = folds.fold == fold
-        own = data.take(mask)
-        parts.append((own.X, target[mask], own.weight, own.groups))
+        parts.append((data.take(mask), target[mask], np.flatnonzero(folds.of_member == fold)))
+    order = np.concatenate([folds.order[folds.fold == fold] for fold in range(folds.n_folds)])
+    cluster = np.unique(order, return_inverse=True)[1]
 
-    def scores(net):
+    def values(net):
         found = []
-        for m, fold in enumerate(folds.of_member):
-            X, own_target, weight, groups = parts[fold]
-            found.append(judge(own_target, net.scores_of_member(X, m).numpy(), weight, groups))
-        return found
+        for own, own_target, members in parts:
+            scores = sum(net.scores_of_member(own.X, m) for m in members) / len(members)
+            found.append(head.values(own_target, scores.numpy(), own.weight, own.groups))
+        return *map(np.concatenate, zip(*found, strict=True)), cluster
 
-    return scores
+    return values
 
 
 def ensemble_scores_as_unseen(net, X, folds, target, weight):

@@ -5,13 +5,13 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 
 from sktopk import losses
 from sktopk._training.criteria._base import RowLoss
 from sktopk._training.criteria._custom import CustomLoss
+from sktopk._training.criteria._mixture import CrossEntropy
 from sktopk.losses._cross_entropy import cross_entropy_loss, cross_entropy_of_rows
 from sktopk.losses._loss import LossModule
 from sktopk.losses._mixtures import topk_distribution_loss
@@ -23,11 +23,12 @@ class NamedLoss(NamedTuple):
 
     function: Callable
     params: tuple = ()
-    # Whether softmax(scores + log_frequencies) estimates class probabilities.
-    models_proba: bool = False
+    models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     counts: bool = False  # whether the function has the parameter `class_counts`
     draws: bool = False  # whether the function draws noise with the parameter `generator`
     gradient_of_rows: Callable | None = None  # see `RowLoss`
+    log_prior: bool = False  # whether the function adds log class frequencies to the scores
+    cosines: bool = False  # whether the scores must be cosines, which the function scales
 
 
 LOSSES = {
@@ -44,11 +45,15 @@ LOSSES = {
     "topk_transition": NamedLoss(losses.topk_transition_loss, ("k",)),
     "noised_topk": NamedLoss(losses.noised_topk_loss, ("k", "sigma"), draws=True),
     "focal": NamedLoss(losses.focal_loss),
-    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, models_proba=True, counts=True),
-    "smooth_topk_adjusted": NamedLoss(losses.smooth_topk_adjusted_loss, ("k", "tau"), counts=True),
-    "ldam": NamedLoss(losses.ldam_loss, counts=True),
+    "logit_adjusted": NamedLoss(
+        losses.logit_adjusted_loss, models_proba=True, counts=True, log_prior=True
+    ),
+    "smooth_topk_adjusted": NamedLoss(
+        losses.smooth_topk_adjusted_loss, ("k", "tau"), counts=True, log_prior=True
+    ),
+    "ldam": NamedLoss(losses.ldam_loss, counts=True, cosines=True),
     "noised_topk_imbalanced": NamedLoss(
-        losses.noised_topk_imbalanced_loss, ("k", "sigma"), counts=True, draws=True
+        losses.noised_topk_imbalanced_loss, ("k", "sigma"), counts=True, draws=True, cosines=True
     ),
 }
 # Arguments that the training passes to loss functions. Users cannot set them in `loss_params`.
@@ -103,22 +108,26 @@ def make_criterion(loss, params, n_classes, k):
     return criterion
 
 
-def log_frequencies(criteria):
-    """Return tau * log(class frequencies), to add to scores; 0 if the loss does not use them.
+def make_partner(named, parameters, n_classes):
+    """Return the `CrossEntropy` that is trained together with a loss.
 
     Parameters
     ----------
-    criteria : list of Criterion
-        One criterion per ensemble member, or the criterion that all members share.
+    named : NamedLoss or None
+    parameters : dict
+        Parameters of the loss that differ from the defaults of its function.
+    n_classes : int
     """
-    added = []
-    for criterion in criteria:
-        if isinstance(criterion, RowLoss):
-            counts, tau = criterion.class_counts, criterion.parameters.get("tau", 1.0)
-        else:
-            counts, tau = (getattr(criterion.loss, n, None) for n in ("class_counts", "tau"))
-        if counts is None:
-            return 0.0
-        counts = counts.double().cpu()
-        added.append(tau * (counts / counts.sum()).log().numpy())
-    return np.mean(added, axis=0)
+    if named is None:
+        return CrossEntropy()
+    defaults = inspect.signature(named.function).parameters
+
+    def value(name):
+        return float(parameters.get(name, defaults[name].default))
+
+    scale = value("scale") if named.cosines else 1.0
+    tau = 0.0
+    if named.log_prior:
+        # The tau of a smooth loss is a temperature.
+        tau = 1.0 if "tau" in named.params else value("tau")
+    return CrossEntropy(scale, tau, n_classes if tau else None)

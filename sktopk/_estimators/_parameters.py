@@ -170,7 +170,7 @@ def check_net_parameters(estimator):
     """Check the parameters that are common to all estimators with a network."""
     check_module(estimator.module)
     check_sizes(estimator.hidden_layer_sizes)
-    check_number(estimator.pretrain, "pretrain", 0, 1, bounds="left")
+    check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
     # The limit of 1000 networks prevents mistakes that would fill the memory.
     check_number(estimator.n_estimators, "n_estimators", 1, 1000, integer=True)
     check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")

@@ -55,9 +55,6 @@ class RankingClassifier(BaseNetClassifier):
         Calibration of probabilities on held-out samples. With "temperature", the probability at
         `threshold_` is 1/2. "sigmoid" also fits the base rate. With None there is no
         `predict_proba`.
-    pretrain : float, default=0.5
-        Share of the epochs, in [0, 1), that train with cross-entropy before the estimator's loss.
-        With 0, the estimator's loss is used from the start, as in the papers.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -81,7 +78,6 @@ class RankingClassifier(BaseNetClassifier):
 
     _: KW_ONLY
     pos_label: Label | None = None
-    pretrain: float = 0.5
     learning_rate: float = 0.01
     weight_decay: float = 0.3
     calibration: str | None = None
@@ -265,14 +261,13 @@ class RankingClassifier(BaseNetClassifier):
 
     def _make_head(self):
         return RankingHead(
-            name=type(self).__name__.removesuffix("Classifier"),
             make=lambda: TopCriterion(
                 self._threshold(), self.errors, self.surrogate, self.buffer_size
             ),
             metric=self._metric,
             cut=self._cut,
             midway=self._midway,
-            pretrain=self.pretrain > 0,
+            share=float(self.log_loss_share),
         )
 
     def _cut(self, scores, positive, weight):

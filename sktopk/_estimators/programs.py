@@ -11,6 +11,7 @@ from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._training.criteria._base import BatchCriterion
+from sktopk._training.criteria._mixture import CrossEntropy
 from sktopk._training.criteria._program import ProgramCriterion
 from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
 from sktopk.losses.programs._fbeta import beta_shares
@@ -28,12 +29,11 @@ AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 def program_head(classifier, make_loss):
     """Return a `RankingHead` for a loss that is not a mean over the samples of a minibatch."""
     return RankingHead(
-        name=type(classifier).__name__.removesuffix("Classifier"),
         make=lambda: ProgramCriterion(make_loss()),
         metric=classifier._metric,
         cut=classifier._cut,
         min_positives=MIN_POSITIVES,
-        pretrain=classifier.pretrain > 0,
+        share=float(classifier.log_loss_share),
     )
 
 
@@ -113,11 +113,11 @@ class AUCClassifier(RankingClassifier):
         if hasattr(self, "pos_label_"):
             return program_head(self, make_loss)
         return LabelHead(
-            name="AUC",
             make=lambda: BatchCriterion(make_loss()),
             metric=self._metric,
             k=1,
-            pretrain=self.pretrain > 0,
+            share=float(self.log_loss_share),
+            make_partner=CrossEntropy,
         )
 
     def _metric(self, target, scores, weight):

@@ -21,7 +21,7 @@ from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
 from ._heads import LabelHead
-from ._losses import LOSSES, log_frequencies, make_criterion, named_like, own_parameters
+from ._losses import LOSSES, make_criterion, make_partner, named_like, own_parameters
 from ._parameters import estimator
 
 
@@ -45,18 +45,13 @@ class TopKClassifier(BaseNetClassifier):
     k : int or dict, default=5
         Number of labels for the loss and `predict_topk`. It is reduced to at most n_classes - 1. A
         dict such as ``{1: 0.1, 5: 0.9}`` trains for several k with the given weights.
-    tau : float, default=1.0
+    tau : float, default=0.2
         Temperature of the smooth losses, positive. Larger values make the loss smoother.
     sigma : float, default=0.2
         Standard deviation of the noise in the noised losses.
     loss_params : dict, default=None
         Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". ``loss__gamma`` is
         also a parameter of `set_params` and searches.
-    order : {"cross_entropy", None}, default="cross_entropy"
-        How the k labels of a top-k loss are ordered. With "cross_entropy", each class has two
-        scores. The first is trained with cross-entropy (label smoothing 0.1). It determines
-        `predict`, `predict_proba` and the order of labels. The second, times 2, is trained with the
-        loss. It chooses the other k - 1 labels. With None, each class has one score.
     class_weight : dict, "balanced" or None, default=None
         Weight of each label, multiplied by `sample_weight`.
 
@@ -93,10 +88,9 @@ class TopKClassifier(BaseNetClassifier):
     loss: str | nn.Module | Callable = "smooth_topk"
     _: KW_ONLY
     k: int | dict[int, float] = 5
-    tau: float = 1.0
+    tau: float = 0.2
     sigma: float = 0.2
     loss_params: dict | None = None
-    order: str | None = "cross_entropy"
     class_weight: dict | str | None = None
 
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
@@ -121,8 +115,7 @@ class TopKClassifier(BaseNetClassifier):
         """
         scores = self._scores(X)
         k = self.k_ if k is None else check_k(k, len(self.classes_))
-        combined = torch.from_numpy(self._head.combined(scores))
-        return self.classes_[best_classes(combined, k).numpy()]
+        return self.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
 
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -161,7 +154,6 @@ class TopKClassifier(BaseNetClassifier):
             check_k_distribution(self.k)
         for k in self.k if isinstance(self.k, dict) else [self.k]:
             check_number(k, "k", 1, integer=True)
-        check_option(self.order, "order", ("cross_entropy", None))
         check_number(self.tau, "tau", 0, bounds="neither")
         check_number(self.sigma, "sigma", 0)
         self._check_loss_params()
@@ -205,17 +197,15 @@ class TopKClassifier(BaseNetClassifier):
                 f"attribute; got {type(loss).__name__}. Change the loss, or set calibration=None "
                 "and n_iter_no_change=None"
             )
-        has_k = named is not None and "k" in named.params
         return LabelHead(
-            name=loss if isinstance(loss, str) else type(loss).__name__,
             make=lambda: make_criterion(loss, params, n_classes, several),
             metric=self._metric,
             k=self.k_,
-            order=self.order is not None and has_k and self.k_ > 1,
-            models_proba=self._plans_proba() and (self.k_ > 1 or not has_k),
+            share=float(self.log_loss_share),
+            make_partner=lambda: make_partner(named, params, n_classes),
+            models_proba=self._plans_proba(),
             balanced=named is not None and named.counts,
-            orders=self.order is None and has_k and self.k_ > 1,
-            pretrain=self.pretrain > 0 and loss != "cross_entropy",
+            bounded=named is not None and named.cosines,
         )
 
     def _holds_out(self):
@@ -228,17 +218,4 @@ class TopKClassifier(BaseNetClassifier):
 
     def _plans_proba(self):
         named = self._named_loss()
-        if named is None:
-            return False
-        # With k=1, each class has one score, because there is no order of labels.
-        has_order = self.order is not None and "k" in named.params and self.k != 1
-        return named.models_proba or has_order
-
-    def _with_prior(self, scores):
-        return scores + np.asarray(self._log_prior(), dtype=scores.dtype)
-
-    def _log_prior(self):
-        """Return log class frequencies to add to the scores, or 0 if the loss does not use them."""
-        if not self._head.models_proba or self._head.order:
-            return 0.0
-        return log_frequencies(self.net_.criterion_.losses)
+        return self.log_loss_share > 0 or (named is not None and named.models_proba)

@@ -278,21 +278,18 @@ class MiniBatches:
     weight : Tensor of shape (n_samples,) or, with folds, (n_samples, n_members); or None
     sampler : iterable or None
         Sample indices of each minibatch of an epoch. None means one batch with all samples.
-    criterion : Criterion, default=None
-        Minibatches contain hard examples while its attribute `joins_hard_rows` is True.
     """
 
-    def __init__(self, rows, target, weight, sampler, hard=None, folds=None, criterion=None):
+    def __init__(self, rows, target, weight, sampler, hard=None, folds=None):
         self.rows, self.target, self.weight = rows, target, weight
         self.sampler, self.hard, self.folds = sampler, hard, folds
-        self.criterion = criterion
 
     def __len__(self):
         return 1 if self.sampler is None else len(self.sampler)
 
     def __iter__(self):
         for index, rows in self._fetched():
-            hard = self.hard if self.hard is not None and self.criterion.joins_hard_rows else None
+            hard = self.hard
             joined = index if hard is None else hard.join(index)
             if rows is None:
                 rows = self.rows[joined]
@@ -397,7 +394,7 @@ def make_batches(
     if folds is not None:
         folds.to(device, dtype)
     joins = groups is not None or (sampler is not None and hard is not None and hard.size)
-    return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds, criterion)
+    return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds)
 
 
 def _by_group(target, groups, weights, sampler, device):

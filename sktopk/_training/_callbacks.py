@@ -11,6 +11,9 @@ from ._process import all_objects
 from ._state import copied_weights
 from .criteria._top import TopCriterion
 
+# The best epoch is kept if it is better than the last by this number of standard errors.
+N_ERRORS = 2.0
+
 
 class ProgressBar(Callback):
     """Progress bar over the epochs of a fit, with the last loss and validation score."""
@@ -80,8 +83,6 @@ class TrueThreshold(Callback):
     def on_batch_begin(
         self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
     ) -> None:
-        if getattr(net.criterion_, "pretraining", False):
-            return  # cross-entropy has no threshold
         trace = net.criterion_.trace.setdefault("true_threshold", [])
         trace.append(self.threshold_().reshape(1))
 
@@ -90,75 +91,79 @@ class TrueThreshold(Callback):
 
 
 class Validation(Callback):
-    """Early stopping: score held-out samples after each epoch and keep the best weights.
+    """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
-    The pretraining does not stop early, and its weights are never kept.
+    With `patience`, training stops early and the best epoch is kept. Otherwise, the best epoch is
+    kept if it is better than the last by more than `N_ERRORS` standard errors, else the last.
 
     Parameters
     ----------
-    score : callable
-        Called with the net. Returns a score, the larger the better, or a list of one score per
-        ensemble member. Each member then keeps its own best weights.
+    values : callable
+        Called with the net. Returns three arrays with one entry per held-out sample: its value (the
+        larger, the better), its weight and the number of its cluster. Samples of a cluster are
+        equal or belong together, and count as one in the standard error.
     patience : int or None
-        Number of epochs without improvement after which training stops. None only records scores.
-    watched : bool
-        Whether to record scores in the pretraining, too.
+        Number of epochs without improvement after which training stops.
     """
 
-    def __init__(self, score, patience, watched):
-        self.score, self.patience, self.watched = score, patience, watched
+    def __init__(self, values, patience):
+        self.values, self.patience = values, patience
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
-        self.best_, self.age_, self.weights_, self.best_loss_ = -np.inf, 0, None, np.inf
+        self.best_, self.weights_, self.epoch_, self.keeps_best_ = None, None, 0, False
+        self.best_loss_ = np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        pretraining = getattr(net.criterion_, "pretraining", False)
-        if pretraining and not self.watched:
+        value, weight, cluster = joined_clusters(*self.values(net))
+        if not weight.any():
             return
-        # Use the mean over processes, so that all processes stop in the same epoch.
-        scores = np.mean(all_objects(self.score(net)), axis=0)
-        net.history.record("valid_score", float(np.mean(scores)))
+        n_epochs, score = len(net.history), np.average(value, weights=weight)
+        net.history.record("valid_score", float(score))
         if dataset_valid is not None:
             # Callbacks of skorch read these entries of the history.
             loss = float(np.mean(all_objects(net.loss_of(dataset_valid.X, dataset_valid.y))))
             net.history.record("valid_loss", loss)
             net.history.record("valid_loss_best", loss < self.best_loss_)
             self.best_loss_ = min(loss, self.best_loss_)
-        if self.patience is None or pretraining:
-            return
-        if not hasattr(net.module_, "of_member"):
-            # Use the mean score: in a custom network, the weights of a single member are unknown.
-            scores = np.mean(scores)
         # Ignore rounding errors: scores of the same ranking can differ slightly.
-        rounding = 1e-9 * np.abs(np.nan_to_num(self.best_, neginf=0.0))
-        better = scores > self.best_ + rounding
-        if np.any(better):
-            self.age_ = -1
-            self.best_ = np.where(better, scores, self.best_)
-            self._keep(net.module_, better)
-        self.age_ += 1
-        net.stop_training = self.age_ >= self.patience
-
-    def _keep(self, module, better):
-        """Copy the weights of all members m for which ``better[m]`` is True."""
-        if self.weights_ is None or np.all(better):
-            self.weights_ = copied_weights(module)
-            return
-        now = module.state_dict()
-        for m in np.flatnonzero(better):
-            for name, index in module.of_member(m).items():
-                self.weights_[name][index] = now[name][index]
+        if self.best_ is None or score > np.average(self.best_, weights=weight) + 1e-9:
+            self.best_, self.epoch_ = value, n_epochs
+            self.weights_ = copied_weights(net.module_)
+        if self.patience is None:
+            self.keeps_best_ = is_positive(self.best_ - value, weight, cluster)
+        else:
+            self.keeps_best_ = True
+            net.stop_training = n_epochs - self.epoch_ >= self.patience
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
-        if self.weights_ is not None:
+        if not self.keeps_best_:
+            self.epoch_ = len(net.history)
+        elif self.epoch_ < len(net.history):
             net.module_.load_state_dict(self.weights_)
 
     def state_dict(self):
         """Return the state for a checkpoint."""
-        best = torch.as_tensor(np.asarray(self.best_, dtype=np.float64))
-        state = {"best": best, "age": self.age_, "weights": self.weights_}
-        return state | {"best_loss": self.best_loss_}
+        state = {"epoch": self.epoch_, "keeps_best": self.keeps_best_, "weights": self.weights_}
+        best = None if self.best_ is None else torch.from_numpy(self.best_)
+        return state | {"best": best, "best_loss": self.best_loss_}
 
     def load_state_dict(self, state):
-        self.best_, self.age_ = state["best"].numpy(), state["age"]
+        self.epoch_, self.keeps_best_ = state["epoch"], state["keeps_best"]
         self.weights_, self.best_loss_ = state["weights"], state["best_loss"]
+        self.best_ = None if state["best"] is None else state["best"].numpy()
+
+
+def is_positive(gain, weight, cluster):
+    """Return whether the mean gain is larger than `N_ERRORS` of its standard errors."""
+    mean = np.average(gain, weights=weight)
+    residual = np.bincount(cluster, weight * (gain - mean))
+    return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()) / weight.sum())
+
+
+def joined_clusters(value, weight, cluster):
+    """Return the arrays of all processes. Samples of two processes share no cluster."""
+    parts = all_objects((value, weight, cluster))
+    value, weight, clusters = zip(*parts, strict=True)
+    start = np.cumsum([0, *(own.max(initial=-1) + 1 for own in clusters)])
+    cluster = [own + first for own, first in zip(clusters, start[:-1], strict=True)]
+    return tuple(map(np.concatenate, (value, weight, cluster)))

@@ -11,14 +11,16 @@ class Folds:
     ----------
     fold : ndarray of int of shape (n_samples,)
         Fold of each sample, from 0 to n_folds - 1. -1 marks samples that no member holds out.
+    order : ndarray of int of shape (n_samples,)
+        Result of `shuffled_order`: equal integers for equal samples and for a group.
     n_folds, n_members : int
         At least 2 folds, and at most one fold per member.
     counts : bool, default=False
         Whether sample weights are counts, as for rankings. Counts are not rescaled to mean 1.
     """
 
-    def __init__(self, fold, n_folds, n_members, counts=False):
-        self.fold, self.n_folds, self.n_members = fold, n_folds, n_members
+    def __init__(self, fold, order, n_folds, n_members, counts=False):
+        self.fold, self.order, self.n_folds, self.n_members = fold, order, n_folds, n_members
         self.of_member = np.arange(n_members) % n_folds
         left_out = np.bincount(fold[fold >= 0], minlength=n_folds)[self.of_member]
         # Held-out samples get weight 0. The factor keeps the mean weight over all samples at 1.
@@ -29,7 +31,7 @@ class Folds:
 
     def take(self, mask):
         """Return the folds of the samples where `mask` is true."""
-        return Folds(self.fold[mask], self.n_folds, self.n_members)
+        return Folds(self.fold[mask], self.order[mask], self.n_folds, self.n_members)
 
     def own_weights(self, target, weight, weights):
         """Return sample weights, one column per member. Held-out samples have weight 0.

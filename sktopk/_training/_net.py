@@ -18,6 +18,7 @@ from sktopk.modules import MLP, TabularMLP
 from sktopk.modules._members import Members, mean_of_members, packs_members, score_of_member
 from sktopk.modules._mlp import takes_sparse
 
+from ._average import WeightAverage
 from ._batches import Rows
 from ._process import (
     all_objects,
@@ -66,7 +67,7 @@ def build_net(
     module : callable
         Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
     head : object
-        Name of the loss, functions that convert scores to predictions, and `beta2` of AdamW.
+        Functions that convert scores to predictions, and `beta2` of AdamW.
     net_params : dict
         Additional arguments of skorch's net, and the keys "precision" and "compile".
     dtypes : pair of str
@@ -85,9 +86,12 @@ def build_net(
     if optimizer is None:
         optimizer = torch.optim.AdamW
         params.setdefault("optimizer__betas", (0.9, head.beta2))
-    accepted = inspect.signature(optimizer).parameters
-    if "weight_decay" in accepted:
         params.setdefault("optimizer__weight_decay", weight_decay)
+        if module is TabularMLP:
+            # A decay of the output layer would shrink the scores, and a linear model altogether.
+            last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
+            params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
+    accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
     # Networks in OURS take a generator. Other networks use torch's global random generator.
@@ -149,8 +153,8 @@ class Net(NeuralNetClassifier):
     """
 
     # These are set only during training: module (with gradients averaged over processes), loss of
-    # the first minibatch, sample weights for callbacks, and learning-rate schedule.
-    forward_in_training = first_loss_ = weight_ = _rates = None
+    # the first minibatch, sample weights for callbacks, learning-rate schedule, averaged weights.
+    forward_in_training = first_loss_ = weight_ = _rates = average = None
 
     @property
     def rng_state(self):
@@ -235,15 +239,13 @@ class Net(NeuralNetClassifier):
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
-    def train(
-        self, batches, n_epochs, callbacks, *, n_pretrain=0, cycle=False, checkpoint=None, data
-    ):
+    def train(self, batches, n_epochs, callbacks, *, cycle=False, checkpoint=None, data):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
-        The loss of the first `n_pretrain` epochs is cross-entropy. `callbacks` is a dict of
-        callbacks that run before the user's callbacks. With `cycle`, the learning rate follows one
-        cycle, unless a user's callback sets the rate. `data` is a dict with X, y and weight. The
-        optional keys X_val and y_val are for callbacks.
+        `callbacks` is a dict of callbacks that run before the user's callbacks. With `cycle`, the
+        learning rate follows one cycle, unless a user's callback sets the rate, and the network
+        gets the average of its weights over about one epoch of steps. `data` is a dict with X, y
+        and weight. The optional keys X_val and y_val are for callbacks.
         """
         own = self.callbacks_
         # The user's callbacks run last, so that they can use the validation score.
@@ -253,6 +255,7 @@ class Net(NeuralNetClassifier):
         X, y, has_val = data["X"], data["y"], data.get("X_val") is not None
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(data["X_val"], data["y_val"]) if has_val else None
+        self.average = WeightAverage(self.module_, len(batches) if cycle else 1)
         cycle = cycle and not any(isinstance(each, LRScheduler) for _, each in own)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         last_good = copied_weights(self.module_) if self.history_ else None
@@ -264,15 +267,14 @@ class Net(NeuralNetClassifier):
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
                 for epoch in range(done, 0 if self.stop_training else n_epochs):
-                    pretraining = epoch < n_pretrain
-                    if hasattr(self.criterion_, "pretraining"):
-                        self.criterion_.pretraining = pretraining
+                    self.average.apply(False)
                     self.notify("on_epoch_begin", **sets)
-                    self.history.record("loss", "cross_entropy" if pretraining else self.head.name)
                     if cycle:
                         self._rates = epoch / n_epochs, 1 / n_epochs, rates
                     self.run_single_epoch(batches, training=True, prefix="train")
                     share_buffers(self.module_)
+                    # Callbacks and predictions use the average.
+                    self.average.apply()
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets)
                     self.stop_training = any(all_objects(self.stop_training))
@@ -294,7 +296,7 @@ class Net(NeuralNetClassifier):
                 self.callbacks_, self._rates = own, None
                 for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
                     group["lr"] = rate if cycle else group["lr"]
-                self.forward_in_training = self.weight_ = self.first_loss_ = None
+                self.forward_in_training = self.weight_ = self.first_loss_ = self.average = None
                 if self.draws:
                     self.rng_state = rng_state(torch.device(self.device))
         return None
@@ -330,6 +332,7 @@ class Net(NeuralNetClassifier):
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
             loss, scores = self.train_step(batch)
+            self.average.update()
             losses.append(loss)
             sizes.append(len(scores))
             shown = {"batch": batch, "training": training, "loss": loss, "y_pred": scores}

@@ -14,8 +14,8 @@ class Criterion(nn.Module):
     - `gradient`, which returns loss and gradient of a minibatch. The default differentiates
       `forward`;
     - `draws`: whether the loss draws random numbers from `generator`, which `seed` sets;
-    - `hard_rows`: hard examples of earlier minibatches (see :class:`TopCriterion`). New minibatches
-      contain these while `joins_hard_rows` is True;
+    - `hard_rows`: hard examples of earlier minibatches (see :class:`TopCriterion`), which join new
+      minibatches;
     - `set_groups`, for a loss that is averaged over groups of samples;
     - `is_mean`: whether the loss is a mean over samples. `of_rows`: whether each term depends on
       one sample only. `has_totals`: whether the loss depends on the training set's class totals;
@@ -36,7 +36,7 @@ class Criterion(nn.Module):
     """
 
     is_mean, has_totals, of_rows, draws = True, False, False, False
-    takes_scores = joins_hard_rows = True
+    takes_scores = True
     generator = hard_rows = None
     remedies = ()
     n_processes = 1
@@ -147,10 +147,14 @@ class RowLoss(Criterion):
             more["generator"] = self.generator
         return self.function(scores, target, sample_weight=sample_weight, **self.parameters, **more)
 
+    def losses_and_gradient(self, scores, target):
+        """Return the loss of each sample and its gradient, by `gradient_of_rows`."""
+        return self.gradient_of_rows(scores, target, **self.parameters)
+
     def gradient(self, scores, target, weight):
         if self.gradient_of_rows is None:
             return super().gradient(scores, target, weight)
-        losses, gradient = self.gradient_of_rows(scores.detach(), target, **self.parameters)
+        losses, gradient = self.losses_and_gradient(scores.detach(), target)
         if weight is None:
             return losses.mean(), gradient.div_(len(losses))
         share = weight / len(weight)

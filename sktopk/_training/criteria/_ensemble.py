@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ._base import Criterion
-from ._phases import TwoClassCrossEntropy, cross_entropy_of_members
+from ._mixture import TwoClassCrossEntropy, cross_entropy_of_members
 from ._top import can_join, losses_of_members
 
 
