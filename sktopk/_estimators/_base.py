@@ -62,7 +62,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    log_loss_share : float, default=0.5
+    log_loss_share : float, default=0.6
         Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
         times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
         0 trains the estimator's loss alone, as in the papers.
@@ -133,7 +133,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _: KW_ONLY
-    log_loss_share: float = 0.5
+    log_loss_share: float = 0.6
     n_estimators: int = 8
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
