@@ -128,17 +128,19 @@ class _Ranked:
         weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
+        # Use float64: a mean in float32 would lose digits in each addition.
+        dtype, scores = scores.dtype, scores.double()
+        weight = group_weight(in_group(positive, self.of), weight)
         if groups is not None:
             codes, n_groups = check_groups(groups, scores)
-            weight = group_weight(in_group(positive, self.of), weight)
             key = falling(torch, scores.detach(), weight)
-            return linear_in_scores(self.locate_each(key, weight, codes, n_groups), scores)
+            located = self.locate_each(key, weight, codes, n_groups)
+            return linear_in_scores(located, scores).to(dtype)
         if not len(scores):
-            return scores.new_tensor(-torch.inf)
-        weight = group_weight(in_group(positive, self.of), weight)
+            return scores.new_tensor(-torch.inf, dtype=dtype)
         key = falling(torch, scores, weight)
         order = key.argsort(stable=True)
-        return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
+        return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0).to(dtype)
 
     def rank(self, xp: Any, total: Any) -> Any:
         """Return the rank j in a group whose weights sum to `total`."""

@@ -184,6 +184,25 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
         threshold.of = "positives"
 
 
+@every_threshold
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e4, 2.0**24])
+def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, grouped, offset):
+    scores, target = top_batch(n_samples=20_000, dtype=torch.float32)
+    scores = (scores.detach() + offset).requires_grad_()
+    weight = torch.linspace(0, 3, len(scores))
+    groups = (torch.arange(len(scores)) % 3,) if grouped else ()
+    exact = threshold(scores.double(), target == 1, weight, *groups).detach()
+    found = threshold(scores, target == 1, weight, *groups)
+    assert found.dtype == torch.float32
+    assert torch.equal(found.detach(), exact.float())
+    (gradient,) = torch.autograd.grad(found.sum(), scores)
+    again = scores.detach().double().requires_grad_()
+    (slope,) = torch.autograd.grad(threshold(again, target == 1, weight, *groups).sum(), again)
+    assert gradient.dtype == torch.float32
+    torch.testing.assert_close(gradient, slope.float(), rtol=1e-6, atol=0)
+
+
 # The quantile with a surrogate.
 
 
