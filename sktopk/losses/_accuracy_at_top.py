@@ -21,6 +21,7 @@ from ._loss import (
     check_weight,
     nan_above,
     reduce_checked,
+    without_absent,
 )
 
 ERRORS = ("false_negatives", "false_positives")
@@ -169,20 +170,21 @@ def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
     """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
-    scores, positive = check_binary(scores, target, sample_weight)
+    given, positive = check_binary(scores, target)
+    dtype, scores = given.dtype, without_absent(given, sample_weight)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
     kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
     surrogate = get_surrogate(surrogate)
     largest = largest_score(torch, scores.detach(), sample_weight)
-    # Use float64. A threshold between scores would otherwise be rounded like the largest score, and
-    # its distances from the scores would lose digits. A function of the user gets the dtype that
-    # the scores have.
-    dtype, given = scores.dtype, scores
-    scores = scores.double()
     if hasattr(threshold, "locate_each"):
-        given = scores
+        given = scores.double()
+    else:  # A function of the user may use samples of weight 0, if their scores are finite.
+        given = torch.where(given.isfinite(), given, scores)
+    # Use float64. A threshold between scores would otherwise be rounded like the largest score, and
+    # its distances from the scores would lose digits.
+    scores = scores.double()
     if groups is not None:
         check_takes_groups(threshold)
         codes, _ = check_groups(groups, scores)

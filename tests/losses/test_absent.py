@@ -119,6 +119,23 @@ def test_samples_of_weight_zero_cost_no_digits_in_float32(case, offset, n_absent
     assert_same(gradient[: len(scores)].double(), slope, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_threshold_of_ones_own_gets_the_finite_scores_of_all_samples(dtype):
+    scores = torch.tensor([3.0, 2.0, 1.0, math.nan, -math.inf, 7.0], dtype=dtype)
+    target, weight = torch.tensor([1, 0, 1, 0, 0, 0]), torch.tensor([1, 1, 1, 0, 0, 0])
+    given = []
+
+    def largest(scores, positive, weight):
+        given.append(scores.detach())
+        return scores.max()
+
+    loss = losses.accuracy_at_top_loss(
+        scores, target, threshold=largest, surrogate="hinge", sample_weight=weight
+    )
+    assert_same(given, [torch.tensor([3.0, 2.0, 1.0, 0.0, 0.0, 7.0], dtype=dtype)], 0)
+    assert_same(loss, torch.tensor((5 + 7) / 2, dtype=dtype))
+
+
 # Masked labels.
 
 
