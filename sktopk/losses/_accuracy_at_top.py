@@ -133,6 +133,7 @@ def accuracy_at_top_loss(
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. The call
         is ``threshold(scores, positive, weight)``, with `groups` as fourth argument if given.
+        A function also gets the samples of weight 0, with a score of 0 in place of NaN or infinity.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both kinds with the given weights :math:`\lambda`.

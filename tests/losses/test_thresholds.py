@@ -5,6 +5,7 @@ import math
 import pickle
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -201,6 +202,27 @@ def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, gr
     (slope,) = torch.autograd.grad(threshold(again, target == 1, weight, *groups).sum(), again)
     assert gradient.dtype == torch.float32
     torch.testing.assert_close(gradient, slope.float(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("library", [np, torch], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize(
+    "threshold", [t for t in [*RANKED, *QUANTILES] if getattr(t, "locate", None)], ids=repr
+)
+def test_a_threshold_of_the_training_has_one_rounding(threshold, library, offset):
+    scores = torch.randn(20_000, generator=torch.Generator().manual_seed(0)) + offset
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        key = -scores.to(dtype)
+        order = key.argsort(stable=True)
+        weight = torch.linspace(0, 3, len(key), dtype=torch.float64)[order]
+        arrays = key, order, weight.cumsum(0)
+        arrays = arrays if library is torch else [each.numpy() for each in arrays]
+        t, _, share = threshold.locate(library, *arrays)
+        assert str(t.dtype).endswith(str(dtype).removeprefix("torch."))
+        assert np.sum(np.asarray(share)) == pytest.approx(1, rel=1e-5)
+        found.append(float(t[0]))
+    assert np.float32(found[0]) == np.float32(found[1])
 
 
 # The quantile with a surrogate.
