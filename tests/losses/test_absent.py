@@ -169,3 +169,26 @@ def test_an_absent_label_costs_nothing_or_infinitely_much(case, n_present):
     loss, gradient = value_and_gradient(case, masked, target, sample_weight=weight)
     assert loss == 0
     assert (gradient == 0).all()
+
+
+WITH_SOFTMAX = {
+    "cross_entropy_loss",
+    "focal_loss",
+    "ldam_loss",
+    "logit_adjusted_loss",
+    "topk_grouping_loss",
+    "topk_transition_loss",
+}
+
+
+@every([case for case in OF_CLASSES if case.name != "pairwise_auc_loss"])
+def test_without_any_class_a_softmax_is_undefined_and_other_losses_are_zero(case):
+    scores, target = class_batch()
+    scores = scores.detach()
+    scores[2] = -math.inf
+    loss, gradient = value_and_gradient(case, scores, target, reduction="none")
+    if case.name in WITH_SOFTMAX:
+        assert loss.isnan().nonzero().flatten().tolist() == [2]
+    else:
+        assert loss[2] == 0
+        assert (gradient[2] == 0).all()
