@@ -17,12 +17,15 @@ def fit_calibration(method, scores, target, weight):
     scores = scores.astype(np.float64)
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this branch.
     if method == "temperature":
-        spread = max(np.abs(scores - scores.mean(1, keepdims=True)).max(), 1e-300)
-        rows = np.arange(len(target))
+        # Masked classes have the score -inf for every slope.
+        present = scores > -np.inf
+        distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
+        spread = max(distance.max(where=present, initial=0.0), 1e-300)
+        rows = np.flatnonzero(weight)  # 0 * inf would be NaN
 
         def cross_entropy(log_slope):
             log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
-            return -np.average(log_proba[rows, target], weights=weight)
+            return -np.average(log_proba[rows, target[rows]], weights=weight[rows])
 
         # The softmax is nearly uniform at the lower bound, and nearly one-hot at the upper bound.
         bounds = np.log(1e-3 / spread), np.log(1e4 / spread)

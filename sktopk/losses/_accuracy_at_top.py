@@ -21,6 +21,7 @@ from ._loss import (
     check_weight,
     nan_above,
     reduce_checked,
+    without_absent,
 )
 
 ERRORS = ("false_negatives", "false_positives")
@@ -132,6 +133,7 @@ def accuracy_at_top_loss(
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. The call
         is ``threshold(scores, positive, weight)``, with `groups` as fourth argument if given.
+        A function also gets the samples of weight 0, with a score of 0 in place of NaN or infinity.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both kinds with the given weights :math:`\lambda`.
@@ -169,23 +171,31 @@ def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
     """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
-    scores, positive = check_binary(scores, target)
+    given, positive = check_binary(scores, target)
+    dtype, scores = given.dtype, without_absent(given, sample_weight)
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
     kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
     surrogate = get_surrogate(surrogate)
     largest = largest_score(torch, scores.detach(), sample_weight)
+    if hasattr(threshold, "locate_each"):
+        given = scores.double()
+    else:  # A function of the user may use samples of weight 0, if their scores are finite.
+        given = torch.where(given.isfinite(), given, scores)
+    # Use float64. A threshold between scores would otherwise be rounded like the largest score, and
+    # its distances from the scores would lose digits.
+    scores = scores.double()
     if groups is not None:
         check_takes_groups(threshold)
         codes, _ = check_groups(groups, scores)
-        t = threshold(scores, positive, sample_weight, codes)
+        t = threshold(given, positive, sample_weight, codes)
 
         def loss_of(counted, kind):
             return _in_groups(t, scores, counted, codes, surrogate, sample_weight, reduction, kind)
 
     else:
-        t = threshold(scores, positive, sample_weight)
+        t = threshold(given, positive, sample_weight)
 
         def loss_of(counted, kind):
             weight = counted.to(scores.dtype)
@@ -199,7 +209,7 @@ def loss_at(
         factor * loss_of(positive if kind == "false_negatives" else ~positive, kind)
         for kind, factor in kinds
     ]
-    return nan_above(sum(losses[1:], losses[0]), largest)
+    return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 
 
 def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
@@ -214,8 +224,7 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
         return (weight * loss).sum()
     weight = weight.double()
     total = sum_in(codes, len(t), weight)
-    mean = (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
-    return mean.to(scores.dtype)
+    return (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
 
 
 def largest_score(xp, scores, weight):

@@ -13,24 +13,26 @@ from ._elementary_symmetric import largest
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
-def check_scores(scores):
+def check_scores(scores, sample_weight=None):
     """Return floating `scores` of shape (n_samples, n_classes). Half precision becomes float32.
 
-    Losses are differences of large sums, for which bfloat16 and float16 are too imprecise.
+    Losses are differences of large sums, for which bfloat16 and float16 are too imprecise. Samples
+    of weight 0 get scores of 0, see :func:`without_absent`.
     """
     check_floating(scores, "scores")
     if scores.ndim != 2:
         raise ValueError(
             f"scores must have shape (n_samples, n_classes); got shape {tuple(scores.shape)}"
         )
-    return _at_least_single(scores)
+    return without_absent(_at_least_single(scores), sample_weight)
 
 
-def check_binary(scores, target):
+def check_binary(scores, target, sample_weight=None):
     """Return floating `scores` of shape (n_samples,) and the mask of the positives.
 
     Half precision becomes float32. `target` holds 0 and 1 in any dtype. The values of a boolean
-    target are not checked, which avoids a synchronization with the GPU.
+    target are not checked, which avoids a synchronization with the GPU. Samples of weight 0 get a
+    score of 0, see :func:`without_absent`.
     """
     check_floating(scores, "scores")
     if scores.ndim != 1:
@@ -42,7 +44,7 @@ def check_binary(scores, target):
         if len(refused):
             raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}")
         target = target == 1
-    return _at_least_single(scores), target
+    return without_absent(_at_least_single(scores), sample_weight), target
 
 
 def check_floating(tensor, name):
@@ -66,6 +68,20 @@ def _check_shape(tensor, name, scores):
 
 def _at_least_single(scores):
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
+def without_absent(values, sample_weight):
+    """Return the values, but 0 for samples of weight 0, which count as absent.
+
+    `values` has the shape (n_samples, ...). Multiplying the loss of a sample by 0 is not enough:
+    the gradient would be 0 * NaN if a score were NaN or infinite.
+    """
+    sample_weight = check_weight(sample_weight, values)
+    ends = None if sample_weight is None else value_range(sample_weight)
+    if sample_weight is None or (ends is not None and ends[0] > 0):
+        return values
+    absent = (sample_weight == 0).view(-1, *[1] * (values.ndim - 1))
+    return values.masked_fill(absent, 0.0)
 
 
 def check_weight(sample_weight, scores):
@@ -202,18 +218,26 @@ def is_soft(scores, target):
     return False
 
 
-def check_hard(scores, target, name):
-    """Return scores and int64 class indices, and check that `target` is not soft."""
-    scores = check_scores(scores)
+def check_hard(scores, target, sample_weight, name):
+    """Return scores and int64 class indices, and check that `target` is not soft.
+
+    Samples of weight 0 get scores of 0.
+    """
+    scores = check_scores(scores, sample_weight)
     if is_soft(scores, target):
         raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
     return scores, target.long()
 
 
-def check_soft(scores, target):
-    """Return scores and class indices, or scores and soft targets of the same dtype."""
-    scores = check_scores(scores)
-    return scores, target.to(scores.dtype) if is_soft(scores, target) else target.long()
+def check_soft(scores, target, sample_weight):
+    """Return scores and class indices, or scores and soft targets of the same dtype.
+
+    Samples of weight 0 get scores and soft targets of 0.
+    """
+    scores = check_scores(scores, sample_weight)
+    if is_soft(scores, target):
+        return scores, without_absent(target.to(scores.dtype), sample_weight)
+    return scores, target.long()
 
 
 def check_count(value, name, allowed="an integer"):

@@ -77,11 +77,14 @@ def focal_loss(
     >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
     tensor(1.0397)
     """
-    scores, target = check_hard(scores, target, "focal_loss")
+    scores, target = check_hard(scores, target, sample_weight, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # Clamp 1 - q_y above 0, because its power has an infinite slope at 0 if gamma < 1.
-    miss = (-torch.expm1(-cross_entropy)).clamp_min(torch.finfo(scores.dtype).tiny)
+    # Clamp 1 - q_y above 0, because its power has an infinite slope at 0 if gamma < 1. If q_y is 0,
+    # 1 - q_y has no slope: differentiate the constant 1, because 0 * inf is NaN.
+    absent = cross_entropy == torch.inf
+    miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
+    miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 
 
@@ -141,7 +144,7 @@ def ldam_loss(
     >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
     tensor([0.7710, 1.0375])
     """
-    scores, target = check_hard(scores, target, "ldam_loss")
+    scores, target = check_hard(scores, target, sample_weight, "ldam_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
     margins = class_margins(class_counts, max_margin, scores)
     label = target.unsqueeze(1)
@@ -199,7 +202,7 @@ def logit_adjusted_loss(
     >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
     tensor(1.3863)
     """
-    scores, target = check_hard(scores, target, "logit_adjusted_loss")
+    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())

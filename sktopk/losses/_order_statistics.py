@@ -106,6 +106,8 @@ def expected_kth_largest(scores, k, sigma):
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
+    # At infinite levels, the second derivative of ndtr would be NaN.
+    scores = scores.clamp(min=1e-4 * torch.finfo(scores.dtype).min)
     level = ((centre.unsqueeze(1) - scores) / sigma).unsqueeze(1) + offset.unsqueeze(1)
     factors = [torch.special.ndtr(level), torch.special.ndtr(-level)]
     while factors[0].shape[2] > 1:

@@ -20,8 +20,8 @@ from ._loss import (
     check_nonnegative,
     check_once,
     check_scores,
+    check_soft,
     from_largest,
-    is_soft,
     nan_above,
     reduce,
 )
@@ -169,13 +169,12 @@ def smooth_topk_loss(
     >>> smooth_topk_loss(scores, torch.tensor([1]), k=2)
     tensor(1.0633)
     """
-    scores = check_scores(scores)
+    scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1], most=MAX_K)
-    if is_soft(scores, target):
+    if target.is_floating_point():
         return expected_loss(
             smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
         )
-    target = target.long()
     tau = check_nonnegative(tau, "tau")
     margin = check_nonnegative(margin, "margin")
     if tau == 0:
@@ -252,7 +251,7 @@ def smooth_topk_adjusted_loss(
     >>> smooth_topk_adjusted_loss(scores, target, class_counts=[2, 1, 1], k=1, margin=0.0)
     tensor(1.3863)
     """
-    scores = check_scores(scores)
+    scores = check_scores(scores, sample_weight)
     k = check_k(k, scores.shape[1], most=MAX_K)
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)

@@ -128,17 +128,19 @@ class _Ranked:
         weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
+        # Use float64: a mean in float32 would lose digits in each addition.
+        dtype, scores = scores.dtype, scores.double()
+        weight = group_weight(in_group(positive, self.of), weight)
         if groups is not None:
             codes, n_groups = check_groups(groups, scores)
-            weight = group_weight(in_group(positive, self.of), weight)
             key = falling(torch, scores.detach(), weight)
-            return linear_in_scores(self.locate_each(key, weight, codes, n_groups), scores)
+            located = self.locate_each(key, weight, codes, n_groups)
+            return linear_in_scores(located, scores).to(dtype)
         if not len(scores):
-            return scores.new_tensor(-torch.inf)
-        weight = group_weight(in_group(positive, self.of), weight)
+            return scores.new_tensor(-torch.inf, dtype=dtype)
         key = falling(torch, scores, weight)
         order = key.argsort(stable=True)
-        return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0)
+        return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0).to(dtype)
 
     def rank(self, xp: Any, total: Any) -> Any:
         """Return the rank j in a group whose weights sum to `total`."""
@@ -266,10 +268,13 @@ class TopMean(_Ranked):
         share = xp.minimum(reached, rank)
         share[..., 1:] = share[..., 1:] - share[..., :-1]
         # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
-        share = xp.asarray(share / (rank + (rank == 0)), dtype=key.dtype)
+        share = share / (rank + (rank == 0))
         ordered = key[along(xp, key, order)]
+        # The weights are in float64, and so is the sum: a sum in float32 would lose digits.
         t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
-        return fill(xp, t, rank == 0, -math.inf), order, share
+        t = fill(xp, t, rank == 0, -math.inf)
+        t = t.to(key.dtype) if xp is torch else t.astype(key.dtype)
+        return t, order, xp.asarray(share, dtype=key.dtype)
 
     def locate_each(
         self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
@@ -278,11 +283,11 @@ class TopMean(_Ranked):
         rank, codes, reached = self.rank(torch, ordered.total), ordered.codes, ordered.within()
         most = rank[codes]
         share = torch.minimum(reached, most) - torch.minimum(reached - ordered.own, most)
-        share = (share.clamp(min=0) / most.clamp(min=1e-300)).to(key.dtype)
+        share = share.clamp(min=0) / most.clamp(min=1e-300)
         index = (share != 0).nonzero().squeeze(1)
         share, codes, index = share[index], codes[index], ordered.order[index]
-        t = -sum_in(codes, n_groups, share * key[index])
-        return fill(torch, t, rank == 0, -math.inf), index, share, codes
+        t = -sum_in(codes, n_groups, share * key[index]).to(key.dtype)
+        return fill(torch, t, rank == 0, -math.inf), index, share.to(key.dtype), codes
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """Cross-entropy that treats the top k classes as one class: grouping and transition losses."""
 
+import math
+
 from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
-from ._loss import LossModule, check_k, check_soft, reduce
+from ._loss import LossModule, check_k, check_soft, reduce, value_range
 
 
 def topk_grouping_loss(
@@ -38,7 +40,8 @@ def topk_grouping_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, only one class is merged.
+        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, only one class is merged. Zero
+        if fewer than k classes have a score above -inf.
 
     Raises
     ------
@@ -58,7 +61,7 @@ def topk_grouping_loss(
     >>> topk_grouping_loss(scores, torch.tensor([1]), k=2).exp()
     tensor(1.2500)
     """
-    scores, target = check_soft(scores, target)
+    scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1])
     _, log_grouped, _ = _group(scores, k)
     return reduce(negative_log_likelihood(log_grouped, target), sample_weight, reduction)
@@ -93,7 +96,8 @@ def topk_transition_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats, at least log(k+1) times the top-k error.
+        Nonnegative, in nats, at least log(k+1) times the top-k error. The loss of an absent label
+        is 0 if fewer than k classes have a score above -inf.
 
     Raises
     ------
@@ -113,7 +117,7 @@ def topk_transition_loss(
     >>> topk_transition_loss(scores, torch.tensor([2]), k=2).exp()
     tensor(5.)
     """
-    scores, target = check_soft(scores, target)
+    scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
@@ -130,10 +134,17 @@ def topk_transition_loss(
 def _group(scores, k):
     """Return log-probabilities, the same with the top k classes merged, and these classes."""
     log_proba = F.log_softmax(scores, dim=1)
-    top = scores.topk(k, dim=1, sorted=False).indices
+    values, top = scores.topk(k, dim=1, sorted=False)
     # Rounding may raise the sum of probabilities above 1, which would make the loss negative.
     joint = log_proba.gather(1, top).logsumexp(1, keepdim=True).clamp(max=0)
-    return log_proba, log_proba.scatter(1, top, joint.expand(-1, k)), top
+    log_grouped = log_proba.scatter(1, top, joint.expand(-1, k))
+    least = values.amin(1, keepdim=True)
+    ends = value_range(least)
+    if ends is None or not ends[0] > -math.inf:
+        # With fewer than k present classes, the group has all classes, not only those in `top`.
+        few = (least == -math.inf) & (joint <= 0)
+        log_grouped = log_grouped.masked_fill(few, 0.0)
+    return log_proba, log_grouped, top
 
 
 class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):

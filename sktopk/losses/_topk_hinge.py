@@ -74,7 +74,8 @@ def topk_hinge_loss(
     >>> topk_hinge_loss(scores, torch.tensor([2]), k=2, scaled=False)
     tensor(2.)
     """
-    scores, target, k, margin = _check_hinge(scores, target, k, margin, "topk_hinge_loss")
+    name = "topk_hinge_loss"
+    scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
     others = scores.scatter(1, target.unsqueeze(1), -torch.inf)
     violation = lead(kth_largest(others, k), score_of_label(scores, target))
     loss = (margin + (violation / k if scaled else violation)).relu()
@@ -128,13 +129,18 @@ def topk_hinge_convex_loss(
     >>> topk_hinge_convex_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([2]), k=2)
     tensor(2.5000)
     """
-    scores, target, k, margin = _check_hinge(scores, target, k, margin, "topk_hinge_convex_loss")
+    name = "topk_hinge_convex_loss"
+    scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
-    violation = lead(best, scores.gather(1, label)) + margin
+    label_score = scores.gather(1, label)
+    violation = lead(best, label_score) + margin
     # `best` omits the label, whose violation is 0. Use 0 if the k-th violation is negative.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
-    loss = nan_above(violation.mean(1).relu(), best[:, 0])
+    # An absent label violates infinitely often, but only in comparison with k classes.
+    n_present = (best > -torch.inf).sum(1, keepdim=True)
+    few = (label_score == -torch.inf) & (n_present < k)
+    loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)
 
 
@@ -186,13 +192,13 @@ def topk_hinge_calibrated_loss(
     tensor(1.5000)
     """
     name = "topk_hinge_calibrated_loss"
-    scores, target, k, margin = _check_hinge(scores, target, k, margin, name)
+    scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
     loss = (margin + lead(kth_largest(scores, k + 1), score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
 
 
-def _check_hinge(scores, target, k, margin, name):
-    scores, target = check_hard(scores, target, name)
+def _check_hinge(scores, target, sample_weight, k, margin, name):
+    scores, target = check_hard(scores, target, sample_weight, name)
     return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
 
 

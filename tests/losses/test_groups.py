@@ -85,6 +85,40 @@ def test_one_group_is_no_group_and_names_and_order_do_not_matter(case):
         assert_close(found, (loss, gradient[order]))
 
 
+GAPS = [
+    (1, 2, 3, 4, 5, 6, 7),
+    (0, 1, 2, 4, 5, 6, 7),
+    (0, 2, 4, 6, 8, 10, 12),
+    (0, 1, 2, 10, 11, 12, 55),
+    (9, 11, 20, 30, 31, 48, 55),
+]
+
+
+@every(GROUPED)
+@pytest.mark.parametrize("numbers", GAPS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_unused_group_numbers_change_nothing(case, numbers, dtype):
+    scores, target, groups = batch()
+    weight = some_weights(groups)
+    expected = slow_mean(case, scores, target, groups, weight)
+    (slope,) = torch.autograd.grad(expected, scores)
+    names = torch.tensor(numbers)[groups]
+    options = {"groups": names, "sample_weight": weight}
+    loss, gradient = value_and_gradient(case, scores.to(dtype), target, **options)
+    tolerance = {} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    assert_close(loss.double(), expected.detach(), **tolerance)
+    assert_close(gradient.double(), slope, **tolerance)
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (0, 2, 3), (0, 2, 4), (1, 3, 5)], ids=str)
+def test_gradient_of_the_area_with_unused_group_numbers(numbers):
+    scores, target = torch.zeros(6).double(), torch.tensor([1, 0, 1, 0, 1, 0])
+    groups = torch.tensor(numbers).repeat_interleave(2)
+    loss, gradient = value_and_gradient(losses.pairwise_auc_loss, scores, target, groups=groups)
+    assert_close(loss, torch.tensor(1.0).double())
+    assert_close(gradient, (1 - 2 * target).double() / 3)
+
+
 @every(TOP[:10])
 def test_reductions_agree_and_gradient_is_that_of_finite_differences(case):
     scores, target, groups = batch()

@@ -69,6 +69,33 @@ def test_module_has_the_parameters_and_defaults_of_its_function(case):
         module(**case.parameters, temperature=1.0)
 
 
+@every(first_of_each(LOSSES))
+def test_every_function_takes_scores_and_target_and_then_keywords(case):
+    parameters = list(inspect.signature(case.function).parameters.values())
+    assert [each.name for each in parameters[:2]] == ["scores", "target"]
+    assert all(each.kind is each.KEYWORD_ONLY for each in parameters[2:])
+    last = {each.name: each.default for each in parameters[-2:]}
+    assert last == {"sample_weight": None, "reduction": "mean"}
+    if case not in CLASSES:
+        assert (parameters[-3].name, parameters[-3].default) == ("groups", None)
+    needed = {each.name for each in parameters[2:] if each.default is each.empty}
+    assert needed <= {
+        "class_counts",
+        "fpr",
+        "k",
+        "precision",
+        "recall",
+        "sigma",
+        "tau",
+        "threshold",
+    }
+    scores, target = case.batch()
+    weight = torch.linspace(0, 2, len(scores))
+    for reduction in ("mean", "sum"):
+        loss = case(scores, target, sample_weight=weight, reduction=reduction)
+        assert loss.shape == ()
+
+
 @every([case for case in CLASSES if "class_counts" in case.parameters])
 def test_class_counts_move_with_the_module(case):
     module = case.build()

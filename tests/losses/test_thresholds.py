@@ -5,6 +5,7 @@ import math
 import pickle
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -182,6 +183,46 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
     assert threshold(scores, target) == threshold(scores, target == 1)
     with pytest.raises(AttributeError):
         threshold.of = "positives"
+
+
+@every_threshold
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e4, 2.0**24])
+def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, grouped, offset):
+    scores, target = top_batch(n_samples=20_000, dtype=torch.float32)
+    scores = (scores.detach() + offset).requires_grad_()
+    weight = torch.linspace(0, 3, len(scores))
+    groups = (torch.arange(len(scores)) % 3,) if grouped else ()
+    exact = threshold(scores.double(), target == 1, weight, *groups).detach()
+    found = threshold(scores, target == 1, weight, *groups)
+    assert found.dtype == torch.float32
+    assert torch.equal(found.detach(), exact.float())
+    (gradient,) = torch.autograd.grad(found.sum(), scores)
+    again = scores.detach().double().requires_grad_()
+    (slope,) = torch.autograd.grad(threshold(again, target == 1, weight, *groups).sum(), again)
+    assert gradient.dtype == torch.float32
+    torch.testing.assert_close(gradient, slope.float(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("library", [np, torch], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize(
+    "threshold", [t for t in [*RANKED, *QUANTILES] if getattr(t, "locate", None)], ids=repr
+)
+def test_a_threshold_of_the_training_has_one_rounding(threshold, library, offset):
+    scores = torch.randn(20_000, generator=torch.Generator().manual_seed(0)) + offset
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        key = -scores.to(dtype)
+        order = key.argsort(stable=True)
+        weight = torch.linspace(0, 3, len(key), dtype=torch.float64)[order]
+        arrays = key, order, weight.cumsum(0)
+        arrays = arrays if library is torch else [each.numpy() for each in arrays]
+        t, _, share = threshold.locate(library, *arrays)
+        assert str(t.dtype).endswith(str(dtype).removeprefix("torch."))
+        assert np.sum(np.asarray(share)) == pytest.approx(1, rel=1e-5)
+        found.append(float(t[0]))
+    assert np.float32(found[0]) == np.float32(found[1])
 
 
 # The quantile with a surrogate.

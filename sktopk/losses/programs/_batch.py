@@ -71,15 +71,10 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 
     With groups, the weights become float64, because cumulative sums over all groups are large.
     """
-    scores, is_positive = check_binary(scores, target)
+    scores, is_positive = check_binary(scores, target, sample_weight)
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
-    if sample_weight is not None:
-        # Samples of weight 0 may have any score, even infinity. Replace these scores by 0.
-        scores = scores.masked_fill(sample_weight == 0, 0.0)
-    # Center the scores: the loss depends only on differences, and scores near 0 keep more digits.
-    # The center is one of the scores, so that ties stay ties.
-    scores, bottom = in_units(scores, margin, centred=True)
+    scores, bottom = in_units(scores, sample_weight, margin)
     positive = is_positive.to(scores.dtype)
     negative = 1 - positive
     sign = positive - negative
@@ -92,23 +87,37 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     return Batch(scores, positive, negative, sign, scores - sign, bottom, groups)
 
 
-def in_units(scores, margin, *, centred=False):
-    """Return scores divided by the margin, and the mask of the scores that were -inf (or None).
+def in_units(scores, weight, margin):
+    """Return scores minus their median, divided by the margin, and the mask of scores of -inf.
+
+    The loss depends only on differences of the scores of a problem, and scores near 0 keep more
+    digits. The median is one of the scores, so that ties stay ties. Samples of weight 0 do not
+    change the median, and their score becomes the median.
 
     Scores of -inf become finite numbers far below all others, where hinges and sigmoids are
-    constant. If a score is NaN or inf, all become NaN. With `centred`, subtract the median score.
+    constant. Without such scores, the mask is None. If a score is NaN or inf, all become NaN.
+    Scores have shape (..., n_samples), with one problem per row.
     """
+    if not scores.numel():
+        return scores / margin, None
     known = scores.detach()
     ends = value_range(known)
-    if not len(scores) or (ends is not None and isfinite(ends[0]) and isfinite(ends[1])):
-        return (scores - known.median() if centred else scores) / margin, None
-    bottom, largest = scores == -torch.inf, known.amax()
-    if centred:
-        scores = scores - known.masked_fill(bottom, largest).median()
+    finite = ends is not None and isfinite(ends[0]) and isfinite(ends[1])
+    bottom, largest = None if finite else known == -torch.inf, known.amax()
+    counted = known if finite else known.masked_fill(bottom, torch.nan)
+    absent = None if weight is None else weight == 0
+    if absent is not None:
+        counted = counted.masked_fill(absent, torch.nan)
+    centre = counted.nanmedian(-1, keepdim=True).values
+    scores = scores - centre.nan_to_num(0.0, 0.0, 0.0)
+    if absent is not None:
+        scores = scores.masked_fill(absent, 0.0)
+    if finite:
+        return scores / margin, None
     scores = nan_above(scores, largest) / margin
     known = scores.detach()
-    lowest = known.masked_fill(bottom, torch.inf).amin(0)
-    low = lowest - (known.amax(0) - lowest) - 1e4
+    lowest = known.masked_fill(bottom, torch.inf).amin(-1, keepdim=True)
+    low = lowest - (known.amax(-1, keepdim=True) - lowest) - 1e4
     return torch.where(bottom, torch.where(lowest < torch.inf, low, 0.0), scores), bottom
 
 

@@ -116,15 +116,14 @@ class OrderedGroups(Groups):
         super().__init__(numbers.repeat_interleave(size, output_size=n_rows), len(size))
         self.stop = size.cumsum(0)
         self.start = self.stop - size
-        # For a group without samples, `first` is a sample of another group. It is not used.
-        self.first = self.start.clamp(max=max(0, n_rows - 1))
+        place = torch.arange(n_rows, device=size.device)
+        self._previous = torch.maximum(place - 1, self.of_rows(self.start))
 
     def previous(self, values):
-        before = torch.cat([values[:1], values[:-1]])
-        return before.index_copy_(0, self.first, values.index_select(0, self.first))
+        return values.index_select(0, self._previous)
 
     def before(self, place):
-        return torch.maximum(place - 1, self.first)
+        return self._previous.take(place)
 
     def within(self, values):
         sums = values.cumsum(0)

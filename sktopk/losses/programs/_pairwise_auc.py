@@ -202,26 +202,23 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
     """Check the arguments, and return the problems and the weights of the samples."""
-    scores, target = check_hard(scores, target, "pairwise_auc_loss")
+    scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
     weight = check_weight(sample_weight, scores)
     if weight is None:
         weight = scores.new_ones(n_samples)
-    else:
-        scores = scores.masked_fill((weight == 0).unsqueeze(1), 0.0)
     # `index_add` raises an error if a target is not a class index.
     class_weight = scores.new_zeros(n_classes).index_add(0, target, weight)
     of_class = target == torch.arange(n_classes, device=target.device).unsqueeze(1)
-    scores, bottom = in_units(scores, margin)
     positive, scores = weight * of_class, scores.T
-    bottom = None if bottom is None else bottom.T
     if multi_class == "mu":
         a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
-        if bottom is not None:
-            # Replace -inf by NaN, because the difference of two scores of -inf is undefined.
-            scores = scores.masked_fill(bottom, torch.nan)
-        return Problems(scores[a] - scores[b], positive[a], positive[b]), weight
+        # Replace -inf by NaN, because the difference of two scores of -inf is undefined.
+        scores = scores.masked_fill(scores == -torch.inf, torch.nan)
+        scores, _ = in_units(scores[a] - scores[b], weight, margin)
+        return Problems(scores, positive[a], positive[b]), weight
+    scores, bottom = in_units(scores, weight, margin)
     if multi_class == "ovo":
         # Merge the pairs (a, b) of each class a into one problem, where each class b has weight 1.
         negative = weight / or_one(class_weight).take(target) * ~of_class
