@@ -355,6 +355,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         """Create an untrained net as `net_`. `dtypes`: of the weights and of X."""
         head = self._head
         module_params, net_params = split_net_params(self)
+        if head.cosines_for and self.module in OURS:
+            module_params.setdefault("normalize", True)
         if self.module is TabularMLP:
             module_params.setdefault("n_bins", head.n_bins if len(self.hidden_layer_sizes) else 0)
             module_params.setdefault("missing_indicator", self._missing_ or ())

@@ -47,8 +47,8 @@ class LabelHead:
         Whether the softmax of the scores estimates class probabilities.
     balanced : bool
         Whether the loss corrects for class frequencies.
-    bounded : bool
-        Whether the loss needs cosines as scores.
+    cosines_for : str
+        Name of the loss if its scores must be cosines.
     """
 
     make: Callable
@@ -58,7 +58,7 @@ class LabelHead:
     make_partner: Callable
     models_proba: bool = False
     balanced: bool = False
-    bounded: bool = False
+    cosines_for: str = ""
 
     min_positives = None
     # torch's beta2 of 0.999 averages over more steps than the training has.
@@ -157,7 +157,7 @@ class RankingHead:
     # Bins of numerical columns increase the average precision of tabular data.
     least_epochs, least_steps, n_bins, beta2 = 24, 200, 8, 0.99
 
-    models_proba, bounded = False, False
+    models_proba, cosines_for = False, ""
 
     def n_outputs(self, n_classes):
         """Return 1, the number of scores per sample."""

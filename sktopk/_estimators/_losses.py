@@ -69,12 +69,15 @@ def named_like(module):
 
 
 def own_parameters(loss):
-    """Return the set of names that `loss_params` may contain for this loss."""
+    """Return the set of names that `loss_params` may contain for this loss.
+
+    With "k", the loss has another k than `predict_topk` and `score`.
+    """
     if not isinstance(loss, str) or loss not in LOSSES:
         return set()
     parameters = inspect.signature(LOSSES[loss].function).parameters.values()
     keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-    return keywords - _GIVEN - set(LOSSES[loss].params)
+    return keywords - _GIVEN - (set(LOSSES[loss].params) - {"k"})
 
 
 def make_criterion(loss, params, n_classes, k):
@@ -82,7 +85,7 @@ def make_criterion(loss, params, n_classes, k):
 
     Parameters
     ----------
-    loss : str or nn.Module
+    loss : str, nn.Module or callable
     params : dict
         Parameters of a named loss, with `k` if the loss has this parameter.
     n_classes : int

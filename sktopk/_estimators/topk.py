@@ -13,7 +13,7 @@ from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
-from sktopk._training.criteria._custom import CustomLoss
+from sktopk._training.criteria._custom import CustomLoss, name_of
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import topk_accuracy_score
@@ -37,11 +37,11 @@ class TopKClassifier(BaseNetClassifier):
 
     Parameters
     ----------
-    loss : str or nn.Module, default="smooth_topk"
+    loss : str, nn.Module or callable, default="smooth_topk"
         One of "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_ and
         "focal". For long-tailed classes: "logit_adjusted", "smooth_topk_adjusted", "ldam" and
-        "noised_topk_imbalanced" [3]_. A module is called as ``loss(scores, target)``.
+        "noised_topk_imbalanced" [3]_. A function or module is called as ``loss(scores, target)``.
     k : int or dict, default=5
         Number of labels for the loss and `predict_topk`. It is reduced to at most n_classes - 1. A
         dict such as ``{1: 0.1, 5: 0.9}`` trains for several k with the given weights.
@@ -145,10 +145,10 @@ class TopKClassifier(BaseNetClassifier):
         super()._check_params()
         if isinstance(self.loss, str):
             check_option(self.loss, "loss", tuple(LOSSES))
-        elif not isinstance(self.loss, nn.Module):
+        elif isinstance(self.loss, type) or not callable(self.loss):
             raise TypeError(
-                f"loss must be one of {', '.join(map(repr, LOSSES))} or an nn.Module called as "
-                f"loss(scores, target); got {self.loss!r}"
+                f"loss must be one of {', '.join(map(repr, LOSSES))}, or an nn.Module or "
+                f"function called as loss(scores, target); got {self.loss!r}"
             )
         if isinstance(self.k, dict):
             check_k_distribution(self.k)
@@ -159,7 +159,7 @@ class TopKClassifier(BaseNetClassifier):
         self._check_loss_params()
 
     def _check_loss_params(self):
-        given, known = self.loss_params, own_parameters(self.loss)
+        given, known = self.loss_params, own_parameters(self._loss_or_name())
         if given is None:
             return
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
@@ -170,22 +170,42 @@ class TopKClassifier(BaseNetClassifier):
                 f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
                 f"{unknown}"
             )
+        if "k" in given:
+            check_number(given["k"], "loss__k", 1, integer=True)
+            if isinstance(self.k, dict):
+                raise ValueError(f"loss__k must not be set if k is a dict; got k={self.k!r}")
+
+    def _loss_or_name(self):
+        """Return `loss`, or its name if it is a function of :mod:`sktopk.losses` with a name."""
+        names = (name for name, each in LOSSES.items() if each.function is self.loss)
+        return next(names, self.loss)
 
     def _named_loss(self):
-        return LOSSES[self.loss] if isinstance(self.loss, str) else named_like(self.loss)
+        loss = self._loss_or_name()
+        return LOSSES[loss] if isinstance(loss, str) else named_like(loss)
+
+    def _warn_of_ignored(self, used):
+        """Warn of parameters that the loss ignores and that have another value than the default."""
+        for name in ("tau", "sigma"):
+            value = getattr(self, name)
+            if name not in used and value != getattr(type(self), name):
+                warn(f"{name}={value!r} is ignored: loss={self.loss!r} has no parameter {name}")
 
     def _make_head(self):
-        n_classes, loss, named = len(self.classes_), self.loss, self._named_loss()
+        n_classes, loss, named = len(self.classes_), self._loss_or_name(), self._named_loss()
         k = max(self.k) if isinstance(self.k, dict) else self.k
         self.k_ = min(int(k), n_classes - 1)
         if self.k_ < k and self.k != type(self).k:  # the default is reduced without a warning
             warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
         params, several = {}, self.k
+        self._warn_of_ignored(named.params if isinstance(loss, str) else ())
         if isinstance(loss, str):
             params = {name: getattr(self, name) for name in named.params}
-            params |= self.loss_params or {}
             if "k" in params:
                 params["k"] = self.k_
+            params |= self.loss_params or {}
+            if "k" in params:
+                params["k"] = min(int(params["k"]), n_classes - 1)
             if isinstance(self.k, dict):
                 several = {}
                 for each, weight in self.k.items():
@@ -194,7 +214,7 @@ class TopKClassifier(BaseNetClassifier):
         elif self._holds_out() and not CustomLoss(loss).is_weighted:
             raise TypeError(
                 "Held-out samples have weight 0: loss must take sample_weight or have a reduction "
-                f"attribute; got {type(loss).__name__}. Change the loss, or set calibration=None "
+                f"attribute; got {name_of(loss)}. Change the loss, or set calibration=None "
                 "and n_iter_no_change=None"
             )
         return LabelHead(
@@ -205,7 +225,7 @@ class TopKClassifier(BaseNetClassifier):
             make_partner=lambda: make_partner(named, params, n_classes),
             models_proba=self._plans_proba(),
             balanced=named is not None and named.counts,
-            bounded=named is not None and named.cosines,
+            cosines_for=name_of(loss) if named is not None and named.cosines else "",
         )
 
     def _holds_out(self):

@@ -1,7 +1,6 @@
 """Exponential moving average of the weights of a network."""
 
 
-
 class WeightAverage:
     """Exponential moving average of weights and buffers, over about `n_steps` steps.
 

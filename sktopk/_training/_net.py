@@ -1,5 +1,6 @@
 """Training engine: skorch's net with custom minibatches, losses and learning-rate cycle."""
 
+import copy
 import inspect
 import math
 from contextlib import contextmanager, nullcontext
@@ -204,11 +205,25 @@ class Net(NeuralNetClassifier):
                 f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
                 f"for {len(rows)} samples"
             )
+        loss = self.head.cosines_for
+        if loss and not self._is_bounded_by_its_layers(rows[:]):
+            raise ValueError(
+                f"module must return cosines for loss={loss!r}: end the network with "
+                "sktopk.modules.NormalizedLinear; got scores without a bound"
+            )
         if self.criterion_.losses[0].takes_scores and _are_probabilities(mean_of_members(scores)):
             warn(
                 "module seems to return probabilities, but the losses take scores: remove the "
                 "softmax at its end (torch.nn.Softmax)"
             )
+
+    def _is_bounded_by_its_layers(self, rows):
+        """Return whether scores stay in [-1, 1] if all weights are multiplied by a large number."""
+        larger = copy.deepcopy(self.module_)
+        with torch.no_grad(), self.autocast():
+            for parameter in larger.parameters():
+                parameter.mul_(1e3)
+            return bool(larger.forward(rows).abs().max() <= 1 + 1e-3)
 
     def show_data(self, X, weight):
         """Pass training samples to the network's method `from_data`, if this method exists."""

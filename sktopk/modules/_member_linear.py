@@ -120,9 +120,14 @@ def _linear(h, weight, bias):
 
 def is_as_made(layer):
     """Return whether calling a layer runs `MemberLinear.forward` and no hooks."""
-    if type(layer) is not MemberLinear or "forward" in vars(layer):
-        return False
-    return not any(getattr(layer, hooks) for hooks in HOOKS) and not _has_any_global_hook()
+    return type(layer) is MemberLinear and not has_hooks(layer)
+
+
+def has_hooks(layer):
+    """Return whether calling a layer runs hooks, or another `forward` than that of its class."""
+    if "forward" in vars(layer):
+        return True
+    return any(getattr(layer, hooks) for hooks in HOOKS) or _has_any_global_hook()
 
 
 def is_plain_training(h):

@@ -11,9 +11,35 @@ class NormalizedLinear(nn.Module):
     .. math::
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
-    There is no bias. All vectors are normalized. Without normalization, frequent classes and easy
-    samples would get larger scores, because their vectors are longer. The weight has shape
-    (out_features, in_features). Initial weight vectors are uniform on the unit sphere.
+    There is no bias. Without normalization, frequent classes and easy samples would get larger
+    scores, because their vectors are longer. Use this layer at the end of a network for losses
+    with margins, such as :func:`sktopk.losses.ldam_loss`.
+
+    Parameters
+    ----------
+    in_features : int
+        Number of input columns.
+    out_features : int
+        Number of scores, one per class.
+    device : torch.device or str, default=None
+        Device of the weight. None means torch's default.
+    dtype : torch.dtype, default=None
+        Data type of the weight. None means torch's default.
+    generator : torch.Generator, default=None
+        Source of initial weights. None means torch's global generator.
+
+    Attributes
+    ----------
+    weight : Parameter of shape (out_features, in_features)
+        Initial rows are uniform on the unit sphere.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.modules import NormalizedLinear
+    >>> scores = NormalizedLinear(4, 3)(torch.randn(2, 4))
+    >>> scores.shape, bool((scores.abs() <= 1).all())
+    (torch.Size([2, 3]), True)
     """
 
     def __init__(
@@ -44,6 +70,37 @@ class NormalizedLinear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+class MemberNormalizedLinear(NormalizedLinear):
+    """One :class:`NormalizedLinear` for each of several networks that share no weights.
+
+    The weight has shape (n_members, out_features, in_features).
+    """
+
+    def __init__(
+        self,
+        n_members: int,
+        in_features: int,
+        out_features: int,
+        *,
+        dtype: torch.dtype | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(in_features, n_members * out_features, dtype=dtype, generator=generator)
+        self.n_members, self.out_features = n_members, out_features
+        self.weight = nn.Parameter(self.weight.detach().unflatten(0, (n_members, out_features)))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return scores (n_members, n_samples, out_features) of all members.
+
+        `features` has shape (n_samples, in_features) or (n_members, n_samples, in_features).
+        """
+        return _normalize(features) @ _normalize(self.weight).transpose(1, 2)
+
+    def of_member(self, features: Tensor, m: int) -> Tensor:
+        """Return scores (n_samples, out_features) of member m."""
+        return F.linear(_normalize(features), _normalize(self.weight[m]))
 
 
 def _normalize(rows):

@@ -9,8 +9,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ._member_linear import MemberLayers, MemberLinear, is_as_made, is_plain_training
+from ._member_linear import MemberLayers, MemberLinear, has_hooks, is_as_made, is_plain_training
 from ._mlp import Dropout
+from ._normalized_linear import MemberNormalizedLinear
 
 # Limits of n_encoded="auto": total number of bins, and number of numerical columns with bins.
 _AUTO_BINS = 128
@@ -59,6 +60,10 @@ class TabularMLP(nn.Module):
     n_categories : dict of {int: int}, default=None
         Number n of categories, by index of the categorical column. Categories 0, ..., n - 1 are
         one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
+    normalize : bool, default=False
+        Whether scores are cosines between the last hidden layer and the weights of each class, as
+        in :class:`NormalizedLinear`. Losses with margins such as
+        :func:`sktopk.losses.ldam_loss` need cosines.
     dtype : torch.dtype, default=None
         Data type of weights and scales. None means torch's default.
     generator : torch.Generator, default=None
@@ -117,6 +122,7 @@ class TabularMLP(nn.Module):
         n_encoded: int | str = "auto",
         missing_indicator: bool = False,
         n_categories: Sequence[int] | None = None,
+        normalize: bool = False,
         *,
         dtype: torch.dtype | None = None,
         generator: torch.Generator | None = None,
@@ -157,9 +163,11 @@ class TabularMLP(nn.Module):
         self.scale[list(n_categories)] = 0.0
         n_inputs = n_features + n_encoded + len(self.missing_column) + len(categories)
         sizes = (n_inputs, *hidden_layer_sizes, n_outputs)
+        kinds = [MemberLinear] * len(hidden_layer_sizes)
+        kinds.append(MemberNormalizedLinear if normalize else MemberLinear)
         self.layers = nn.ModuleList(
-            MemberLinear(n_members, *pair, dtype=dtype, generator=generator)
-            for pair in pairwise(sizes)
+            kind(n_members, *pair, dtype=dtype, generator=generator)
+            for kind, pair in zip(kinds, pairwise(sizes), strict=True)
         )
 
     @torch.no_grad()
@@ -190,7 +198,7 @@ class TabularMLP(nn.Module):
                 f"shape {tuple(X.shape)}"
             )
         limits = torch.finfo(self.center.dtype)
-        weight = torch.ones(len(X)) if sample_weight is None else sample_weight
+        weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
         weight = weight.detach().double()
         needed = torch.zeros(self.n_features, dtype=torch.long)
         for j in range(self.n_features):
@@ -206,7 +214,7 @@ class TabularMLP(nn.Module):
         )
         filled = 0
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
-            edges = _edges(*_values(X[:, j], weight), n_bins)
+            edges = _edges(*_values(X[:, j], weight), n_bins).to(self.center.device)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
             # Merge bins narrower than `_MIN_BIN_WIDTH`, which float32 cannot resolve.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _MIN_BIN_WIDTH]
@@ -274,7 +282,7 @@ class TabularMLP(nn.Module):
     def score_member(self, x: Tensor, m: int) -> Tensor:
         """Return the scores (n_samples, n_outputs) of ensemble member m for the samples x."""
         is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
-        if not is_ours or not all(map(is_as_made, self.layers)):
+        if not is_ours or any(map(has_hooks, self.layers)):
             scores = self(x)
             return scores[:, m] if self.n_members > 1 else scores
         h = self.encode(x)

@@ -9,8 +9,26 @@ from sktopk.losses._loss import REDUCTIONS, LossModule, reduce
 from ._base import Criterion
 
 
+class FunctionLoss(torch.nn.Module):
+    """Module of a function ``loss(scores, target)``, which may take weights and a reduction."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        names = inspect.signature(function).parameters
+        self.takes_weight = "sample_weight" in names
+        if "reduction" in names:
+            self.reduction = "mean"
+
+    def forward(self, scores, target, **weight):
+        """Return the loss."""
+        if hasattr(self, "reduction"):
+            weight["reduction"] = self.reduction
+        return self.function(scores, target, **weight)
+
+
 class CustomLoss(Criterion):
-    """Criterion of a user's nn.Module ``loss(scores, target)``, with sample weights.
+    """Criterion of a user's nn.Module or function ``loss(scores, target)``, with sample weights.
 
     Sample weights require a loss that takes `sample_weight` or has an attribute `reduction`. In the
     second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
@@ -19,8 +37,12 @@ class CustomLoss(Criterion):
 
     def __init__(self, loss):
         super().__init__()
+        self.name = name_of(loss)
+        if not isinstance(loss, torch.nn.Module):
+            loss = FunctionLoss(loss)
         self.loss = loss
-        self.takes_weight = "sample_weight" in inspect.signature(loss.forward).parameters
+        has_weight = "sample_weight" in inspect.signature(loss.forward).parameters
+        self.takes_weight = getattr(loss, "takes_weight", has_weight)
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
@@ -44,8 +66,7 @@ class CustomLoss(Criterion):
             if "does not require grad" not in str(error):
                 raise
             raise TypeError(
-                "loss must return a Tensor with a gradient; got one without from "
-                f"{type(self.loss).__name__}"
+                f"loss must return a Tensor with a gradient; got one without from {self.name}"
             ) from error
 
     def forward(self, scores, target, sample_weight=None):
@@ -68,7 +89,7 @@ class CustomLoss(Criterion):
         if not self.takes_weight:
             raise TypeError(
                 "sample_weight and class_weight need a loss that takes sample_weight or has a "
-                f"reduction attribute; got loss={type(self.loss).__name__}"
+                f"reduction attribute; got loss={self.name}"
             )
         return self._checked(self.loss(scores, target, sample_weight=sample_weight))
 
@@ -76,6 +97,11 @@ class CustomLoss(Criterion):
         if not isinstance(value, torch.Tensor):
             raise TypeError(
                 f"loss must return a Tensor with a gradient; got {type(value).__name__} from "
-                f"{type(self.loss).__name__}"
+                f"{self.name}"
             )
         return value
+
+
+def name_of(loss):
+    """Return a name, the name of a function, or that of the class of a module."""
+    return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
