@@ -79,18 +79,20 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.2
-        Weight decay of the optimizer (default: AdamW, beta2 0.95; rankers 0.99).
+        Weight decay of AdamW, in the default network for hidden layers only. With another
+        optimizer, set "optimizer__weight_decay" in `net_params` instead.
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto": at least 18 epochs and 360 steps; rankers 24 epochs and 200 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
-        epoch of each network. Pretraining does not count. None trains all epochs.
-    calibration : {"temperature", "sigmoid"} or None, default="temperature"
-        Calibration of `predict_proba` on held-out samples, by temperature scaling or by a sigmoid
-        for each class (Platt). None disables it. With sigmoids, the most probable class can differ
-        from the label that `predict` returns, because the sigmoids have different slopes.
+        epoch. None trains all epochs. Then the best epoch is kept if it is better than the last by
+        two standard errors, else the last.
+    calibration : "temperature" or None, default="temperature"
+        Calibration of `predict_proba` on held-out samples by temperature scaling, which keeps the
+        order of the classes. With None and without `n_iter_no_change`, no samples are held out, and
+        the last epoch is kept.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. They get class indices as labels.
     net_params : dict, default=None
@@ -117,10 +119,14 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
         Batch size and number of epochs that `fit` used.
     n_iter_ : int
         Number of epochs that were trained.
+    kept_epoch_ : int
+        Epoch, from 1, whose weights the network has. They are averages over about one epoch.
     history_ : list of dict
-        One entry per epoch: `loss` (name of the loss), `train_loss`, `dur` (seconds) and values
-        from callbacks. `valid_score` is added if early stopping, `verbose` or `callbacks` need it.
-        `valid_score` and `valid_loss` are added with `X_val` or a single network.
+        One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
+        `valid_loss` with `X_val` or a single network, and values from callbacks. `valid_score` is
+        the mean of top-1 and top-k accuracy on held-out samples (with losses that correct for class
+        frequencies, the mean over classes). In rankers, it is the area under the ROC curve with a
+        logarithmic scale of the false-positive rate.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Result of `decision_function` for each sample of `fit`, from the networks that held it out,
         or NaN. Only for ensembles that hold out samples and have at most 2**27 outputs for them.
@@ -232,6 +238,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
                     checkpoint.remove()  # a repetition would diverge again
                 raise
             self._finish(data, held_out, folds)
+            self._head.check_learned(self.net_, self._target(data.y), data.weight, self.history_)
         if interrupted is not None:
             warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
             raise interrupted
@@ -519,7 +526,9 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Requires `calibration`, ``order="cross_entropy"`` or a loss that models probabilities.
+        Not available with ``calibration=None`` and ``log_loss_share=0``, unless the loss models
+        probabilities. The order of the classes is that of `decision_function`. Losses that correct
+        for class frequencies estimate probabilities for classes of equal frequency.
 
         Parameters
         ----------

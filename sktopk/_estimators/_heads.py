@@ -21,11 +21,15 @@ import torch
 from scipy.special import softmax
 
 from sktopk._common._groups import rows_of_groups
+from sktopk._common._warnings import warn
 from sktopk._training._process import all_objects, joined
 from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._mixture import Mixture, TwoClassCrossEntropy
 
 from ._between_scores import midway_below
+
+# Training has failed if the loss is above this share of the loss of constant scores.
+NEARLY = 0.97
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ class LabelHead:
     def finish(self, scores, target, weight, groups):
         """Return an empty dict."""
         return {}
+
+    def check_learned(self, net, target, weight, history):
+        """Do nothing."""
 
     def scorer(self):
         """Return the metric of `score`."""
@@ -209,6 +216,23 @@ class RankingHead:
             each = torch.stack(each) if each else values[0][:0]
             t = float(each[each.isfinite()].median())
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
+
+    def check_learned(self, net, target, weight, history):
+        """Warn if the training loss at the end is about that of constant scores."""
+        values = (
+            torch.zeros(len(target), 1),
+            torch.from_numpy(target == 1),
+            torch.from_numpy(weight),
+        )
+        constant = float(net.criterion_(*(each.to(net.device) for each in values)))
+        last = history[-1]["train_loss"]
+        if last > NEARLY * constant:
+            advice = "raise log_loss_share" if self.share < 1 else "raise max_epochs"
+            warn(
+                f"The training loss ({last:.3g}) is about that of constant scores "
+                f"({constant:.3g}), so the ranking can be poor: {advice}, or compare with other "
+                "estimators"
+            )
 
     def scorer(self):
         """Return the metric of `score`."""

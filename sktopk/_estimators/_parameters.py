@@ -15,7 +15,6 @@ from sktopk._training._process import check_device
 
 Estimator = TypeVar("Estimator")
 
-CALIBRATIONS = (None, "temperature", "sigmoid")
 # Arguments of the skorch net, with the parameter of the estimator that sets each argument.
 OWN = {
     "module": "module",
@@ -179,11 +178,12 @@ def check_net_parameters(estimator):
     check_auto(estimator.max_epochs, "max_epochs", check_number, low=1, integer=True)
     if estimator.n_iter_no_change is not None:
         check_number(estimator.n_iter_no_change, "n_iter_no_change", 1, integer=True)
-    check_option(estimator.calibration, "calibration", CALIBRATIONS)
+    check_option(estimator.calibration, "calibration", (None, type(estimator).calibration))
     check_device(estimator.device)
     check_random(estimator.random_state)
     if estimator.net_params is not None:
         check_net_params(estimator.net_params)
+        check_weight_decay(estimator)
     if estimator.callbacks is not None:
         check_callbacks(estimator.callbacks)
     if not isinstance(estimator.verbose, Integral):
@@ -223,6 +223,18 @@ def check_net_params(net_params):
                 "Allowed are optimizer, module__*, optimizer__*, callbacks__*, precision, compile "
                 "and skorch's other arguments"
             )
+
+
+def check_weight_decay(estimator):
+    """Check that `weight_decay` has its default value if the optimizer is not AdamW."""
+    optimizer = estimator.net_params.get("optimizer", torch.optim.AdamW)
+    value = estimator.weight_decay
+    if optimizer is not torch.optim.AdamW and value != type(estimator).weight_decay:
+        name = getattr(optimizer, "__name__", optimizer)
+        raise ValueError(
+            f"weight_decay={value!r} is for AdamW only; got net_params['optimizer']={name}: set "
+            "net_params['optimizer__weight_decay']"
+        )
 
 
 def check_callbacks(callbacks):

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._groups import encode_groups, rows_of_groups
 from sktopk._common._input import own_labels
@@ -51,18 +50,15 @@ class RankingClassifier(BaseNetClassifier):
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches. They are added to
         every minibatch to estimate the threshold. 0 disables this.
-    calibration : {"temperature", "sigmoid"} or None, default=None
-        Calibration of probabilities on held-out samples. With "temperature", the probability at
-        `threshold_` is 1/2. "sigmoid" also fits the base rate. With None there is no
-        `predict_proba`.
+    calibration : "sigmoid" or None, default="sigmoid"
+        Calibration of `predict_proba` on held-out samples by a sigmoid of the score (Platt). With
+        None there is no `predict_proba`. Without `n_iter_no_change`, no samples are held out then.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.3
-        Weight decay of the optimizer (default: AdamW).
-    n_iter_no_change : int or None, default=5
-        Stop after this number of epochs without improvement on held-out samples, and keep the best
-        epoch of each network. Pretraining does not count. None trains all epochs.
+        Weight decay of AdamW, in the default network for hidden layers only. With another
+        optimizer, set "optimizer__weight_decay" in `net_params` instead.
 
     Attributes
     ----------
@@ -80,8 +76,7 @@ class RankingClassifier(BaseNetClassifier):
     pos_label: Label | None = None
     learning_rate: float = 0.01
     weight_decay: float = 0.3
-    calibration: str | None = None
-    n_iter_no_change: int | None = 5
+    calibration: str | None = "sigmoid"
 
     # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
@@ -166,8 +161,6 @@ class RankingClassifier(BaseNetClassifier):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        if not self._ranks():
-            return super().predict(X)
         above = self._above_threshold(self._scores(X)[:, 0]) > 0
         return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
 
@@ -192,11 +185,6 @@ class RankingClassifier(BaseNetClassifier):
         TypeError, ValueError
             If n is not an integer or out of range, or if `groups` does not have n_samples entries.
         """
-        if not self._ranks():
-            raise AttributeError(
-                f"predict_top is not available for {len(self.classes_)} classes: use "
-                "decision_function"
-            )
         return rows_on_top(self._scores(X)[:, 0], n, groups)
 
     def score(
@@ -226,11 +214,9 @@ class RankingClassifier(BaseNetClassifier):
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
         refuse_missing(y, "y")
-        target = encode_labels(self.classes_, y) if len(y) else np.empty(0, dtype=int)
+        if len(y):
+            encode_labels(self.classes_, y)  # raises if the labels have another type
         weight = row_weights(sample_weight, len(y), "X")
-        if not self._ranks():
-            self._check_one_ranking(groups)
-            return float(self._head.scorer()(target, scores, weight))
         target, scores = (y == self.pos_label_).astype(int), scores[:, 0]
         metric = self._head.scorer()
         if groups is None:
@@ -283,19 +269,6 @@ class RankingClassifier(BaseNetClassifier):
             )
         return threshold(scores, positive, weight)
 
-    def _check_one_ranking(self, groups):
-        """Raise an error if groups are given and there are more than two classes."""
-        if groups is not None and len(self.classes_) > 2:
-            raise ValueError(
-                f"groups must be None for {len(self.classes_)} classes: only a ranking of two "
-                "classes has groups"
-            )
-
-    def _ranks(self):
-        """Return whether the fitted classifier has one score per sample and a threshold."""
-        check_is_fitted(self)
-        return hasattr(self, "pos_label_")
-
     def _check_params(self):
         super()._check_params()
         check_pos_label(self.pos_label)
@@ -316,22 +289,19 @@ class RankingClassifier(BaseNetClassifier):
 
     def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
         data = super()._validate(X, y, sample_weight, groups, classes, resumed)
-        if len(self.classes_) == 2 and not resumed:
+        if not resumed:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
         vars(self).pop("n_groups_", None)
         if data.groups is not None:
-            self._check_one_ranking(data.groups)
             self.n_groups_ = len(np.unique(data.groups))
         return data
 
     def _target(self, y):
-        if not hasattr(self, "pos_label_"):
-            return super()._target(y)
         known = np.isin(y, self.classes_)
         return np.where(known, (y == self.pos_label_).astype(np.intp), -1)
 
     def _turned(self):
-        return hasattr(self, "pos_label_") and bool(self.pos_label_ == self.classes_[0])
+        return bool(self.pos_label_ == self.classes_[0])
 
     def _class_totals(self):
         return self._class_total_[::-1] if self._turned() else self._class_total_
@@ -342,16 +312,11 @@ class RankingClassifier(BaseNetClassifier):
         return (scores.astype(np.float64) - threshold).astype(scores.dtype)
 
     def _decision(self, scores):
-        if not hasattr(self, "pos_label_"):
-            return super()._decision(scores)
         y_score = self._above_threshold(scores[:, 0])
         return -y_score if self._turned() else y_score
 
     def _scores_of(self, output):
-        y_score = super()._scores_of(output)
-        if not hasattr(self, "pos_label_"):
-            return y_score
-        y_score = y_score - self.threshold_
+        y_score = super()._scores_of(output) - self.threshold_
         return -y_score if self._turned() else y_score
 
     def __sklearn_tags__(self):

@@ -1,23 +1,19 @@
 """Classifiers whose losses are linear programs: AUC, F-score, recall at a given precision."""
 
 from dataclasses import KW_ONLY
-from itertools import combinations
 
 import numpy as np
 from sklearn.metrics import fbeta_score, roc_auc_score
 
-from sktopk._common._labels import check_classes
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
-from sktopk._training.criteria._base import BatchCriterion
-from sktopk._training.criteria._mixture import CrossEntropy
 from sktopk._training.criteria._program import ProgramCriterion
 from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
 from sktopk.losses.programs._fbeta import beta_shares
 from sktopk.metrics import recall_at_precision_score
 
-from ._heads import LabelHead, RankingHead
+from ._heads import RankingHead
 from ._parameters import estimator
 from ._ranking import RankingClassifier, cuts
 
@@ -40,28 +36,23 @@ def program_head(classifier, make_loss):
 @estimator
 @public
 class AUCClassifier(RankingClassifier):
-    r"""Classifier that maximizes the area under the ROC curve, for two or more classes.
+    r"""Classifier that maximizes the area under the ROC curve.
 
     .. math::
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
     With the hinge, the loss is the optimum of a linear program [1]_, computed in closed form
-    (:func:`sktopk.losses.pairwise_auc_loss`). With more than two classes, the loss is the mean over
-    several binary problems (see `multi_class`).
+    (:func:`sktopk.losses.pairwise_auc_loss`). For several classes, use
+    ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
-    `score` is the area under the ROC curve. For two classes, `threshold_` maximizes the
-    true-positive rate minus the false-positive rate on the training set. With more classes,
-    `predict` returns the class with the highest score.
+    `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
+    false-positive rate on the training set.
 
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l of a score difference. "squared_hinge" is another name for "quadratic".
-    multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems for more than two classes: each class against the rest ("ovr"), ordered
-        pairs of classes ("ovo"), or pairs of classes, ranked by their score difference ("mu").
-        With more than two classes, `pos_label` must be None.
     margin : float, default=1.0
         Margin between the scores of positives and negatives, positive.
 
@@ -83,7 +74,6 @@ class AUCClassifier(RankingClassifier):
     """
 
     surrogate: str = "hinge"
-    multi_class: str = "ovr"
     _: KW_ONLY
     margin: float = 1.0
 
@@ -91,43 +81,17 @@ class AUCClassifier(RankingClassifier):
         super()._check_params()
         check_number(self.margin, "margin", 0, bounds="neither")
         check_option(self.surrogate, "surrogate", AUC_SURROGATES)
-        check_option(self.multi_class, "multi_class", ("ovr", "ovo", "mu"))
-
-    def _check_classes(self, y, name="y"):
-        classes = check_classes(y, name)
-        if len(classes) == 2:
-            return super()._check_classes(classes, name)
-        if self.pos_label is not None:
-            raise ValueError(
-                f"pos_label must be None if {name} has {len(classes)} classes; got "
-                f"{self.pos_label!r}"
-            )
-        return classes
 
     def _make_head(self):
-        def make_loss():
-            return PairwiseAUCLoss(
-                margin=self.margin, surrogate=self.surrogate, multi_class=self.multi_class
-            )
-
-        if hasattr(self, "pos_label_"):
-            return program_head(self, make_loss)
-        return LabelHead(
-            make=lambda: BatchCriterion(make_loss()),
-            metric=self._metric,
-            k=1,
-            share=float(self.log_loss_share),
-            make_partner=CrossEntropy,
+        return program_head(
+            self, lambda: PairwiseAUCLoss(margin=self.margin, surrogate=self.surrogate)
         )
 
-    def _metric(self, target, scores, weight):
-        areas = list(
-            areas_of(scores, np.asarray(target, dtype=int), weight, self._in_fit("multi_class"))
-        )
-        if not areas:
+    def _metric(self, positive, scores, weight):
+        if not (weight[positive].any() and weight[~positive].any()):
             warn("score is NaN: y must have samples of two classes known from fit")
             return np.nan
-        return float(np.mean(areas))
+        return float(roc_auc_score(positive, scores, sample_weight=weight))
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
@@ -137,31 +101,8 @@ class AUCClassifier(RankingClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
         tags.classifier_tags.poor_score = False
         return tags
-
-
-def areas_of(scores, target, weight, multi_class):
-    """Yield the area under the ROC curve of each binary problem of `multi_class`."""
-    present = [c for c in np.unique(target[weight > 0]) if c >= 0]
-    if len(present) < 2:
-        return
-    if scores.ndim == 1:
-        known = target >= 0
-        yield roc_auc_score(target[known] == 1, scores[known], sample_weight=weight[known])
-    elif multi_class == "ovr":
-        for c in present:
-            yield roc_auc_score(target == c, scores[:, c], sample_weight=weight)
-    else:
-        for a, b in combinations(present, 2):
-            rows = (target == a) | (target == b)
-            is_a, own, pair = target[rows] == a, weight[rows], scores[rows][:, [a, b]]
-            if multi_class == "mu":
-                yield roc_auc_score(is_a, pair[:, 0] - pair[:, 1], sample_weight=own)
-            else:
-                yield roc_auc_score(is_a, pair[:, 0], sample_weight=own)
-                yield roc_auc_score(~is_a, pair[:, 1], sample_weight=own)
 
 
 @estimator

@@ -87,11 +87,13 @@ def build_net(
     if optimizer is None:
         optimizer = torch.optim.AdamW
         params.setdefault("optimizer__betas", (0.9, head.beta2))
-        params.setdefault("optimizer__weight_decay", weight_decay)
         if module is TabularMLP:
             # A decay of the output layer would shrink the scores, and a linear model altogether.
             last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
+    if optimizer is torch.optim.AdamW:
+        # In other optimizers, weight decay is an L2 penalty with values of another size.
+        params.setdefault("optimizer__weight_decay", weight_decay)
     accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)

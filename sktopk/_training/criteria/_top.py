@@ -329,7 +329,7 @@ def masks_of_batch(xp, batch, n_fresh, fresh_repeats):
     ordered = batch[order]
     repeated = xp.zeros_like(batch, dtype=xp.bool)
     repeated[order[1:]] = ordered[1:] == ordered[:-1]
-    return xp.isin(batch, remembered), repeated
+    return (batch[..., None] == remembered).any(-1), repeated
 
 
 def arrays(scores, target, weight):
