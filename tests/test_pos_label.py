@@ -209,7 +209,8 @@ def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
     clf = PatMatClassifier(tau=0.1, pos_label="fraud", **SHORT)
     hint = (
         r"must be one of \[0, 1\]; got 'fraud': a meta-estimator may have encoded the sorted "
-        "labels as 0 and 1. Set pos_label=0 if 'fraud' sorts before the other label, else pos_label=1"
+        "labels as 0 and 1. Set pos_label=0 if 'fraud' sorts before the other label, else "
+        "pos_label=1"
     )
     with pytest.raises(ValueError, match=hint):
         clf.fit(X, LabelEncoder().fit_transform(y))

@@ -21,10 +21,29 @@ def check_option(value, name, allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
+# NumPy's indices are integers up to this limit.
+_LARGEST = 2**63 - 1
+
+
+def check_size(value, name):
+    """Check that an integer is in the range of int64, so that errors can show it."""
+    if isinstance(value, Integral) and abs(value) > _LARGEST:
+        raise ValueError(f"{name} must be less than 2**63; got {_about(value)}")
+
+
+def _about(value):
+    """Return a large integer as text, because Python refuses to print thousands of digits."""
+    if not isinstance(value, Integral):
+        return repr(value)
+    power = int(int(abs(value)).bit_length() * math.log10(2))
+    return f"about {'-' * (value < 0)}1e{power}"
+
+
 def check_count(value, name):
     """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer; got {value!r}")
+    check_size(value, name)
     if value < 1:
         raise ValueError(f"{name} must be at least 1; got {value!r}")
 
@@ -34,6 +53,7 @@ def check_k(k, name="k"):
     allowed = f"{name} must be an integer >= 1 or a fraction in (0, 1)"
     if isinstance(k, bool) or not isinstance(k, Real):
         raise TypeError(f"{allowed}; got {k!r}")
+    check_size(k, name)
     if not (k >= 1 if isinstance(k, Integral) else 0 < k < 1):
         raise ValueError(f"{allowed}; got {k!r}")
 
@@ -71,13 +91,15 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
+    if integer:
+        check_size(value, name)
     check_scalar(value, name, kind, min_val=low, max_val=high, include_boundaries=bounds)
     if integer:
         return
     try:
         finite = math.isfinite(value)
     except OverflowError as error:  # integers and fractions can exceed the range of float
-        raise ValueError(f"{name} must be finite as a float; got {value!r}") from error
+        raise ValueError(f"{name} must be finite as a float; got {_about(value)}") from error
     if not finite:
         raise ValueError(f"{name} must be finite; got {value!r}")
 

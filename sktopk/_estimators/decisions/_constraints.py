@@ -16,7 +16,7 @@ from numbers import Integral
 import numpy as np
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._scalars import check_k, check_number, n_kept
+from sktopk._common._scalars import check_k, check_number, check_size, n_kept
 from sktopk.metrics import (
     precision_at_recall_score,
     recall_at_k_score,
@@ -64,6 +64,7 @@ class Count(_Constraint):
 
     def check(self, name):
         """Check that the budget is an integer (number of samples) or a share in (0, 1)."""
+        check_size(self.budget, "budget")
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):
