@@ -109,6 +109,12 @@ def test_steps_that_only_resample_are_skipped_in_predictions(last):
     assert pipe.score(X, y, sample_weight=y + 1.0) == last.score(Xt, y, y + 1.0)
 
 
+def test_a_sampler_in_fit_is_named_with_the_way_out():
+    pipe = make_pipeline(StandardScaler(), Doubles(), LogisticRegression())
+    with pytest.raises(TypeError, match=r"sampler 'doubles'.*BudgetClassifier\(imb_pipeline\)"):
+        pipe.fit(*CANCER)
+
+
 def test_what_is_missing_says_why():
     pipe = make_pipeline(StandardScaler(), TopKClassifier(k=3, **QUICK))
     with pytest.raises(AttributeError, match="predict_set"):

@@ -1,6 +1,6 @@
 """Pipeline with the prediction methods of sktopk."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import pipeline
@@ -46,6 +46,17 @@ class Pipeline(pipeline.Pipeline):
     >>> pipe.predict_topk(X[60:61])
     array([[1, 2]])
     """
+
+    def fit(self, X: RowsLike, y: Any = None, **params: Any) -> Self:
+        """Fit all steps, as scikit-learn's Pipeline does. Steps must have `transform`."""
+        for name, step in self.steps[:-1]:
+            if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
+                raise TypeError(
+                    f"steps must have transform in fit; got the sampler {name!r}. Wrap a "
+                    "pipeline of imbalanced-learn, such as BudgetClassifier(imb_pipeline), or "
+                    "convert it after fit: Pipeline(imb_pipeline.steps)"
+                )
+        return super().fit(X, y, **params)
 
     @available_if(_last_has("predict_top"))
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
