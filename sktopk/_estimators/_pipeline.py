@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,11 +19,12 @@ def _last_has(name):
 
 @public
 class Pipeline(pipeline.Pipeline):
-    """scikit-learn's Pipeline with the methods `predict_topk`, `predict_top` and `predict_set`.
+    """scikit-learn's Pipeline with the prediction methods of sktopk.
 
-    Each of these methods transforms X and calls the same method of the last step. It is available
-    if the last step has it. Predictions skip steps that have `fit_resample` but not `transform`, as
-    in imbalanced-learn. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
+    These are `predict_topk`, `predict_top`, `hits_interval` and `predict_set`. Each method
+    transforms X and calls the same method of the last step. It is available if the last step has
+    it. Predictions skip steps that have `fit_resample` but not `transform`, as in imbalanced-learn.
+    ``Pipeline(pipe.steps)`` converts any fitted pipeline.
 
     Parameters
     ----------
@@ -65,6 +67,11 @@ class Pipeline(pipeline.Pipeline):
         # Do not pass n=None, because `predict_top` of some classifiers requires a number.
         params = params if n is None else {"n": n, **params}
         return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
+
+    @available_if(_last_has("hits_interval"))
+    def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
+        """Transform X and call `hits_interval` of the last step."""
+        return self.steps[-1][1].hits_interval(self._predicting()[:-1].transform(X), n)
 
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
