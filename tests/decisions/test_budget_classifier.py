@@ -6,7 +6,12 @@ import pytest
 from scipy.stats import binom, binomtest, norm
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -14,11 +19,13 @@ from sklearn.model_selection import (
     TunedThresholdClassifierCV,
     cross_val_predict,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
-from sktopk import BudgetClassifier
+from sktopk import BudgetClassifier, RecallAtFPRClassifier, TopBoostClassifier
 from sktopk.metrics import (
     precision_at_recall_score,
     recall_at_k_score,
@@ -154,6 +161,58 @@ def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
             violated += fpr > budget if constraint == "fpr" else recall < budget
     assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
     assert violated > 0
+
+
+def soft_voting(**members):
+    return VotingClassifier(list(members.items()), voting="soft")
+
+
+def bad_and_ok(rng, n):
+    y = rng.random(n) < 0.2
+    return rng.normal(size=(n, 2)) + 1.5 * y[:, None], np.where(y, "bad", "ok")
+
+
+@pytest.mark.parametrize("constraint", ["fpr", "recall"])
+def test_guarantee_holds_for_a_soft_voting_ensemble_of_string_labels(constraint):
+    rng, delta, n_draws = np.random.default_rng(0), 0.1, 200
+    X_new, y_new = bad_and_ok(rng, 20_000)
+    ensemble = soft_voting(
+        linear=LogisticRegression(),
+        tree=DecisionTreeClassifier(max_depth=4, random_state=0),
+        bayes=GaussianNB(),
+    )
+    budget = {"fpr": 0.1, "recall": 0.7}[constraint]
+    violated = 0
+    for seed in range(n_draws):
+        clf = BudgetClassifier(
+            ensemble,
+            budget=budget,
+            constraint=constraint,
+            delta=delta,
+            validation_fraction=0.5,
+            pos_label="bad",
+            random_state=seed,
+        )
+        flagged = clf.fit(*bad_and_ok(rng, 600)).predict(X_new) == "bad"
+        rate = np.mean(flagged[y_new == ("ok" if constraint == "fpr" else "bad")])
+        violated += rate > budget if constraint == "fpr" else rate < budget
+    assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
+    assert violated > 0
+
+
+def test_a_soft_voting_ensemble_may_have_rankers_and_boosting():
+    rng = np.random.default_rng(0)
+    ranker = RecallAtFPRClassifier(
+        pos_label=0, calibration="sigmoid", n_estimators=2, max_epochs=3, random_state=0
+    )
+    boosting = TopBoostClassifier(log_loss_share=1, pos_label=0, random_state=0)
+    trees = ExtraTreesClassifier(20, random_state=0)
+    ensemble = soft_voting(ranker=ranker, boosting=boosting, trees=trees)
+    clf = BudgetClassifier(ensemble, budget=0.1, constraint="fpr", pos_label="bad", random_state=0)
+    clf.fit(*bad_and_ok(rng, 1500))
+    X, y = bad_and_ok(rng, 4000)
+    flagged = clf.predict(X) == "bad"
+    assert np.mean(flagged[y == "ok"]) <= 0.1 < 0.5 < np.mean(flagged[y == "bad"])
 
 
 @pytest.mark.filterwarnings("ignore:fdr <= ")
