@@ -139,8 +139,8 @@ def compare_losses(
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), learning_rate=0.05, max_epochs=20)
     >>> comparison = compare_losses(clf, ["focal"], X, y, cv=3, grid=None, progress=False)
-    >>> comparison.summary().index.tolist()[:4]
-    ['cross_entropy', 'focal', 'logit_adjusted', 'weighted_cross_entropy']
+    >>> comparison.summary().loc[["focal", "cross_entropy"], "mean"].round(2).tolist()
+    [1.0, 1.0]
     """
     prefix = _classifier_prefix(estimator)
     with_loss = None if prefix is None else partial(_with_loss, estimator, prefix)
@@ -171,7 +171,7 @@ def compare_losses(
     omitted = {name: why for name, why in omitted.items() if name not in asked | more}
     # If the user passes a loss with the name of a baseline, drop this baseline.
     references = {name: each for name, each in references.items() if name not in asked}
-    everything = references | asked
+    everything = asked | references
     if len(everything) < 2:
         raise ValueError(f"baselines must have a classifier; got {baselines!r}, and {omitted}")
     if len(classes) == 2:
