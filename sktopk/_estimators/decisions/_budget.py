@@ -74,8 +74,9 @@ class BudgetClassifier(CalibratedDecision):
         with a frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`. If
-        `estimator` has none, None means 1 or True. For other labels, set `pos_label`; None then
-        chooses a label, with a warning.
+        `estimator` has none, None means 1 or True, with a warning if this is the label of more than
+        75 % of the samples. For other labels, set `pos_label`; None then chooses a label, with a
+        warning.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision".
 
