@@ -40,8 +40,8 @@ class LossComparisonDisplay(Display):
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
     For random splits, this is the corrected resampled t-test [1]_. In simulations, intervals of
-    level 0.95 have a coverage of 0.93 to 0.97 for two or more repetitions of five folds, and of
-    0.90 to 0.96 for one. Each loss gets a verdict:
+    level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
+    0.95 for one. Each loss gets a verdict:
     "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
     and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
     for multiple comparisons: at level 0.95, about one of twenty losses without any effect gets
