@@ -91,9 +91,9 @@ def compare_losses(
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
     n_seeds : int, default=2
-        Number of repetitions of all folds with different seeds. One repetition takes half the time,
-        but intervals of level 0.95 then had a coverage of 0.91 to 0.95 in simulations, and are about
-        15 % wider. With two repetitions, the coverage was 0.94 to 0.98.
+        Number of repetitions of all folds with different seeds. In simulations, intervals of level
+        0.95 had a coverage of 0.94 to 0.98 for two repetitions. One repetition takes half the time,
+        but its intervals are about 15 % wider and had a coverage of 0.91 to 0.95.
     grid : "default", None or dict, default="default"
         Settings of each loss. "default" means four settings: the learning rate times 1/3, 1, 3 and
         10. For losses with a temperature, it means the learning rate times 1 and 3, combined with
