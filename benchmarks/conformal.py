@@ -80,7 +80,7 @@ def trained(load, seed):
 
 def our_sets(given, cal, y_cal, test, params, counts, seed):
     clf = SetClassifier(FrozenEstimator(given), random_state=seed, prevalence=counts, **params)
-    return clf.fit(cal, y_cal).predict_set(test).toarray()
+    return clf.fit(cal, y_cal).predict_set(test)
 
 
 def peer_sets(given, cal, y_cal, test, name, seed):

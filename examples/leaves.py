@@ -99,7 +99,7 @@ comparison = LossComparisonDisplay.from_cv_results(
     search.cv_results_,
     param="param_clf__loss",
     metric=METRIC,
-    test_fraction=1 / 3,
+    overlap=1 / 5,  # of two repetitions of three folds
     ax=ax,
 )
 for loss, text in zip(comparison.names, comparison.texts_, strict=True):

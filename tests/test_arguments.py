@@ -9,8 +9,9 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
-from sktopk import losses, metrics
+from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, losses, metrics
 
 V, T = ValueError, TypeError
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -194,6 +195,29 @@ OTHERS = [
 def test_other_functions():
     for name, arguments, error, says in OTHERS:
         assert_refused(getattr(metrics, name), arguments, error, says)
+
+
+HUGE = 10**5000
+OF_HUGE = {
+    "topk_accuracy_score": lambda: metrics.topk_accuracy_score(LABELS, X, k=HUGE),
+    "recall_at_k_score": lambda: metrics.recall_at_k_score(Y, S, k=HUGE),
+    "positives_at_top_score": lambda: metrics.positives_at_top_score(Y, S, k=HUGE),
+    "make_topk_scorer": lambda: metrics.make_topk_scorer(HUGE),
+    "TopKClassifier": lambda: TopKClassifier(k=HUGE).fit(X, LABELS),
+    "SetClassifier": lambda: SetClassifier(GaussianNB(), k=HUGE).fit(X, LABELS),
+    "budget": lambda: BudgetClassifier(GaussianNB(), budget=HUGE).fit(X, Y),
+    "n": lambda: BudgetClassifier(GaussianNB()).fit(X, Y).predict_top(X, HUGE),
+    "n of groups": lambda: BudgetClassifier(GaussianNB()).fit(X, Y).predict_top(X, HUGE, Y),
+    "-n": lambda: BudgetClassifier(GaussianNB()).fit(X, Y).hits_interval(X, -HUGE),
+}
+
+
+@pytest.mark.parametrize("case", OF_HUGE)
+def test_huge_integers_are_named(case):
+    with pytest.raises(
+        ValueError, match=r"^(k|n|budget) must be less than 2\*\*63; got about -?1e5"
+    ):
+        OF_HUGE[case]()
 
 
 def test_a_k_that_leaves_nothing_to_choose_is_said():

@@ -4,10 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
-from sktopk import DeepTopPushClassifier, TopKClassifier, TopPushKClassifier
+from sktopk import (
+    BudgetClassifier,
+    DeepTopPushClassifier,
+    SetClassifier,
+    TopKClassifier,
+    TopPushKClassifier,
+)
 from sktopk.modules import MLP
 
 rng = np.random.default_rng(0)
@@ -69,6 +77,28 @@ def test_fit_and_predictions_equal_those_of_the_array(case):
             of_array = getattr(expected, method)(X)
             np.testing.assert_array_equal(getattr(found, method)(dataset), of_array)
         assert found.score(dataset) == expected.score(X, y) == found.score(dataset, y)
+
+
+RANKER = DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
+SPLITTABLE = {
+    "ranker": RANKER,
+    "decision": BudgetClassifier(RANKER, random_state=0),
+    "sets": SetClassifier(make(), method="lac", random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* calibration sample")
+@pytest.mark.parametrize("case", ["arrays", "tensors", "subset"])
+@pytest.mark.parametrize("name", SPLITTABLE)
+def test_cross_validation_of_a_dataset_equals_that_of_the_array(name, case):
+    y = (Y == 1).astype(int)
+    options = {"cv": 2, "error_score": "raise"}
+    found = cross_val_score(SPLITTABLE[name], DATASETS[case][0], y, **options)
+    np.testing.assert_array_equal(found, cross_val_score(SPLITTABLE[name], X, y, **options))
+    clf = clone(SPLITTABLE[name]).fit(DATASETS[case][0], y)
+    np.testing.assert_array_equal(
+        clf.decision_function(X), clone(clf).fit(X, y).decision_function(X)
+    )
 
 
 def test_held_out_samples_calibrate_and_stop():

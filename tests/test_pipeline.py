@@ -37,6 +37,11 @@ CASES = {
         CANCER,
         [{}, {"n": 7}, {"n": 7, **GROUPS}],
     ),
+    "hits_interval": (
+        BudgetClassifier(LogisticRegression(), random_state=0),
+        CANCER,
+        [{"n": 7}, {"n": [5, 9]}],
+    ),
     "predict_set": (
         SetClassifier(GaussianNB(), method="lac", random_state=0),
         DIGITS,
@@ -48,7 +53,7 @@ CASES = {
 def as_list(found):
     if isinstance(found, list):
         return [each.tolist() for each in found]
-    return (found.toarray() if hasattr(found, "toarray") else found).tolist()
+    return np.asarray(found).tolist()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -65,8 +70,8 @@ def test_it_predicts_as_the_last_step_on_transformed_samples(name):
             assert as_list(getattr(each, method)(X, **params)) == expected
     alone = make_pipeline(clone(last)).fit(X, y)
     assert as_list(getattr(alone, method)(X, **calls[-1]))
-    others = {"predict_topk", "predict_top", "predict_set"} - {method}
-    assert not any(hasattr(pipe, other) for other in others)
+    for other in ("predict_topk", "predict_top", "hits_interval", "predict_set"):
+        assert hasattr(pipe, other) == hasattr(last, other)
 
 
 def test_frozen_pipelines_and_the_best_of_a_search_have_the_methods():
@@ -79,6 +84,17 @@ def test_frozen_pipelines_and_the_best_of_a_search_have_the_methods():
     assert FrozenEstimator(best).predict_top(X, 5).tolist() == expected
     wrapped = make_pipeline(StandardScaler(), FrozenEstimator(best[-1])).fit(X, y)
     assert wrapped.predict_top(X, 5).tolist() == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_pipeline_of_a_search_predicts_as_its_last_step(name):
+    last, (X, y), calls = CASES[name]
+    param = f"{type(last).__name__.lower()}__random_state"
+    search = GridSearchCV(make_pipeline(StandardScaler(), last), {param: [0, 1]}, cv=2).fit(X, y)
+    best, Xt = search.best_estimator_, StandardScaler().fit(X).transform(X)
+    method = name.split()[0]
+    found = as_list(getattr(best, method)(X, **calls[-1]))
+    assert found == as_list(getattr(best[-1], method)(Xt, **calls[-1]))
 
 
 class Doubles(BaseEstimator):
@@ -107,6 +123,12 @@ def test_steps_that_only_resample_are_skipped_in_predictions(last):
             np.testing.assert_array_equal(found, getattr(last, method)(Xt))
     assert pipe.score(X, y) == last.score(Xt, y)
     assert pipe.score(X, y, sample_weight=y + 1.0) == last.score(Xt, y, y + 1.0)
+
+
+def test_a_sampler_in_fit_is_named_with_the_way_out():
+    pipe = make_pipeline(StandardScaler(), Doubles(), LogisticRegression())
+    with pytest.raises(TypeError, match=r"sampler 'doubles'.*BudgetClassifier\(imb_pipeline\)"):
+        pipe.fit(*CANCER)
 
 
 def test_what_is_missing_says_why():

@@ -6,18 +6,22 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier, StackingClassifier
+from sklearn.datasets import make_classification
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import LabelEncoder
 
 from sktopk import (
     AUCClassifier,
+    BudgetClassifier,
     DeepTopPushClassifier,
     PatMatClassifier,
     RecallAtFPRClassifier,
     RecallAtKClassifier,
     RecallAtPrecisionClassifier,
     ThresholdClassifier,
+    TopBoostClassifier,
 )  # fmt: skip
 from sktopk.modules import MLP
 
@@ -80,9 +84,11 @@ def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
 def test_labels_that_tell_need_no_warning(rows):
     X, positive = rows
     for labels in ((0, 1), (-1, 1), (False, True), (0.0, 1.0)):
-        for y in (np.array(labels)[1 * positive], np.array(labels)[1 * ~positive]):
-            clf, warned = said(AUCClassifier(**SHORT), X, y)
-            assert (clf.pos_label_, warned) == (labels[1], [])
+        y = np.array(labels)[1 * positive]
+        clf, warned = said(AUCClassifier(**SHORT), X, y)
+        assert (clf.pos_label_, warned) == (labels[1], [])
+        y = np.array(labels)[1 * ~positive]
+        assert said(AUCClassifier(**SHORT), X, y)[0].pos_label_ == labels[1]
         clf, warned = said(AUCClassifier(pos_label=labels[0], **SHORT), X, y)
         assert (clf.pos_label_, warned) == (labels[0], [])
 
@@ -113,6 +119,59 @@ def test_rare_is_less_than_a_quarter_of_the_weight(rows):
         clf, (warned,) = said(AUCClassifier(**SHORT), X, y, sample_weight=weight)
         assert clf.pos_label_ == "reject"
         assert "ambiguous for the labels" in warned
+
+
+CALLERS = {
+    "ranker": AUCClassifier(**SHORT),
+    "boosting": TopBoostClassifier(random_state=0),
+    "decision": BudgetClassifier(GaussianNB(), random_state=0),
+}
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True)], ids=repr)
+@pytest.mark.parametrize("caller", CALLERS)
+def test_positives_that_are_the_large_majority_give_a_warning(caller, labels, rows):
+    X, positive = rows
+    clf, y = CALLERS[caller], np.array(labels)[1 * ~positive]
+    fitted, (warned,) = said(clf, X, y)
+    assert fitted.pos_label_ == labels[1]
+    assert f"the label of {100 * np.mean(~positive):.3g} % of the samples" in warned
+    assert f"Set pos_label={labels[0]!r} if the positives are the rare samples" in warned
+    for pos_label in labels:
+        fitted, warned = said(clone(clf).set_params(pos_label=pos_label), X, y)
+        assert (fitted.pos_label_, warned) == (pos_label, [])
+
+
+@pytest.mark.parametrize(("n_negative", "n_warnings"), [(99, 1), (100, 0), (300, 0)])
+def test_the_large_majority_is_more_than_three_quarters(n_negative, n_warnings, rows):
+    y = (np.arange(400) >= n_negative).astype(int)
+    assert len(said(BudgetClassifier(GaussianNB()), rows[0], y)[1]) == n_warnings
+
+
+def balanced_bagging(clf):
+    ensemble = pytest.importorskip("imblearn.ensemble")
+    return ensemble.BalancedBaggingClassifier(clf, n_estimators=1, sampling_strategy=0.2)
+
+
+METAS = {
+    "voting": lambda clf: VotingClassifier([("net", clf)]),
+    "bagging": lambda clf: BaggingClassifier(clf, n_estimators=1, random_state=0),
+    "stacking": lambda clf: StackingClassifier([("net", clf)], LogisticRegression(), cv=2),
+    "balanced bagging": balanced_bagging,
+}
+
+
+@pytest.mark.parametrize("meta", METAS)
+def test_meta_estimators_that_encode_labels_give_a_warning(meta):
+    X, y = make_classification(1000, weights=[0.95], random_state=0)
+    y = np.where(y == 1, "bad", "ok")
+    clf = RecallAtFPRClassifier(n_estimators=2, max_epochs=3, random_state=0)
+    _, warned = said(METAS[meta](clf), X, y)
+    assert "Set pos_label=0 if the positives are the rare samples" in warned[0]
+    fitted, warned = said(METAS[meta](clf.set_params(pos_label=0)), X, y)
+    assert warned == []
+    if meta != "stacking":  # its final estimator decides
+        assert 0.02 < np.mean(fitted.predict(X) == "bad") < 0.3
 
 
 def test_parts_of_a_stream_keep_the_positive_label(rows):
@@ -149,9 +208,11 @@ def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
     y = np.where(positive, "fraud", "ok")
     clf = PatMatClassifier(tau=0.1, pos_label="fraud", **SHORT)
     hint = (
-        r"must be one of \[0, 1\]; got 'fraud': a meta-estimator may have encoded the labels; set"
+        r"must be one of \[0, 1\]; got 'fraud': a meta-estimator may have encoded the sorted "
+        "labels as 0 and 1. Set pos_label=0 if 'fraud' sorts before the other label, else "
+        "pos_label=1"
     )
-    with pytest.raises(ValueError, match=f"{hint} pos_label to 1, 0 or None"):
+    with pytest.raises(ValueError, match=hint):
         clf.fit(X, LabelEncoder().fit_transform(y))
     for meta in (
         BaggingClassifier(clf, n_estimators=2),

@@ -8,6 +8,7 @@ from sklearn.exceptions import DataConversionWarning, UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, make_pipeline
@@ -16,6 +17,7 @@ from sktopk.metrics import (
     EnrichmentDisplay,
     budget_table,
     make_top_scorer,
+    make_topk_scorer,
     precision_at_k_score,
 )
 
@@ -122,3 +124,37 @@ def test_scores_that_say_nothing_are_of_no_label():
             precision_at_k_score(y, draws.normal(size=40), k=5, pos_label="fraud")
         for constant in (np.zeros(40), np.full(40, -np.inf)):
             precision_at_k_score(y, constant, k=5, pos_label="fraud")
+
+
+SAID_OFTEN = {
+    "scorer of a search": (
+        lambda: GridSearchCV(
+            LogisticRegression(), {"C": [0.1, 1.0, 9.0]}, scoring=make_topk_scorer(2), cv=3
+        ).fit(X, Y),
+        "k=2 must be less than the number of classes (2)",
+    ),
+    "scorer in a loop": (
+        lambda: [make_topk_scorer(3)(MODEL, X, Y) for _ in range(3)],
+        "k=3 must be less than the number of classes (2)",
+    ),
+    "fits of one-vs-rest": (
+        lambda: OneVsRestClassifier(TopKClassifier(k=3, **QUICK)).fit(X, np.arange(60) % 4),
+        "k=3 must be smaller than n_classes=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAID_OFTEN)
+def test_a_line_of_the_user_warns_once(case):
+    call, says = SAID_OFTEN[case]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        call()
+    assert len([each for each in caught if says in str(each.message)]) == 1
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_warning_that_was_shown_is_still_an_error_if_asked():
+    for _ in range(2):
+        with pytest.raises(UserWarning, match="k=2 must be less than the number of classes"):
+            make_topk_scorer(2)(MODEL, X, Y)

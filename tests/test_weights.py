@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.utils.class_weight import compute_class_weight
 
 import sktopk
 from sktopk import TopBoostClassifier
@@ -59,3 +61,24 @@ def test_a_light_sample_changes_next_to_nothing():
         near = np.delete(np.arange(N), [5, 6])
         # The edge of the last bin is the largest value, however little it weighs.
         assert np.corrcoef(found[near], expected[near])[0, 1] > 0.9
+
+
+WITH_CLASS_WEIGHT = ["TopKClassifier", "TopBoostClassifier"]
+
+
+@pytest.mark.parametrize("name", WITH_CLASS_WEIGHT)
+def test_class_weight_may_have_a_label_that_is_absent_in_a_fold(name):
+    clf = clone(ESTIMATORS[name])
+    expected = clone(clf).set_params(class_weight={0: 1.0, 1: 3.0}).fit(X, Y).decision_function(X)
+    found = clf.set_params(class_weight={0: 1.0, 1: 3.0, 2: 5.0}).fit(X, Y).decision_function(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("class_weight", [{0: 1.0, 2: 5.0}, {"0": 1.0, "1": 3.0}], ids=str)
+@pytest.mark.parametrize("name", WITH_CLASS_WEIGHT)
+def test_class_weight_without_a_label_of_y_must_have_no_other_labels(name, class_weight):
+    clf = clone(ESTIMATORS[name]).set_params(class_weight=class_weight)
+    with pytest.raises(ValueError, match="not in class_weight"):
+        compute_class_weight(class_weight, classes=np.unique(Y), y=Y)
+    with pytest.raises(ValueError, match="class_weight must have labels of y as keys"):
+        clf.fit(X, Y)

@@ -3,6 +3,7 @@
 import re
 import warnings
 from datetime import datetime
+from enum import Enum
 from functools import cache
 
 import joblib
@@ -126,6 +127,21 @@ LABELS = {
     ),
     "a word": (lambda y: at(y, "a"), V, r"y must hold only strings or.*\['int', 'str'\]"),
     "a list": (lambda y: at(y, [1]), (V, T), "y |label|sequence"),
+    "dates": (
+        lambda y: np.datetime64("2020-01-01") + y,
+        V,
+        r"y must hold labels that are strings.*; got datetime64\[D\]. Pass y.astype\(str\)",
+    ),
+    "date objects": (
+        lambda y: (np.datetime64("2020-01-01") + y).astype(object),
+        V,
+        r"y must hold labels that are strings.*; got date. Pass \[str\(label\) for label in y\]",
+    ),
+    "an enumeration": (
+        lambda y: np.array([Enum("Colour", "RED GREEN BLUE GREY")(i + 1) for i in y]),
+        V,
+        r"y must hold labels that are strings.*; got Colour. Pass \[label.name for label in y\]",
+    ),
     "bytes": (lambda y: np.array([b"a", b"b"])[y % 2], T, "labels represented as bytes"),
     "continuous": (lambda y: X[:, 0], V, "y must hold .*continuous.*y >= "),
     "continuous objects": (lambda y: X[:, 0].astype(object), V, "y must hold .*continuous"),

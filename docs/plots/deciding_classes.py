@@ -38,7 +38,7 @@ for i, (name, params) in enumerate(WAYS.items()):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of classes with fewer than nine samples
             sets.fit(*draw(8000))
-        y_set = sets.predict_set(X).toarray()
+        y_set = sets.predict_set(X)
         inside = y_set[np.arange(len(y)), y]
         covered.append(np.bincount(y, weights=inside) / np.bincount(y))
         sizes.append(y_set.sum(axis=1).mean())

@@ -20,7 +20,7 @@ for i, method in enumerate(("lac", "aps", "raps", "pas")):
     ranks = {"k": 2} if method == "raps" else {}
     sets = SetClassifier(clf, method=method, coverage=0.9, random_state=0, **ranks)
     sets.fit(X_test[:half], y_test[:half])
-    y_set = sets.predict_set(X_test[half:]).toarray()
+    y_set = sets.predict_set(X_test[half:])
     covered = y_set[np.arange(len(y_set)), y_test[half:]]
     place = np.arange(3) + 0.2 * (i - 1.5)
     size_ax.bar(place, [y_set[hard == j].sum(1).mean() for j in range(3)], 0.2, label=method)

@@ -91,7 +91,7 @@ plt.show()
 
 for conditional in (None, "class"):
     sets = SetClassifier(model, method="lac", coverage=0.9, conditional=conditional)
-    y_set = sets.fit(X_tested, active).predict_set(X_library).toarray()
+    y_set = sets.fit(X_tested, active).predict_set(X_library)
     covered = y_set[np.arange(len(hit)), hit]
     print(
         f"conditional={conditional!r}: covered {covered[hit == 1].mean():.0%} of the actives and "

@@ -39,6 +39,7 @@ small = compare_losses(
     y,
     scoring=make_topk_scorer(3),
     cv=3,
+    n_seeds=1,
     progress=False,
 )
 print(small.summary().round(3).to_string())
@@ -60,6 +61,7 @@ ample = compare_losses(
     y,
     scoring=make_topk_scorer(3),
     cv=3,
+    n_seeds=1,
     grid=None,
     progress=False,
 )

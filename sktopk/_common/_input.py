@@ -249,9 +249,11 @@ def take(X, mask):
 
 
 def take_rows(values, index):
-    """Return the rows `index` of an array, matrix, data frame or list. None means all rows."""
+    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
     if index is None:
         return values
+    if is_dataset(values):
+        return sys.modules["torch.utils.data"].Subset(values, list(index))
     if is_arrow(values):
         return values.take(index)  # indexing a pyarrow table selects columns
     if hasattr(values, "iloc"):
@@ -289,6 +291,13 @@ def is_dataset(X, kind="Dataset"):
     return isinstance(X, known)
 
 
+def _are_items(X):
+    """Return whether X is a list of Dataset items, as scikit-learn's cross-validation makes."""
+    if not isinstance(X, list) or not X or not isinstance(X[0], tuple) or not X[0]:
+        return False
+    return hasattr(X[0][0], "dtype") and X[0][0].ndim > 0
+
+
 def is_memory_map(X):
     """Return whether an array is a memory map, or a view of one."""
     while X is not None:
@@ -323,8 +332,8 @@ def own_labels(X, y, *, needed=False):
 
 
 def as_lazy(X):
-    """Return a Dataset as lazy rows, and any other X unchanged."""
-    if not is_dataset(X):
+    """Return a Dataset, or a list of its items, as lazy rows, and any other X unchanged."""
+    if not (is_dataset(X) or _are_items(X)):
         return X
     from ._dataset_rows import DatasetRows
 

@@ -1,6 +1,7 @@
 """Checks of labels, sample weights and class weights."""
 
 from contextlib import suppress
+from enum import Enum
 from numbers import Real
 
 import numpy as np
@@ -31,6 +32,7 @@ def check_labels(y, name="y"):
     refuse_missing(values, name)
     if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
         y = values = np.array(values.tolist())
+    _refuse_other_types(values, name)
     try:
         kind = type_of_target(y, input_name=name)
     except TypeError as error:
@@ -98,6 +100,25 @@ def refuse_missing(values, name, what_held="labels"):
             f"{np.count_nonzero(wrong)} of {values.size}, first in row {np.flatnonzero(wrong)[0]}. "
             "Drop these samples, or label them"
         )
+
+
+def _refuse_other_types(values, name):
+    """Check that the labels are not dates, enumerations or other objects."""
+    if values.dtype.kind in "mM":
+        got, instead = values.dtype, f"{name}.astype(str)"
+    elif values.dtype.kind == "O" and values.ndim == 1:
+        # scikit-learn describes sequences, such as the label sets of multi-label targets.
+        known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
+        other = next((label for label in values if not isinstance(label, known)), None)
+        if other is None:
+            return
+        text = "label.name" if isinstance(other, Enum) else "str(label)"
+        got, instead = type(other).__name__, f"[{text} for label in {name}]"
+    else:
+        return
+    raise ValueError(
+        f"{name} must hold labels that are strings, numbers or booleans; got {got}. Pass {instead}"
+    )
 
 
 def _refuse_mixed(y, name, error=None):
@@ -174,7 +195,8 @@ def class_weights(class_weight, classes, count):
         )
     known = set(classes.tolist())
     unknown = [label for label in class_weight if label not in known]
-    if unknown:
+    # As in scikit-learn, a label can be absent (from a fold) if every label of y has a weight.
+    if unknown and not known <= class_weight.keys():
         raise ValueError(
             f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
         )

@@ -10,7 +10,8 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# The first label is assumed to be positive if its share of the weight is below this limit.
+# Positives are usually rare. Below this share of the weight, the first label is assumed to be
+# positive; if it is negative by its name, there is a warning.
 _RARE = 0.25
 
 
@@ -20,10 +21,29 @@ def check_option(value, name, allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
+# NumPy's indices are integers up to this limit.
+_LARGEST = 2**63 - 1
+
+
+def check_size(value, name):
+    """Check that an integer is in the range of int64, so that errors can show it."""
+    if isinstance(value, Integral) and abs(value) > _LARGEST:
+        raise ValueError(f"{name} must be less than 2**63; got {_about(value)}")
+
+
+def _about(value):
+    """Return a large integer as text, because Python refuses to print thousands of digits."""
+    if not isinstance(value, Integral):
+        return repr(value)
+    power = int(int(abs(value)).bit_length() * math.log10(2))
+    return f"about {'-' * (value < 0)}1e{power}"
+
+
 def check_count(value, name):
     """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer; got {value!r}")
+    check_size(value, name)
     if value < 1:
         raise ValueError(f"{name} must be at least 1; got {value!r}")
 
@@ -33,6 +53,7 @@ def check_k(k, name="k"):
     allowed = f"{name} must be an integer >= 1 or a fraction in (0, 1)"
     if isinstance(k, bool) or not isinstance(k, Real):
         raise TypeError(f"{allowed}; got {k!r}")
+    check_size(k, name)
     if not (k >= 1 if isinstance(k, Integral) else 0 < k < 1):
         raise ValueError(f"{allowed}; got {k!r}")
 
@@ -70,13 +91,15 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     kind = Integral if integer else Real
+    if integer:
+        check_size(value, name)
     check_scalar(value, name, kind, min_val=low, max_val=high, include_boundaries=bounds)
     if integer:
         return
     try:
         finite = math.isfinite(value)
     except OverflowError as error:  # integers and fractions can exceed the range of float
-        raise ValueError(f"{name} must be finite as a float; got {value!r}") from error
+        raise ValueError(f"{name} must be finite as a float; got {_about(value)}") from error
     if not finite:
         raise ValueError(f"{name} must be finite; got {value!r}")
 
@@ -198,11 +221,13 @@ def place_of(pos_label, classes):
     """Return the index of `pos_label` among two classes."""
     labels = np.asarray(classes).tolist()
     if pos_label not in labels:
-        encoded = labels == [0, 1] and pos_label is not None
-        hint = ": a meta-estimator may have encoded the labels; set pos_label to 1, 0 or None"
-        raise ValueError(
-            f"pos_label must be one of {labels}; got {pos_label!r}{hint if encoded else ''}"
-        )
+        hint = ""
+        if labels == [0, 1] and pos_label is not None:
+            hint = (
+                ": a meta-estimator may have encoded the sorted labels as 0 and 1. Set pos_label=0 "
+                f"if {pos_label!r} sorts before the other label, else pos_label=1"
+            )
+        raise ValueError(f"pos_label must be one of {labels}; got {pos_label!r}{hint}")
     return labels.index(pos_label)
 
 
@@ -212,12 +237,13 @@ def negative_first(classes, pos_label):
 
 
 def positive_label(pos_label, classes, count):
-    """Return the positive label of two sorted classes. Warn if the choice is ambiguous.
+    """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
     Parameters
     ----------
     pos_label : label or None
-        None means 1 or True if the other label is 0, -1 or False. For other labels, None means
+        None means 1 or True if the other label is 0, -1 or False, with a warning if the other
+        label has less than a quarter of the weight. For other labels, None means (with a warning)
         the first label if its share of the weight is less than a quarter, else the second label.
     classes, count : ndarray of shape (2,)
         Labels, and the sums of their sample weights.
@@ -230,9 +256,18 @@ def positive_label(pos_label, classes, count):
     labels = classes.tolist()
     if pos_label is not None:
         return labels[place_of(pos_label, classes)]
+    first_is_rare = count[0] < _RARE * count.sum()
     if is_told(set(labels)):
+        if first_is_rare:
+            share = 100 * count[1] / count.sum()
+            warn(
+                f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
+                "of the samples. Meta-estimators such as VotingClassifier encode sorted labels as "
+                f"0 and 1. Set pos_label={labels[0]!r} if the positives are the rare samples, else "
+                f"pos_label={labels[1]!r}"
+            )
         return labels[1]
-    place = int(not count[0] < _RARE * count.sum())
+    place = 0 if first_is_rare else 1
     warn(
         f"pos_label=None is ambiguous for the labels {labels[0]!r} and {labels[1]!r}; using "
         f"{labels[place]!r}. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"

@@ -1,20 +1,24 @@
-"""Warnings that point to the line of the user's code."""
+"""Warnings that point to the line of the user's code, once."""
 
 import contextlib
 import inspect
+import multiprocessing
 import os
 import warnings
 
 import joblib
 import sklearn
 
-# Code in these paths is not the user's code. scikit-learn and joblib are included because they
-# call this package, for example in pipelines and searches.
+# Code in these paths is not the user's code. The other packages are included because they call this
+# package, for example in pipelines and searches.
 _INSIDE = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     contextlib.__file__,
-    *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib)),
+    *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib, multiprocessing)),
 )
+# Python shows equal warnings of a line once, but forgets them when `catch_warnings` is entered,
+# as in every parallel call of scikit-learn. A search would repeat a warning for every fold.
+_SHOWN = set()
 
 
 def warn(message, category=UserWarning):
@@ -22,4 +26,23 @@ def warn(message, category=UserWarning):
     frame, level = inspect.currentframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
+    place = frame.f_code.co_filename, frame.f_lineno
+    if _action(message, category, frame) in ("default", "module", "once"):
+        if (message, category, *place) in _SHOWN:
+            return
+        _SHOWN.add((message, category, *place))
     warnings.warn(message, category, stacklevel=level)
+
+
+def _action(message, category, frame):
+    """Return the action of the first warning filter that matches a warning of this frame."""
+    module = frame.f_globals.get("__name__", "")
+    for action, text, kind, of_module, line in warnings.filters:
+        if (
+            (text is None or text.match(message))
+            and issubclass(category, kind)
+            and (of_module is None or of_module.match(module))
+            and line in (0, frame.f_lineno)
+        ):
+            return action
+    return "default"

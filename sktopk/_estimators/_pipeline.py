@@ -1,8 +1,9 @@
 """Pipeline with the prediction methods of sktopk."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,11 +19,12 @@ def _last_has(name):
 
 @public
 class Pipeline(pipeline.Pipeline):
-    """scikit-learn's Pipeline with the methods `predict_topk`, `predict_top` and `predict_set`.
+    """scikit-learn's Pipeline with the prediction methods of sktopk.
 
-    Each of these methods transforms X and calls the same method of the last step. It is available
-    if the last step has it. Predictions skip steps that have `fit_resample` but not `transform`, as
-    in imbalanced-learn. ``Pipeline(pipe.steps)`` converts any fitted pipeline.
+    These are `predict_topk`, `predict_top`, `hits_interval` and `predict_set`. Each method
+    transforms X and calls the same method of the last step. It is available if the last step has
+    it. Predictions skip steps that have `fit_resample` but not `transform`, as in imbalanced-learn.
+    ``Pipeline(pipe.steps)`` converts any fitted pipeline.
 
     Parameters
     ----------
@@ -47,6 +49,17 @@ class Pipeline(pipeline.Pipeline):
     array([[1, 2]])
     """
 
+    def fit(self, X: RowsLike, y: Any = None, **params: Any) -> Self:
+        """Fit all steps, as scikit-learn's Pipeline does. Steps must have `transform`."""
+        for name, step in self.steps[:-1]:
+            if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
+                raise TypeError(
+                    f"steps must have transform in fit; got the sampler {name!r}. Wrap a "
+                    "pipeline of imbalanced-learn, such as BudgetClassifier(imb_pipeline), or "
+                    "convert it after fit: Pipeline(imb_pipeline.steps)"
+                )
+        return super().fit(X, y, **params)
+
     @available_if(_last_has("predict_top"))
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
         """Transform X and call `predict_top` of the last step."""
@@ -54,6 +67,11 @@ class Pipeline(pipeline.Pipeline):
         # Do not pass n=None, because `predict_top` of some classifiers requires a number.
         params = params if n is None else {"n": n, **params}
         return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
+
+    @available_if(_last_has("hits_interval"))
+    def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
+        """Transform X and call `hits_interval` of the last step."""
+        return self.steps[-1][1].hits_interval(self._predicting()[:-1].transform(X), n)
 
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:

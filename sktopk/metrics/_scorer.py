@@ -7,7 +7,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._scalars import check_k, check_option, on_host, refuse_masked
+from sktopk._common._scalars import check_k, check_option, n_kept, on_host, refuse_masked
+from sktopk._common._warnings import warn
 
 from ._ranking import TIES
 from ._topk import LabelRanks
@@ -67,6 +68,12 @@ def make_topk_scorer(
         no ``classes_`` or does not return one score per class, such as
         ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
 
+    Warns
+    -----
+    UserWarning
+        By the scorer, if `k` is at least the number of classes of the estimator. The score is then
+        1 for every classifier, unless test samples have other labels.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -101,6 +108,12 @@ class TopKScorer(Scorer):
     def score(self, estimator, X, y, sample_weight=None):
         """Return the top-k accuracy of a fitted classifier for the samples X with labels y."""
         ranks = label_ranks(estimator, X, y, sample_weight)
+        if n_kept(self.k, ranks.n_classes) >= ranks.n_classes:
+            # Python shows equal warnings of one line once, also those of all folds of a search.
+            warn(
+                f"k={self.k} must be less than the number of classes ({ranks.n_classes}): "
+                "the score does not depend on the classifier"
+            )
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
     __call__ = score

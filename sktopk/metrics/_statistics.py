@@ -19,8 +19,8 @@ _MOST_RUNS = 1000
 class PairedDifference(NamedTuple):
     """Mean difference between the scores of a loss and of the baseline on the same splits.
 
-    `error` is the standard error of the mean, with the correction of the resampled t-test (see
-    `LossComparisonDisplay`). `overlap` is n_test / n_train.
+    `error` is the standard error of the mean, corrected for the test samples that two runs share
+    (see `LossComparisonDisplay`). `overlap` is the mean share of these samples.
     """
 
     mean: float
@@ -29,11 +29,10 @@ class PairedDifference(NamedTuple):
     overlap: float = 0.0
 
     @classmethod
-    def of(cls, scores, baseline, test_fraction):
+    def of(cls, scores, baseline, overlap):
         """Return the mean difference between two arrays of scores, with its standard error."""
         runs = np.subtract(scores, baseline)
-        overlap = test_fraction / (1 - test_fraction)
-        error = np.sqrt((1 / len(runs) + overlap) * runs.var(ddof=1))
+        error = np.sqrt(_variance_of_mean(len(runs), overlap) * runs.var(ddof=1))
         return cls(float(runs.mean()), float(error), len(runs), float(overlap))
 
     def half_width(self, confidence):
@@ -51,19 +50,26 @@ class PairedDifference(NamedTuple):
         """Return BETTER, WORSE, EQUIVALENT or INCONCLUSIVE, as defined in `verdict_of`."""
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
-    def more_runs(self, confidence, margin):
+    def more_runs(self, confidence, margin, test_fraction):
         """Estimate how many more runs are needed for a verdict other than INCONCLUSIVE.
 
-        The estimate assumes the same mean and variance. It is infinite if it exceeds 1000.
+        The estimate assumes the same mean and variance, and that the other runs are of the same
+        kind: random splits, or repetitions of folds. It is infinite if it exceeds 1000.
         """
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 0.0
         allowed = _conclusive_half_width(self.mean, margin)
-        spread = self.error / sqrt(1 / self.n_runs + self.overlap)
+        spread = self.error / sqrt(_variance_of_mean(self.n_runs, self.overlap))
+        # Repetitions of m disjoint folds have the overlap test_fraction * (n - m) / (n - 1) after n
+        # runs. For random splits, m is 1.
+        n_disjoint = self.n_runs
+        if test_fraction:
+            n_disjoint -= (self.n_runs - 1) * self.overlap / test_fraction
 
         def is_conclusive(more):
             n_runs = self.n_runs + more
-            error = spread * sqrt(1 / n_runs + self.overlap)
+            overlap = max(0.0, test_fraction * (n_runs - n_disjoint) / (n_runs - 1))
+            error = spread * sqrt(_variance_of_mean(n_runs, overlap))
             return _t_quantile(n_runs, confidence) * error <= allowed
 
         # More runs give a shorter interval, so bisection finds the smallest sufficient number.
@@ -80,6 +86,15 @@ class PairedDifference(NamedTuple):
             return 1.0
         allowed = _conclusive_half_width(self.mean, margin)
         return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
+
+
+def _variance_of_mean(n_runs, overlap):
+    """Return the variance of the mean of runs, as a multiple of their sample variance.
+
+    If any two runs have the correlation r, these are (1 + (n_runs - 1) r) / n_runs and 1 - r times
+    the variance of a run. Here, r is the share of test samples that two runs have in common.
+    """
+    return 1 / n_runs + overlap / (1 - overlap)
 
 
 def _t_quantile(n_runs, confidence):
@@ -126,10 +141,10 @@ def best_runs(cv_results, param, metric):
     return {loss: runs[candidate] for loss, candidate in best.items()}
 
 
-def paired_differences(scores, baseline, test_fraction):
+def paired_differences(scores, baseline, overlap):
     """Return a dict that maps each loss to its `PairedDifference` from the baseline."""
-    check_number(test_fraction, "test_fraction", 0, 1, bounds="left")
-    test_fraction = float(test_fraction)
+    check_number(overlap, "overlap", 0, 1, bounds="left")
+    overlap = float(overlap)
     if baseline not in scores or len(scores) < 2:
         raise ValueError(
             f"scores must have the key baseline={baseline!r} and another loss; got {list(scores)}"
@@ -139,7 +154,7 @@ def paired_differences(scores, baseline, test_fraction):
     if len(set(lengths.values())) > 1:
         raise ValueError(f"scores must have the same length for each loss; got {lengths}")
     base = scores.pop(baseline)
-    return {loss: PairedDifference.of(each, base, test_fraction) for loss, each in scores.items()}
+    return {loss: PairedDifference.of(each, base, overlap) for loss, each in scores.items()}
 
 
 def _checked_runs(loss, scores):

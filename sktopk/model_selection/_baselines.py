@@ -1,12 +1,17 @@
 """Baselines that `compare_losses` adds to every comparison."""
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from ._splits import VALIDATION_SHARE
 
@@ -14,53 +19,165 @@ from ._splits import VALIDATION_SHARE
 MOST_CLASSES_TO_BOOST = 30
 # Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
+# The rarest categories of a column share one code. Histogram boosting takes up to 255 categories.
+ONE_HOT = OneHotEncoder(
+    handle_unknown="infrequent_if_exist", max_categories=50, sparse_output=False
+)
+CODES = OrdinalEncoder(
+    handle_unknown="use_encoded_value",
+    unknown_value=np.nan,
+    encoded_missing_value=np.nan,
+    max_categories=250,
+)
 
 
-def make_baselines(estimator, prefix, with_loss, n_classes, scorer, X, is_weighted):
-    """Return a dict of baseline estimators, and a dict with the reason for each omitted baseline.
+def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
+    """Return a dict of baseline estimators that train the network of a TopKClassifier.
 
-    `prefix` is the parameter prefix of the TopKClassifier in a pipeline, such as "clf__".
-    `with_loss` returns a copy of `estimator` with another loss. `X` are samples for checks.
+    `with_loss` returns a copy of the estimator with another loss, and `prefix` is the parameter
+    prefix of its TopKClassifier, such as "clf__" in a pipeline.
     """
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
     # With sample weights, tuning the threshold would require metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
     if n_classes == 2 and of_labels and not is_weighted:
         weighted = TunedThresholdClassifierCV(weighted, scoring=scorer, cv=VALIDATION_SHARE)
-    baselines = {
+    return {
         "cross_entropy": with_loss("cross_entropy"),
         "logit_adjusted": with_loss("logit_adjusted"),
         "weighted_cross_entropy": weighted,
     }
-    reason = _reason_against_trees(estimator, prefix, n_classes, X)
-    if reason:
-        return baselines, {"hist_gradient_boosting": reason}
-    steps = [("dense", DenseNumbers()), ("boosting", HistGradientBoostingClassifier())]
-    boosting = Pipeline(steps)
-    if prefix:
-        # Keep the preceding steps, but replace the classifier by two steps: "dense" and boosting.
-        boosting = clone(estimator)
-        *others, (last, _) = boosting.steps
-        boosting.set_params(steps=[*others, steps[0], (last, steps[1][1])])
-    return baselines | {"hist_gradient_boosting": boosting}, {}
 
 
-def _reason_against_trees(estimator, prefix, n_classes, X):
-    """Return the reason why boosted trees cannot replace the classifier, or None."""
-    if n_classes > MOST_CLASSES_TO_BOOST:
-        return f"y must have at most {MOST_CLASSES_TO_BOOST} classes; got {n_classes}"
-    if prefix.count("__") > 1 or (prefix and not hasattr(estimator, "steps")):
-        return f"estimator must be a classifier or a pipeline; got {type(estimator).__name__}"
-    if prefix and len(estimator.steps) > 1:
-        X = clone(estimator[:-1]).fit_transform(X)
-    if not issparse(X):
-        X = np.asarray(X)
-    elif (n_bytes := 8 * X.shape[0] * X.shape[1]) > MOST_BYTES_TO_BOOST:
-        most = MOST_BYTES_TO_BOOST / 2**20
-        return f"dense X must have at most {most:.3g} MiB; got {n_bytes / 2**20:.3g}"
+def other_baselines(estimator, n_classes, X, y):
+    """Return a dict of baseline estimators, and a dict with the reason for each omitted baseline.
+
+    They replace `estimator`, or the last step of a pipeline. `X` and `y` are samples for checks.
+    """
+    X = _input_of_last(estimator, X, y)
+    found = {
+        "logistic_regression": [
+            *_encoding(X, ONE_HOT),
+            ("imputer", SimpleImputer(keep_empty_features=True)),
+            ("scaler", StandardScaler(with_mean=not issparse(X))),
+            ("linear", LogisticRegression(max_iter=1000)),
+        ],
+        "extra_trees": [
+            *_encoding(X, ONE_HOT),
+            ("imputer", SimpleImputer(keep_empty_features=True)),
+            ("indices", FunctionTransformer(with_short_indices, accept_sparse=True)),
+            ("trees", ExtraTreesClassifier()),
+        ],
+        "hist_gradient_boosting": [
+            *_encoding(X, CODES),
+            ("dense", DenseNumbers()),
+            (
+                "boosting",
+                # The encoding puts categories into the first columns.
+                HistGradientBoostingClassifier(categorical_features=[*range(len(_categories(X)))]),
+            ),
+        ],
+    }
+    omitted = {}
+    if reason := _reason_against(X):
+        found, omitted = {}, dict.fromkeys(found, reason)
+    elif reason := _reason_against_boosting(X, n_classes):
+        del found["hist_gradient_boosting"]
+        omitted["hist_gradient_boosting"] = reason
+    found = {name: _with_last(estimator, Pipeline(steps)) for name, steps in found.items()}
+    return found, omitted
+
+
+def last_step(estimator):
+    """Return the classifier of a pipeline, or the estimator itself."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _input_of_last(estimator, X, y):
+    """Return X as the last step of a pipeline gets it."""
+    while isinstance(estimator, Pipeline):
+        if len(estimator.steps) > 1:
+            X = clone(estimator[:-1]).fit_transform(X, y)
+        estimator = estimator.steps[-1][1]
+    return X
+
+
+def _with_last(estimator, classifier):
+    """Return a copy of a pipeline with another last step, or the classifier itself."""
+    if not isinstance(estimator, Pipeline):
+        return classifier
+    *others, (name, last) = clone(estimator).steps
+    return clone(estimator).set_params(steps=[*others, (name, _with_last(last, classifier))])
+
+
+def _reason_against(X):
+    """Return the reason why no classifier of scikit-learn can be fitted to X, or None."""
+    if _is_frame(X) or issparse(X):
+        return None
+    X = np.asarray(X)
     if X.ndim != 2:
         return f"X must have 2 dimensions; got {X.ndim}"
     return None if X.dtype.kind in "fiub" else f"X must have numbers only; got dtype {X.dtype}"
+
+
+def _reason_against_boosting(X, n_classes):
+    """Return the reason why boosting would be too slow or large, or None."""
+    if n_classes > MOST_CLASSES_TO_BOOST:
+        return f"y must have at most {MOST_CLASSES_TO_BOOST} classes; got {n_classes}"
+    if issparse(X) and (n_bytes := 8 * X.shape[0] * X.shape[1]) > MOST_BYTES_TO_BOOST:
+        most = MOST_BYTES_TO_BOOST / 2**20
+        return f"dense X must have at most {most:.3g} MiB; got {n_bytes / 2**20:.3g}"
+    return None
+
+
+def _is_frame(X):
+    return hasattr(X, "columns")
+
+
+def _categories(X):
+    """Return the names of the columns of a data frame that are not numeric."""
+    if not _is_frame(X):
+        return []
+    dtypes = as_pandas(X).dtypes.items()
+    return [name for name, dtype in dtypes if not pd.api.types.is_numeric_dtype(dtype)]
+
+
+def _encoding(X, encoder):
+    """Return the steps that make numbers of a data frame, with the encoded categories first."""
+    if not _is_frame(X):
+        return []
+    columns = [("categories", clone(encoder), _categories(X))]
+    return [
+        ("pandas", FunctionTransformer(as_pandas)),
+        ("columns", ColumnTransformer(columns, remainder="passthrough")),
+    ]
+
+
+def as_pandas(X):
+    """Return a data frame as a pandas data frame with columns of floats and of objects."""
+    names = X.column_names if hasattr(X, "column_names") else X.columns
+    return pd.DataFrame({name: _floats_or_objects(X[name]) for name in names})
+
+
+def _floats_or_objects(column):
+    if isinstance(column, pd.Series):
+        column = column.reset_index(drop=True)
+    else:
+        column = pd.Series(np.asarray(column))
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column.astype(np.float64)
+    column = column.astype(object)
+    return column.where(column.notna(), None)
+
+
+def with_short_indices(X):
+    """Return a sparse matrix with indices of type int32, as trees need them, or X itself."""
+    if issparse(X) and X.indices.dtype != np.int32 and max(*X.shape, X.nnz) < 2**31:
+        X = X.copy()
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):

@@ -26,12 +26,13 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values and intervals are from the corrected resampled t-test [1]_. For J splits with
-    differences :math:`d_j` between a loss and the baseline, the p-value is
+    P-values and intervals are from a t-test, corrected for the test samples that two splits have in
+    common [1]_. For J splits with differences :math:`d_j` between a loss and the baseline, and the
+    `overlap` :math:`\rho`, the p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
-        \sqrt{\bigl(\tfrac{1}{J} + \tfrac{n_\text{test}}{n_\text{train}}\bigr) S^2}\Bigr)
+        \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
     The formula of the interval is in :class:`sktopk.metrics.LossComparisonDisplay`. Scores of
     several seeds on the same split are averaged first. If all differences are equal, the p-value
@@ -53,7 +54,8 @@ class LossComparison:
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
-        Loss with which the others are compared.
+        Loss with which the others are compared. It can be changed, such as
+        ``comparison.baseline = "logistic_regression"``.
     metric : str, default="score"
         Name of the score.
     confidence : float, default=0.95
@@ -62,6 +64,9 @@ class LossComparison:
         Largest difference of scores that is negligible, at least 0.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
+    overlap : float, default=None
+        Mean share of test samples that two splits have in common, in [0, 1). None means
+        `test_fraction`, the share for random splits.
 
     Attributes
     ----------
@@ -104,9 +109,11 @@ class LossComparison:
         confidence: float = 0.95,
         margin: float = 0.01,
         omitted: dict[str, str] | None = None,
+        overlap: float | None = None,
     ) -> None:
         _check_frame(frame)
         self.frame, self.losses, self.omitted = frame, losses, omitted
+        self.overlap = self.test_fraction if overlap is None else overlap
         self.baseline, self.metric = baseline, metric
         self.confidence, self.margin = confidence, margin
 
@@ -160,7 +167,7 @@ class LossComparison:
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
-        for loss, each in paired_differences(scores, self.baseline, self.test_fraction).items():
+        for loss, each in paired_differences(scores, self.baseline, self.overlap).items():
             half = each.half_width(confidence)
             rows[loss] = {
                 "difference": each.mean,
@@ -168,7 +175,7 @@ class LossComparison:
                 "high": each.mean + half,
                 "p_value": each.p_value(),
                 "verdict": each.verdict(confidence, self.margin),
-                "more_folds": each.more_runs(confidence, self.margin),
+                "more_folds": each.more_runs(confidence, self.margin, self.test_fraction),
                 "times_rows": each.times_rows(confidence, self.margin),
             }
         table = pd.DataFrame.from_dict(rows, orient="index").reindex(list(scores))
@@ -182,7 +189,7 @@ class LossComparison:
 
         `ax` and `kwargs` are passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
         """
-        names = ("test_fraction", "baseline", "metric", "confidence", "margin")
+        names = ("overlap", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}
         return LossComparisonDisplay.from_scores(self.scores, ax=ax, **kwargs)
 

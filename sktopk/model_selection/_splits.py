@@ -1,6 +1,7 @@
 """Splits, held-out samples and seeds, which are the same for all compared losses."""
 
 import copy
+from itertools import combinations
 from numbers import Integral
 
 import numpy as np
@@ -39,6 +40,16 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
     if len(known) < 2:
         raise ValueError("cv must have at least two different splits; got one")
     return splits
+
+
+def mean_overlap(splits):
+    """Return the mean share of test samples that two different splits have in common."""
+    tests = list({split: test for *_, test, split in splits}.values())
+    shares = [
+        len(np.intersect1d(one, two)) / (len(one) * len(two)) ** 0.5
+        for one, two in combinations(tests, 2)
+    ]
+    return float(np.mean(shares))
 
 
 def _splitter(cv, seed, y, groups):

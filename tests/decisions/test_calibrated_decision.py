@@ -241,3 +241,15 @@ def test_wrong_labels_and_weights_are_refused_by_name(make, data):
     ]:
         with pytest.raises(ValueError, match=message):
             make(LogisticRegression()).fit(X, labels, weight)
+    with pytest.raises(ValueError, match="X must hold the samples; got None"):
+        make(LogisticRegression()).fit(None, y)
+
+
+@both
+@pytest.mark.parametrize("labels", ["2026-01-01", "datetime"])
+def test_dates_in_score_are_refused_by_type(make, labels, data):
+    X, y = data
+    dates = np.full(900, "2026-01-01", dtype="M8[D]")
+    dates, got = (dates, "datetime64") if labels != "datetime" else (dates.astype(object), "date")
+    with pytest.raises(ValueError, match=f"y must hold labels that are strings.*got {got}"):
+        make(LogisticRegression()).fit(X, y).score(X, dates)

@@ -23,7 +23,7 @@ def slack(values):
 
 
 def sets(clf, X, **params):
-    return clf.predict_set(X, **params).toarray()
+    return clf.predict_set(X, **params)
 
 
 def covered_by_class(n_draws, counts, coverage, kind, seed=0):

@@ -45,8 +45,8 @@ def test_sets_are_those_of_a_classifier(conditional):
         proba[:500], y[:500], classes=np.arange(8), fit_params=old, **params
     )
     clf = SetClassifier(frozen_proba(), **params).fit(proba[:500], y[:500], **old)
-    expected = clf.predict_set(proba[500:], **new).toarray()
-    np.testing.assert_array_equal(ours.predict_set(proba[500:], **new).toarray(), expected)
+    expected = clf.predict_set(proba[500:], **new)
+    np.testing.assert_array_equal(ours.predict_set(proba[500:], **new), expected)
     np.testing.assert_array_equal(ours.predict(proba), proba.argmax(axis=1))
 
 
@@ -73,9 +73,9 @@ def test_one_probability_of_two_classes_makes_sets(make, rng):
     of_both = SetClassifier.from_scores(both[:200], y[:200], **params)
     of_one = SetClassifier.from_scores(make(share[:200]), y[:200], **params)
     new = make(share[200:])
-    expected = of_both.predict_set(both[200:]).toarray()
+    expected = of_both.predict_set(both[200:])
     assert len(np.unique(expected, axis=0)) == 3
-    np.testing.assert_array_equal(of_one.predict_set(new).toarray(), expected)
+    np.testing.assert_array_equal(of_one.predict_set(new), expected)
     np.testing.assert_array_equal(of_one.predict(new), labels(share[200:] > 0.5))
 
 

@@ -24,18 +24,18 @@ def sure(n_samples, seed):
 
 
 def one_by_one(clf, X):
-    return np.concatenate([clf.predict_set(X[i : i + 1]).toarray() for i in range(len(X))])
+    return np.concatenate([clf.predict_set(X[i : i + 1]) for i in range(len(X))])
 
 
 @pytest.mark.parametrize("method", DRAWN)
 def test_set_of_a_row_is_the_same_alone_and_in_any_batch(method, rng):
     X, y = draw(600)
     clf = SetClassifier(frozen(), method=method, coverage=0.7, randomized=True, random_state=0)
-    whole = clf.fit(X[:300], y[:300]).predict_set(X[300:]).toarray()
+    whole = clf.fit(X[:300], y[:300]).predict_set(X[300:])
     np.testing.assert_array_equal(one_by_one(clf, X[300:]), whole)
     order = rng.integers(300, size=500)
-    np.testing.assert_array_equal(clf.predict_set(X[300:][order]).toarray(), whole[order])
-    assert (whole != clf.set_params(randomized=False).predict_set(X[300:]).toarray()).any()
+    np.testing.assert_array_equal(clf.predict_set(X[300:][order]), whole[order])
+    assert (whole != clf.set_params(randomized=False).predict_set(X[300:])).any()
 
 
 @pytest.mark.parametrize("method", DRAWN)
@@ -71,10 +71,10 @@ def test_set_of_a_row_is_the_same_in_every_container(container, rng):
     X, y = rng.poisson(0.7, size=(400, 9)).astype(float), rng.integers(4, size=400)
     clf = SetClassifier(MultinomialNB(), method="aps", coverage=0.6, randomized=True)
     clf.set_params(random_state=0).fit(X, y)
-    expected = clf.predict_set(X).toarray()
-    np.testing.assert_array_equal(clf.predict_set(container(X)).toarray(), expected)
+    expected = clf.predict_set(X)
+    np.testing.assert_array_equal(clf.predict_set(container(X)), expected)
     again = clf.fit(container(X), y)
-    np.testing.assert_array_equal(again.predict_set(X).toarray(), expected)
+    np.testing.assert_array_equal(again.predict_set(X), expected)
 
 
 def test_items_of_a_dataset_count_by_their_row(blobs):
@@ -82,4 +82,4 @@ def test_items_of_a_dataset_count_by_their_row(blobs):
     net = FrozenEstimator(TopKClassifier(k=2, max_epochs=1, random_state=0).fit(X, y))
     clf = SetClassifier(net, method="aps", coverage=0.6, randomized=True, random_state=0).fit(X, y)
     items = TensorDataset(torch.from_numpy(X), torch.from_numpy(y))
-    np.testing.assert_array_equal(clf.predict_set(items).toarray(), clf.predict_set(X).toarray())
+    np.testing.assert_array_equal(clf.predict_set(items), clf.predict_set(X))

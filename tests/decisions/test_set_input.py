@@ -24,7 +24,7 @@ def test_too_few_rows_give_everything_and_say_how_many_are_needed():
     with pytest.warns(UserWarning, match=message):
         clf.fit(X, y)
     assert clf.threshold_ == -np.inf
-    assert clf.predict_set(X).toarray().all()
+    assert clf.predict_set(X).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clf.fit(*draw(99))

@@ -28,26 +28,26 @@ def scores(rng):
     return {loss: base + gain + 0.02 * rng.random(6) for loss, gain in gains.items()}
 
 
-def corrected_interval(first, second, test_fraction, confidence):
+def corrected_interval(first, second, overlap, confidence):
     """Nadeau and Bengio's interval of the mean difference, step by step."""
     runs = [a - b for a, b in zip(first, second, strict=True)]
     n = len(runs)
     mean = sum(runs) / n
     variance = sum((run - mean) ** 2 for run in runs) / (n - 1)
-    n_test, n_train = test_fraction, 1 - test_fraction
+    n_test, n_train = overlap, 1 - overlap
     quantile = stats.t(n - 1).ppf(1 - (1 - confidence) / 2)
     half = quantile * sqrt((1 / n + n_test / n_train) * variance)
     return mean - half, mean + half
 
 
-@pytest.mark.parametrize(("test_fraction", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
-def test_intervals_are_those_of_the_corrected_test(test_fraction, confidence, scores):
+@pytest.mark.parametrize(("overlap", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
+def test_intervals_are_those_of_the_corrected_test(overlap, confidence, scores):
     display = LossComparisonDisplay.from_scores(
-        scores, test_fraction=test_fraction, confidence=confidence, baseline="focal"
+        scores, overlap=overlap, confidence=confidence, baseline="focal"
     )
     assert display.names == ["cross_entropy", "smooth_topk", "ldam"]
     for i, name in enumerate(display.names):
-        low, high = corrected_interval(scores[name], scores["focal"], test_fraction, confidence)
+        low, high = corrected_interval(scores[name], scores["focal"], overlap, confidence)
         assert display.difference[i] - display.half_width[i] == pytest.approx(low)
         assert display.difference[i] + display.half_width[i] == pytest.approx(high)
 
@@ -60,7 +60,7 @@ def test_interval_holds_the_truth_as_often_as_it_says():
     for trial in range(n_trials):
         shared, own = rng.normal(), rng.normal(size=n_runs)
         scores[f"loss {trial}"] = truth + sqrt(rho) * shared + sqrt(1 - rho) * own
-    display = LossComparisonDisplay.from_scores(scores, test_fraction=rho)
+    display = LossComparisonDisplay.from_scores(scores, overlap=rho)
     held = np.sum(np.abs(display.difference - truth) <= display.half_width)
     # Of 400 trials of probability .95, fewer than 363 or more than 394 are rarer than 1e-3.
     assert 363 <= held <= 394
@@ -116,7 +116,7 @@ def test_from_cv_results_compares_the_best_of_each_loss_fold_by_fold(metric, sea
         param="param_sgdclassifier__loss",
         metric=metric,
         baseline="log_loss",
-        test_fraction=0.25,
+        overlap=0.25,
         name="grid",
     )
     best = {}
@@ -148,22 +148,22 @@ def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
     clf = SGDClassifier(learning_rate="optimal", random_state=0)
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
         results = GridSearchCV(clf, grid, cv=3).fit(X, y).cv_results_
-    display = LossComparisonDisplay.from_cv_results(results, baseline="hinge", test_fraction=1 / 3)
+    display = LossComparisonDisplay.from_cv_results(results, baseline="hinge", overlap=1 / 3)
     assert np.isfinite(display.half_width).all()
     failed = {key: np.asarray(value)[:2] for key, value in results.items()}
     failed["param_loss"] = ["hinge", "log_loss"]
     with pytest.raises(ValueError, match=r"scores\['hinge'\] must be finite; got nan in run 0"):
-        LossComparisonDisplay.from_cv_results(failed, baseline="hinge", test_fraction=1 / 3)
+        LossComparisonDisplay.from_cv_results(failed, baseline="hinge", overlap=1 / 3)
 
 
 def test_unknown_columns_of_cv_results_are_refused(search):
     results = search[0].cv_results_
     with pytest.raises(ValueError, match=r"param must be one of \['param_sgdc.*got 'param_loss'"):
-        LossComparisonDisplay.from_cv_results(results, test_fraction=0.25)
+        LossComparisonDisplay.from_cv_results(results, overlap=0.25)
     message = r"metric must be one of \['accuracy', 'roc_auc'\]; got 'score'"
     with pytest.raises(ValueError, match=message):
         LossComparisonDisplay.from_cv_results(
-            results, param="param_sgdclassifier__loss", test_fraction=0.25
+            results, param="param_sgdclassifier__loss", overlap=0.25
         )
 
 
@@ -172,7 +172,7 @@ def test_unknown_columns_of_cv_results_are_refused(search):
     [
         ({"baseline": "hinge"}, ValueError, "key baseline='hinge' and another loss; got"),
         ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and another loss; got"),
-        ({"test_fraction": 1}, ValueError, "test_fraction == 1, must be < 1"),
+        ({"overlap": 1}, ValueError, "overlap == 1, must be < 1"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
         ({"margin": -0.01}, ValueError, "margin == -0.01, must be >= 0"),
         ({"focal": [1, 2, 3]}, ValueError, "same length for each loss; got.*'focal': 3"),
@@ -186,4 +186,4 @@ def test_what_cannot_be_compared_is_refused(change, error, message):
     if "focal" in change:
         scores["focal"] = change.pop("focal")
     with pytest.raises(error, match=message):
-        LossComparisonDisplay.from_scores(**{"scores": scores, "test_fraction": 0.2, **change})
+        LossComparisonDisplay.from_scores(**{"scores": scores, "overlap": 0.2, **change})

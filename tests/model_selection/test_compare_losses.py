@@ -8,8 +8,8 @@ import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import (
     GroupKFold,
@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     TunedThresholdClassifierCV,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -28,7 +29,9 @@ from sktopk.model_selection import _baselines, compare_losses
 pytestmark = pytest.mark.filterwarnings("ignore:.*must be smaller than the number of classes")
 
 QUICK = {"hidden_layer_sizes": (), "max_epochs": 2, "learning_rate": 0.05}
-BASELINES = ["cross_entropy", "logit_adjusted", "weighted_cross_entropy", "hist_gradient_boosting"]
+BOOSTING = "hist_gradient_boosting"
+NETWORKS = ["cross_entropy", "logit_adjusted", "weighted_cross_entropy"]
+BASELINES = [*NETWORKS, "logistic_regression", "extra_trees", BOOSTING]
 FITS = []
 
 
@@ -77,7 +80,8 @@ def rows(rng):
 
 
 def compare(X, y, losses=(), **params):
-    params = {"cv": 2, "grid": None, "progress": False, "scoring": make_topk_scorer(1)} | params
+    params = {"cv": 2, "n_seeds": 1, "grid": None, "progress": False} | params
+    params = {"scoring": make_topk_scorer(1)} | params
     return compare_losses(TopKClassifier(k=1, **QUICK), losses, X, y, **params)
 
 
@@ -88,7 +92,7 @@ def test_scores_are_those_of_a_plain_loop(blobs):
         clf, ["smooth_topk"], X, y, cv=3, n_seeds=2, grid=None, progress=False
     ).frame
     assert set(frame["loss"]) == {*BASELINES, "smooth_topk"}
-    assert len(frame) == 5 * 3 * 2
+    assert len(frame) == 7 * 3 * 2
     for loss in ("cross_entropy", "smooth_topk"):
         starts = frame.loc[frame["fold"] == 0, "seed"].unique()
         for repeat, start in zip([0, 1], starts, strict=True):
@@ -143,7 +147,9 @@ def test_losses_share_rows_and_seeds_and_choose_off_the_test_rows(rows):
         assert set.union(*tests) == set(range(60))
         assert sum(map(len, tests)) == 60
     assert fits[0] != fits[3]
-    assert frame["n_candidates"].eq(4).all()
+    n_candidates = frame.groupby("loss")["n_candidates"].unique().map(list)
+    untuned = {"logistic_regression", "extra_trees"}
+    assert all(each == [1 if loss in untuned else 4] for loss, each in n_candidates.items())
 
 
 def test_the_setting_that_held_out_rows_prefer_is_used(rows):
@@ -155,13 +161,13 @@ def test_the_setting_that_held_out_rows_prefer_is_used(rows):
 
 def test_settings_that_diverge_are_counted_and_not_chosen(rows):
     X, y = rows
-    trees = {BASELINES[3]: {"boosting__learning_rate": [0.1, 0.2]}}
-    grid = {name: {"learning_rate": [0.05, 1e38]} for name in BASELINES[:3]}
+    trees = {BOOSTING: {"boosting__learning_rate": [0.1, 0.2]}}
+    grid = {name: {"learning_rate": [0.05, 1e38]} for name in NETWORKS}
     frame = compare(X, y, grid=grid | trees).frame
-    trained = frame[frame["loss"] != BASELINES[3]]
+    trained = frame[frame["loss"].isin(NETWORKS)]
     assert trained["n_diverged"].eq(1).all()
     assert all(each["learning_rate"] == 0.05 for each in trained["params"])
-    grid = {name: {"learning_rate": [1e37, 1e38]} for name in BASELINES[:3]}
+    grid = {name: {"learning_rate": [1e37, 1e38]} for name in NETWORKS}
     with pytest.raises(RuntimeError, match="every setting diverged: loss='cross_entropy' in fold"):
         compare(X, y, grid=grid | trees)
 
@@ -216,7 +222,9 @@ def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
     flat = {"module": lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3))}
     clf = TopKClassifier(k=1, **QUICK, **(flat if kind == "images" else {}))
     result = compare_losses(clf, [], X, y, cv=2, grid=None, progress=False)
-    assert set(result.frame["loss"]) == {*BASELINES[:3]}
+    omitted = {*BASELINES[3:]} if kind == "images" else {BOOSTING}
+    assert set(result.frame["loss"]) == {*BASELINES} - omitted
+    assert set(result.omitted) == omitted
     assert why in repr(result)
 
 
@@ -264,8 +272,15 @@ def test_bad_arguments_are_refused_before_training(params, error, message, rows)
         compare(*rows, **params)
 
 
-def test_estimator_must_hold_one_classifier_of_ours(rows):
-    with pytest.raises(TypeError, match=r"exactly one.*got 0 in LogisticRegression"):
-        compare_losses(LogisticRegression(), [], *rows)
+def test_estimator_must_be_a_classifier_with_a_scorer(rows):
+    two = VotingClassifier([("a", TopKClassifier()), ("b", TopKClassifier())])
+    with pytest.raises(TypeError, match=r"at most one TopK.*got 2 in VotingClassifier"):
+        compare_losses(two, [], *rows)
+    with pytest.raises(TypeError, match=r"estimator must be a classifier.* in LinearRegression"):
+        compare_losses(LinearRegression(), [], *rows)
+    with pytest.raises(ValueError, match=r"scoring must be given .*make_top_scorer.*; got None"):
+        compare_losses(GaussianNB(), [], *rows)
+    with pytest.raises(TypeError, match=r"losses must hold \(name, estimator\) pairs; got 'focal'"):
+        compare_losses(GaussianNB(), ["focal"], *rows, scoring="accuracy")
     with pytest.raises(TypeError, match="estimator must be an estimator; got the class TopKClass"):
         compare_losses(TopKClassifier, ["focal"], *rows)

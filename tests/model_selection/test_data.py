@@ -1,6 +1,7 @@
 """Tables that compare_losses takes, and what its baselines make of them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -32,6 +33,31 @@ def test_tables_of_pyarrow_score_like_arrays(table):
     found = scores_of(pyarrow.table({f"x{i}": X[:, i] for i in range(3)}), y)
     for loss, expected in scores_of(X, y).items():
         np.testing.assert_allclose(found[loss], expected)
+
+
+FRAMES = {
+    "pandas": lambda columns: pd.DataFrame(columns).astype({"shop": "category"}),
+    "strings and nullable numbers": lambda columns: pd.DataFrame(columns).astype(
+        {"x": "Float64", "shop": "string"}
+    ),
+    "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns, nan_to_null=True),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_baselines_learn_from_the_categories_of_a_frame(kind, rng):
+    shop, y = rng.integers(0, 12, 600), np.arange(600) % 2
+    shop[y == 1] += 12 * (rng.random(300) < 0.9)
+    known = np.char.add("shop", shop.astype(str))
+    shops = [None if i % 50 == 0 else name for i, name in enumerate(known.tolist())]
+    columns = {"x": np.where(np.arange(600) % 40 == 0, np.nan, rng.normal(size=600)), "shop": shops}
+    clf = TopKClassifier(k=1, hidden_layer_sizes=(), max_epochs=2, n_estimators=1)
+    found = compare_losses(
+        clf, [], FRAMES[kind](columns), y, cv=2, n_seeds=1, grid=None, progress=False
+    )
+    assert found.omitted == {}
+    for name in ("logistic_regression", "extra_trees", "hist_gradient_boosting"):
+        assert found.scores[name].mean() > 0.8, name
 
 
 def test_columns_without_known_values_are_scored(table):

@@ -146,6 +146,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _checked(self, X, y, sample_weight, groups, fit_params):
         """Return the validated X, y, groups and fit parameters, without samples of weight 0."""
         refuse_masked(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        if X is None:
+            raise ValueError("X must hold the samples; got None")
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
             raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")

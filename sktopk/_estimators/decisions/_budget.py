@@ -74,10 +74,11 @@ class BudgetClassifier(CalibratedDecision):
         with a frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`. If
-        `estimator` has none, None means 1 or True. For other labels, set `pos_label`; None then
-        chooses a label, with a warning.
+        `estimator` has none, None means 1 or True, with a warning if this is the label of more than
+        75 % of the samples. For other labels, set `pos_label`; None then chooses a label, with a
+        warning.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, and for the split of "precision" and "fdr".
+        Seed for held-out samples, and for the split of "precision".
 
     Attributes
     ----------
@@ -88,8 +89,9 @@ class BudgetClassifier(CalibratedDecision):
     pos_label_ : int, float, bool or str
         Label of the positives.
     threshold_ : float
-        Threshold for the scores of `pos_label_`: the decision function (negated if `pos_label_` is
-        ``classes_[0]``) or the probability. Infinite if `predict` flags no sample or all samples.
+        Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
+        `pos_label_` is ``classes_[0]``) or probability. It is already subtracted in
+        `decision_function`. Infinite if `predict` flags no sample or all samples.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
         "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
@@ -117,7 +119,9 @@ class BudgetClassifier(CalibratedDecision):
       the rate at the threshold satisfies the budget. The threshold is an order statistic of the
       negatives [2]_ or positives. For precision, it is the result of fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
-      budget. ``predict_top(X)`` uses conformal selection [4]_ [5]_ and flags more than `predict`.
+      budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
+      The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
+      t) at most the budget, counted among the calibration samples.
     - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
     If there are too few calibration samples for a guarantee, no sample is flagged (for "recall",
@@ -243,6 +247,9 @@ class BudgetClassifier(CalibratedDecision):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the scores of the samples relative to the threshold.
 
+        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
+        ``classes_[0]``).
+
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
@@ -250,9 +257,8 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`; infinite if `threshold_` is infinite. As in
-            scikit-learn, a positive number means ``classes_[1]``. If `pos_label_` is
-            ``classes_[0]``, samples with a negative number are therefore flagged.
+            Score of the classifier minus `threshold_`, negated if `pos_label_` is ``classes_[0]``;
+            infinite if `threshold_` is infinite.
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -260,7 +266,10 @@ class BudgetClassifier(CalibratedDecision):
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict `pos_label_` for samples with a score above `threshold_`.
+        """Predict `pos_label_` for flagged samples, and the other label for all others.
+
+        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
+        ``classes_[0]``).
 
         There is a warning if the share of flagged samples differs from the share in the calibration
         samples, with a p-value of Fisher's exact test below 1e-6.

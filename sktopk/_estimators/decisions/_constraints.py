@@ -16,7 +16,7 @@ from numbers import Integral
 import numpy as np
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._scalars import check_k, check_number, n_kept
+from sktopk._common._scalars import check_k, check_number, check_size, n_kept
 from sktopk.metrics import (
     precision_at_recall_score,
     recall_at_k_score,
@@ -24,12 +24,14 @@ from sktopk.metrics import (
     true_positive_rate_at_fpr_score,
 )
 
-from ._guarantees import count_threshold, fpr_threshold, precision_threshold, recall_threshold
-from ._selection import conformal_selection, n_samples_needed
-
-# With "fdr", the precision bound may fail with probability _RISK_SHARE * budget. In benchmarks,
-# 0.05 to 0.2 gave similar thresholds.
-_RISK_SHARE = 0.1
+from ._guarantees import (
+    count_threshold,
+    fdr_threshold,
+    fpr_threshold,
+    precision_threshold,
+    recall_threshold,
+)
+from ._selection import conformal_selection
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Count(_Constraint):
 
     def check(self, name):
         """Check that the budget is an integer (number of samples) or a share in (0, 1)."""
+        check_size(self.budget, "budget")
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):
@@ -124,23 +127,8 @@ class FalseDiscoveryRate(_Constraint):
     """An upper bound on the expected share of negatives among the flagged samples."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        r"""Return a threshold whose false discovery rate is at most the budget b.
-
-        Let r be ``_RISK_SHARE * b``. With probability 1 - r, the precision is at least
-        1 - (b - r) / (1 - r), so the share of negatives is at most (b - r) / (1 - r). Otherwise the
-        share is at most 1. Its expectation is at most :math:`(1 - r) (b - r) / (1 - r) + r = b`.
-        """
-        risk = _RISK_SHARE * self.budget
-        precision = 1 - (self.budget - risk) / (1 - risk)
-        threshold, problem = precision_threshold(scores, positive, precision, risk, random)
-        if problem is not None:
-            problem = f"fdr <= {self.budget:g}: {problem}. predict_top(X) may still select samples"
-        if len(scores) < (needed := n_samples_needed(self.budget)):
-            problem = (
-                f"fdr <= {self.budget:g} needs at least {needed} calibration samples; got "
-                f"{len(scores)}"
-            )
-        return threshold, problem
+        """Return a threshold from scores and labels of all samples, and a warning or None."""
+        return fdr_threshold(scores, positive, self.budget)
 
     def score(self, y, scores, n_samples, sample_weight):
         return recall_at_precision_score(

@@ -7,6 +7,8 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, hypergeom
 
+from ._selection import n_samples_needed
+
 # Share of the calibration samples from which `precision_threshold` chooses the first threshold. In
 # benchmarks, 0.15 to 0.3 gave similar results.
 _PLACING_FRACTION = 0.2
@@ -148,6 +150,41 @@ def precision_threshold(scores, positive, precision, delta, random):
     if n_passed == 0:
         return np.inf, _too_imprecise(precision, delta, n_right[0], n_above[0], len(scores))
     return thresholds[first + n_passed - 1], None
+
+
+def fdr_threshold(scores, positive, fdr):
+    r"""Return a threshold whose expected false discovery rate is <= `fdr`, and a warning or None.
+
+    The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr, among
+    the calibration scores and minus infinity.
+
+    Proof. Add a new sample to the n calibration samples, and let T be the lowest t with
+    negatives above t <= fdr * (samples above t) among the n + 1 samples. If the new sample is
+    negative and above the threshold, T is the threshold. Let q(t) be the share of negatives and
+    p(t) the share of samples above t in the population. By exchangeability, E[q(threshold)] =
+    E[w] with w = (negatives above T) / ((n + 1) p(T)). As t increases, (negatives above t) /
+    ((n + 1) p(t) q(t)) and (positives above t) / ((n + 1) p(t) (1 - q(t))) are martingales of mean
+    1, and T is a stopping time. So E[w / q(T)] <= 1 and E[w / (1 - q(T))] <= fdr / (1 - fdr). With
+    fdr^2 / q + (1 - fdr)^2 / (1 - q) >= 1 for all q, E[w] <= fdr^2 + (1 - fdr) fdr = fdr.
+    """
+    # A threshold between two scores would depend on the higher one, and T would not be a stopping
+    # time. Use the lower score itself.
+    thresholds = np.append(-np.inf, np.unique(scores))
+    n_above, n_right = _count_above(scores, positive, thresholds)
+    # Allow for rounding: 0.07 * 100 is above 7.
+    passes = 1 + n_above - n_right <= fdr * (1 + n_above) + 1e-9
+    if passes.any():
+        return thresholds[np.argmax(passes)], None
+    needed = n_samples_needed(fdr)
+    if len(scores) < needed:
+        few = f"fdr <= {fdr:g} needs at least {needed} calibration samples; got {len(scores)}"
+        return np.inf, few
+    best = np.argmin((1 + n_above - n_right) / (1 + n_above))
+    return np.inf, (
+        f"no threshold has fdr <= {fdr:g}: {n_above[best] - n_right[best]} of {n_above[best]} "
+        f"calibration samples above the best threshold are negative, where {needed} positives "
+        f"without negatives would do. Use more than {len(scores)} calibration samples"
+    )
 
 
 def separates(scores, positive):

@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -299,7 +298,7 @@ class SetClassifier(CalibratedDecision):
 
     def predict_set(
         self, X: RowsLike, *, groups: ArrayLike | None = None, output: str = "matrix"
-    ) -> csr_array | list[np.ndarray]:
+    ) -> np.ndarray | list[np.ndarray]:
         """Return the set of labels of each sample.
 
         A larger `coverage` or k never removes labels from a set. The set of a sample does not
@@ -312,13 +311,26 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            Whether to return a matrix with one column per class, or arrays of labels.
+            "labels" returns the labels of each sample, "matrix" a Boolean array with one column per
+            class, which scores such as :func:`sktopk.metrics.set_coverage_score` take.
 
         Returns
         -------
-        y_set : CSR array of shape (n_samples, n_classes), bool, or list of ndarray
+        y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
             True if the class of the column is in the set. With "labels", one array per sample,
             sorted by decreasing conformity. Tied labels are in the order of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from sktopk import SetClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 9, ["ash", "elm", "elm", "oak"] * 9
+        >>> clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0).fit(X, y)
+        >>> clf.predict_set([[0.2], [1.5]], output="labels")
+        [array(['ash'], ...), array(['elm'], ...)]
+        >>> clf.predict_set([[0.2], [1.5]])
+        array([[ True, False, False],
+               [False,  True, False]])
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -339,9 +351,9 @@ class SetClassifier(CalibratedDecision):
         )
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
-        inside = np.ones(len(columns), dtype=bool)
-        y_set = csr_array((inside, columns, start), shape=(n_samples, n_classes))
-        y_set.sort_indices()
+        # A dense array is still smaller than the probabilities, which have the same shape.
+        y_set = np.zeros((n_samples, n_classes), dtype=bool)
+        y_set[np.repeat(np.arange(n_samples), np.diff(start)), columns] = True
         return y_set
 
     def predict(self, X: RowsLike) -> np.ndarray:

@@ -1,0 +1,136 @@
+"""compare_losses with rankers and other classifiers: labels, baselines and intervals."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from sktopk import RecallAtFPRClassifier, TopBoostClassifier, TopKClassifier, make_pipeline
+from sktopk.metrics import make_top_scorer, make_topk_scorer
+from sktopk.model_selection import LossComparison, compare_losses
+
+OTHERS = ["logistic_regression", "extra_trees", "hist_gradient_boosting"]
+QUICK = {"n_estimators": 1, "max_epochs": 2, "hidden_layer_sizes": ()}
+RANKER = RecallAtFPRClassifier(fpr=0.1, pos_label="bad", **QUICK)
+FRAUD = make_top_scorer("true_positive_rate_at_fpr", fpr=0.1)
+
+
+@pytest.fixture(scope="module")
+def frauds():
+    X, y = make_classification(400, weights=[0.8], random_state=0)
+    return X, np.where(y == 1, "bad", "ok")
+
+
+def compare(estimator, X, y, losses=(), **params):
+    params = {"cv": 2, "n_seeds": 1, "grid": None, "progress": False} | params
+    return compare_losses(estimator, list(losses), X, y, **params)
+
+
+PIPE = make_pipeline(StandardScaler(), RANKER)
+
+
+@pytest.mark.parametrize("estimator", [RANKER, PIPE], ids=["ranker", "pipeline"])
+def test_a_ranker_is_compared_with_its_positive_label(estimator, frauds):
+    X, y = frauds
+    bayes = {"bayes": GaussianNB()}
+    found = compare(estimator, X, y, scoring=FRAUD, baselines=bayes)
+    assert set(found.scores) == {"RecallAtFPRClassifier", *OTHERS, "bayes"}
+    assert found.losses == ["RecallAtFPRClassifier"]
+    rows = found.frame.set_index(["loss", "fold"])
+    scorer = make_top_scorer("true_positive_rate_at_fpr", fpr=0.1, pos_label="bad")
+    seed = int(rows.loc[("bayes", 0), "seed"])
+    folds = StratifiedKFold(2, shuffle=True, random_state=seed)
+    for fold, (train, test) in enumerate(folds.split(X, y)):
+        of_seed = clone(estimator)
+        names = [name for name in of_seed.get_params() if name.endswith("random_state")]
+        of_seed.set_params(**dict.fromkeys(names, seed + fold))
+        for name, each in [("bayes", GaussianNB()), ("RecallAtFPRClassifier", of_seed)]:
+            expected = scorer(each.fit(X[train], y[train]), X[test], y[test])
+            assert rows.loc[(name, fold), "score"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("given", ["scorer", "estimator", "neither"])
+def test_one_positive_label_is_for_all(given, frauds):
+    X, y = frauds
+    scorer, ranker = FRAUD, clone(RANKER).set_params(pos_label=None)
+    if given == "scorer":
+        scorer = clone(FRAUD).set_params(pos_label="bad")
+    elif given == "estimator":
+        ranker = RANKER
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = compare(ranker, X, y, {"again": ranker}.items(), scoring=scorer)
+    said = [each for each in caught if "pos_label" in str(each.message)]
+    assert len(said) == (given == "neither")
+    expected = compare(RANKER, X, y, scoring=clone(FRAUD).set_params(pos_label="bad"))
+    for name in ("RecallAtFPRClassifier", *OTHERS):
+        np.testing.assert_array_equal(found.scores[name], expected.scores[name])
+    np.testing.assert_array_equal(found.scores["again"], expected.scores["RecallAtFPRClassifier"])
+
+
+def test_boosting_is_compared_on_several_classes(blobs):
+    boosting = TopBoostClassifier("smooth_topk", k=2, n_estimators=5, random_state=0)
+    found = compare(boosting, *blobs, scoring=make_topk_scorer(2))
+    assert set(found.scores) == {"TopBoostClassifier", *OTHERS}
+
+
+@pytest.mark.parametrize("losses", [[], [("tree", DecisionTreeClassifier(max_depth=5))]])
+def test_the_reference_is_the_best_baseline(losses, blobs):
+    X, y = blobs
+    clf = TopKClassifier(k=1, learning_rate=1e-6, **QUICK)
+    found = compare(clf, X, y, losses, baselines={"bayes": GaussianNB()})
+    assert {"logistic_regression", "extra_trees", "bayes"} < set(found.scores)
+    mean = {name: scores.mean() for name, scores in found.scores.items() if name != "tree"}
+    assert found.baseline == max(mean, key=mean.get) not in ("cross_entropy", "tree")
+    if losses:
+        assert f" than {found.baseline}" in found.verdict or found.baseline in found.verdict
+    assert found.summary().index[0] == found.baseline
+    found.baseline = "cross_entropy"
+    assert found.summary().loc[found.losses or ["bayes"], "difference"].gt(0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "overlap"),
+    [
+        ({"cv": 5, "n_seeds": 1}, 0.0),
+        ({"cv": 5}, 1 / 9),  # two repetitions of five folds
+        ({"cv": 3, "n_seeds": 3}, 2 / 8),
+        ({"cv": ShuffleSplit(12, test_size=0.25, random_state=0), "n_seeds": 1}, 0.25),
+    ],
+    ids=["folds", "default", "repeated folds", "random splits"],
+)
+def test_intervals_know_how_many_test_samples_two_splits_share(params, overlap, rng):
+    y = np.arange(480) % 2
+    X = rng.normal(size=(480, 1)) + y[:, None]
+    found = compare_losses(
+        GaussianNB(), {}, X, y, scoring="accuracy", grid=None, progress=False, **params
+    )
+    assert found.overlap == pytest.approx(overlap, abs=0.02)
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2, 5])
+def test_intervals_of_repeated_folds_hold_the_truth_as_often_as_they_say(n_repeats):
+    # Each sample has a difference between two classifiers, whose mean in the population is 0.
+    rng, n_folds, frames = np.random.default_rng(0), 5, {"cross_entropy": []}
+    fold = [np.tile(np.arange(n_folds), 20)[rng.permutation(100)] for _ in range(n_repeats)]
+    frames["cross_entropy"] = np.zeros(n_folds * n_repeats)
+    for trial in range(400):
+        each = rng.normal(size=100)
+        frames[f"loss {trial}"] = [each[f == i].mean() for f in fold for i in range(n_folds)]
+    rows = [
+        {"loss": loss, "split": i, "score": score, "n_train": 80, "n_test": 20}
+        for loss, scores in frames.items()
+        for i, score in enumerate(scores)
+    ]
+    overlap = (n_repeats - 1) / (n_repeats * n_folds - 1)
+    found = LossComparison(pd.DataFrame(rows), overlap=overlap).summary()[1:]
+    held = np.sum((found["low"] <= 0) & (found["high"] >= 0))
+    # Of 400 trials of probability .95, fewer than 363 or more than 394 are rarer than 1e-3.
+    assert 363 <= held <= 394
