@@ -16,6 +16,7 @@ class Rows(NamedTuple):
     weight: np.ndarray
     count: np.ndarray  # sample weight without the factor of `class_weight`
     groups: np.ndarray | None = None
+    coded: np.ndarray | None = None  # see `Labelled`
 
     def take(self, rows):
         """Return the selected samples. `rows` is a mask or an array of indices."""
