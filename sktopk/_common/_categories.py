@@ -31,10 +31,14 @@ class Categories:
         Maps the index of each column with more than 50 categories to the statistics of its
         categories, and of unknown ones (last). With more than two classes, the statistics of the
         first class replace the column, and the statistics of other classes are appended to X.
+    only_cells : bool
+        Whether all columns of the table are categorical or boolean. Then equal samples are not
+        copies, but several samples of one cell of a contingency table.
     """
 
     values: dict
     statistics: dict = field(default_factory=dict)
+    only_cells: bool = False
 
     @classmethod
     def of(cls, X, weight):
@@ -43,16 +47,17 @@ class Categories:
         A column is categorical if it has a categorical dtype, or if all its values are strings.
         Categories are sorted by their total sample weight.
         """
-        values = {}
+        values, only_cells = {}, True
         for j, name in enumerate(X.columns):
             column = X[name]
-            if not str(column.dtype).lower().startswith(_CATEGORIES + _STRINGS):
-                continue
-            objects = _objects(column)
-            if _is_of_strings(column) and not _are_strings(objects):
+            dtype = str(column.dtype).lower()
+            is_categorical = dtype.startswith(_CATEGORIES + _STRINGS)
+            objects = _objects(column) if is_categorical else None
+            if not is_categorical or (_is_of_strings(column) and not _are_strings(objects)):
+                only_cells &= dtype.startswith("bool")
                 continue
             values[j] = _by_frequency(name, _plain(objects), weight)
-        return cls(values) if values else None
+        return cls(values, only_cells=only_cells) if values else None
 
     @property
     def many(self):

@@ -191,7 +191,7 @@ class Labelled(NamedTuple):
 
     If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
     `coded` is None or the table with categories as integers. It determines the folds, because in
-    X equal samples can have different target statistics.
+    X equal samples can have different target statistics. `only_cells`: see `Categories`.
     """
 
     X: object
@@ -200,9 +200,16 @@ class Labelled(NamedTuple):
     groups: np.ndarray | None = None
     present: np.ndarray | None = None
     coded: np.ndarray | None = None
+    only_cells: bool = False
 
     def order(self, seed):
-        """Return the result of `shuffled_order`, from which folds are made."""
+        """Return one random integer per sample, from which folds are made.
+
+        Equal samples and groups get the same integer. In a table of cells, equal samples get
+        different integers: if all samples of a cell were held out, no scores would be known for it.
+        """
+        if self.only_cells and self.groups is None:
+            return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
     def as_given(self, values):
@@ -217,7 +224,8 @@ class Labelled(NamedTuple):
         """Return the samples where `mask` is true."""
         groups, coded = (None if each is None else each[mask] for each in (self.groups, self.coded))
         X = take(self.X, mask)
-        return Labelled(X, self.y[mask], self.weight[mask], groups, coded=coded)
+        kept = {"coded": coded, "only_cells": self.only_cells}
+        return Labelled(X, self.y[mask], self.weight[mask], groups, **kept)
 
 
 def check_labelled(
@@ -238,8 +246,9 @@ def check_labelled(
     groups = None if groups is None else several_groups(groups, weight)
     rows, mask = Labelled(X, y, weight, groups), weight > 0
     rows = rows if mask.all() else rows.take(mask)._replace(present=mask)
-    categories = getattr(estimator, "categories_", None)
-    if categories is not None and categories.many:
+    categories = getattr(estimator, "categories_", Categories({}))
+    rows = rows._replace(only_cells=categories.only_cells)
+    if categories.many:
         rows = rows._replace(coded=rows.X)
         if reset:
             order = rows.order(0)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 from torch.utils.data import TensorDataset
 
 from sktopk import TopBoostClassifier
@@ -41,7 +42,8 @@ def test_a_frame_of_numbers_categories_and_nullable_integers():
 
 def test_categories_are_native_categories_of_lightgbm():
     X = FRAME.astype({"town": "category"})
-    own = lightgbm.LGBMClassifier(n_estimators=15, n_jobs=1, verbosity=-1).fit(X, Y)
+    params = {"n_estimators": 15, "n_jobs": 1, "verbosity": -1, "min_data_per_group": 20}
+    own = lightgbm.LGBMClassifier(**params).fit(X, Y)
     ours = make("cross_entropy", n_members=1).fit(FRAME, Y)
     np.testing.assert_allclose(ours.predict_proba(FRAME), own.predict_proba(X), atol=1e-6)
     assert "cat" in ours.boosters_[0].model_to_string()
@@ -99,6 +101,14 @@ def test_columns_of_numbers_with_missing_values_are_numbers(case):
     table, plain = frame({"x": NUMBER, "c": column}), np.column_stack([NUMBER, numbers])
     expected = make().fit(plain, Y).decision_function(plain)
     np.testing.assert_array_equal(make().fit(table, Y).decision_function(table), expected)
+
+
+def test_categories_of_few_samples_are_used():
+    code = np.random.default_rng(0).integers(0, 30, 1500)
+    X, y = pd.DataFrame({"a": np.char.add("c", code.astype(str))}), code % 2
+    y ^= np.random.default_rng(1).random(1500) < 0.1
+    clf = TopBoostClassifier(random_state=0).fit(X[:300], y[:300])
+    assert roc_auc_score(y[300:], clf.decision_function(X[300:])) > 0.85
 
 
 def test_missing_categories_of_fit_are_a_category():

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._categories import Categories
 from sktopk._common._extras import import_extra
-from sktopk._common._folds import deal, shuffled_order
+from sktopk._common._folds import deal
 from sktopk._common._groups import encode_groups, several_groups
 from sktopk._common._input import check_labelled, check_rows, in_memory
 from sktopk._common._labels import (
@@ -96,7 +96,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Minimum number of samples in a leaf.
+        Minimum number of samples in a leaf, and in a group of categories (LightGBM's
+        `min_data_per_group`).
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
@@ -334,6 +335,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             "learning_rate": float(self.learning_rate),
             "num_leaves": self.num_leaves,
             "min_child_samples": self.min_child_samples,
+            # LightGBM's default of 100 loses categories of tables with few samples.
+            "min_data_per_group": self.min_child_samples,
             "num_threads": effective_n_jobs(self.n_jobs),
             "seed": int(check_random(self.random_state).randint(np.iinfo(np.int32).max)),
             "deterministic": True,
@@ -397,9 +400,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         """Return a list of masks, one per member, of the samples that the member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
-        order = shuffled_order(rows.X if rows.coded is None else rows.coded, 0, rows.groups)
         for n_folds in [self.n_members] if self.n_members > 1 else range(N_FOLDS_OF_ONE, 1, -1):
-            fold = deal(order, rows.target, n_folds)
+            fold = deal(rows.order, rows.target, n_folds)
             if len(np.unique(rows.target[fold == 0])) == len(np.unique(rows.target[fold >= 0])):
                 break
         if not (fold >= 0).any():
@@ -431,7 +433,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         """
         takes = {"takes_tables": True, "takes_images": False}
         data = check_labelled(self, X, y, sample_weight, groups, reset=True, **takes)
-        X, y, weight, groups = in_memory(data.X), data.y, data.weight, data.groups
+        data = data._replace(X=in_memory(data.X))
+        X, y, weight, groups = data.X, data.y, data.weight, data.groups
         count = weight
         self.classes_ = check_classes(y)
         index = encode(self.classes_, y)
@@ -449,7 +452,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         elif self.pos_label is not None:
             n = len(self.classes_)
             raise ValueError(f"pos_label must be None for {n} classes; got {self.pos_label!r}")
-        return data, Rows(X, y, index, weight, count, groups, data.coded)
+        return data, Rows(X, y, index, weight, count, groups, data.order(0))
 
     def _first_is_positive(self):
         """Return whether the first of two classes is the positive class."""
