@@ -26,8 +26,8 @@ from sktopk import (
 
 QUICK = {"n_estimators": 2, "max_epochs": 6, "hidden_layer_sizes": (16,), "random_state": 0}
 ESTIMATORS = {
-    "TopKClassifier": TopKClassifier(k=1, n_estimators=3, random_state=0),
-    "RecallAtFPRClassifier": RecallAtFPRClassifier(n_estimators=3, random_state=0),
+    "TopKClassifier": TopKClassifier(k=1, n_estimators=2, random_state=0),
+    "RecallAtFPRClassifier": RecallAtFPRClassifier(n_estimators=2, random_state=0),
     "TopBoostClassifier": TopBoostClassifier(random_state=0),
 }
 SMALL = {
@@ -73,18 +73,18 @@ def case_of(kind, n_categories):
     return train, test, max(auc(each.fit(*train), *test) for each in others)
 
 
+KINDS = ["one label per category", "a probability per category"]
+CASES = [(name, kind) for name in ESTIMATORS for kind in KINDS]
+CASES += [(name, "five classes") for name in ("TopKClassifier", "TopBoostClassifier")]
+
+
 @pytest.mark.parametrize("n_categories", [200, 2000])
-@pytest.mark.parametrize(
-    "kind", ["one label per category", "a probability per category", "five classes"]
-)
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_scores_are_as_good_as_those_of_one_hot_and_target_encoding(name, kind, n_categories):
     train, test, best = case_of(kind, n_categories)
     clf = clone(ESTIMATORS[name])
-    if kind == "five classes":
-        if name == "RecallAtFPRClassifier":
-            return
-        clf = clf if name == "TopKClassifier" else clf.set_params(loss="cross_entropy", k=1)
+    if name == "TopBoostClassifier" and kind == "five classes":
+        clf.set_params(loss="cross_entropy", k=1)
     assert auc(clf.fit(*train), *test) > best - 0.01
 
 
@@ -94,8 +94,6 @@ def test_out_of_fold_scores_of_categories_that_mean_nothing_are_those_of_chance(
     X, y = draw("nothing", n_categories, 4000)
     clf = clone(SMALL[name]).fit(X, y)
     assert 0.46 < roc_auc_score(y, clf.oob_decision_function_) < 0.54
-    # The scores of training samples know their labels only by the categories.
-    assert clf.decision_function(pd.DataFrame({"shop": ["new"] * 3})).shape == (3,)
 
 
 def test_a_category_of_one_group_tells_nothing_about_new_groups():
