@@ -96,6 +96,31 @@ FEATURES = {
     "half precision": (torch.ones(40, 3).bfloat16(), T, "X must be.*bfloat16"),
     "a gradient": (TRAINED, T, r"X must be.*gradient.*X.detach\(\)"),
     "beyond float64": (at(X, 10**400), (V, OverflowError), "X must hold.*range|infinity|too large"),
+    "integers beyond float64": (
+        [[10**400]] * 40,
+        V,
+        "X must hold numbers within the range of float",
+    ),
+    "a frame of integers beyond float64": (
+        pd.DataFrame({"a": [10**400] * 40}),
+        V,
+        "X must hold numbers; got 1000.* in column 'a', row 0: int too large",
+    ),
+    "a frame of complex numbers": (FRAME + 1j, V, "X must hold numbers; got complex128 in column"),
+    "a sparse tensor": (
+        torch.eye(40).to_sparse_csr(),
+        T,
+        r"X must be a dense tensor or a scipy .* torch.sparse_csr: pass X.to_dense\(\)",
+    ),
+    "a generator": ((row for row in X), T, r"X must be .* got a generator: pass list\(X\)"),
+    "a dict": ({"a": X[:, 0]}, T, r"X must be a table; got a dict: pass pandas.DataFrame\(X\)"),
+    "a set": ({1, 2}, T, "X must be a table with an order; got a set"),
+    "dicts": ([{"a": 1.0}] * 40, T, "X must hold numbers: .*'dict'"),
+    "a loader": (
+        torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X))),
+        T,
+        "X must be a Dataset or in memory; got a DataLoader: pass its dataset",
+    ),
     "a query": (pl.DataFrame(X).lazy(), T, r"X must be in memory; got a LazyFrame: pass X.collect"),
 }
 
@@ -108,7 +133,39 @@ def test_features(name):
             assert_refused(name, error, says, "fit", passed, y)
 
 
+DAYS = np.datetime64("2020-01-01") + np.arange(40)
+NO_DAY = np.where(OF_FOUR == 1, np.datetime64("NaT"), DAYS)
+TIMES = {
+    "days": DAYS,
+    "a missing day": NO_DAY,
+    "durations": DAYS - DAYS[0],
+    "objects of NumPy": np.array([*DAYS], dtype=object),
+    "objects of Python": DAYS.astype(object),
+    "a list": [*DAYS],
+    "a series": pd.Series(DAYS),
+}
+COMPLEX = {"complex": OF_FOUR + 1j, "complex objects": (OF_FOUR + 1j).astype(object)}
+
+
+@pytest.mark.parametrize("case", TIMES | COMPLEX)
+@pytest.mark.parametrize("name", EVERY)
+def test_times_and_complex_numbers(name, case):
+    values = (TIMES | COMPLEX)[case]
+    error, got = (T, "got (times|np|date|NaT)") if case in TIMES else (V, "got (complex128|1j)")
+    table = [[each] for each in values] if isinstance(values, list) else np.array(values)[:, None]
+    y = labels(name)
+    assert_refused(name, error, f"X must hold numbers; {got}", "fit", table, y)
+    assert_refused(name, error, f"X must hold numbers; {got}", "predict", table)
+    frame = pd.DataFrame(table, columns=["a"])
+    assert_refused(name, error, f"X must hold numbers; {got}.* in column 'a'", "fit", frame, y)
+    assert_refused(name, error, f"sample_weight must hold numbers; {got}", "fit", X, y, values)
+    if case != "a missing day":
+        assert_refused(name, error, f"y must hold class labels; {got}", "fit", X, values)
+
+
 LABELS = {
+    "beyond 64 bits": (lambda y: [10**400 * int(each) for each in y], V, "y must hold strings, "),
+    "a generator": (lambda y: (each for each in y), V, "y must be an array or list of labels"),
     "missing": (lambda y: None, V, "y must have one class label|requires y"),
     "one too few": (lambda y: y[:-1], V, "[Ii]nconsistent"),
     "NaN": (lambda y: np.where(y == 1, np.nan, y), V, "y contains NaN: .* 10 of 40, .* row 1"),

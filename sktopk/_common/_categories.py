@@ -1,14 +1,14 @@
 """Encoding of the categorical columns of pandas and polars data frames."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
 
-from ._frames import holds_numbers
+from ._target_statistics import N_PARTS, deal_to_parts, target_statistics
 from ._warnings import warn
 
-# Maximum number of codes per column. All rarer categories share one code.
+# Columns with more categories than this are encoded by target statistics.
 MOST = 50
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
@@ -19,52 +19,60 @@ _STRINGS = ("object", "str", "large_string", "utf8")
 class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
+    Columns with at most 50 categories are encoded as integers 0, 1, ... The model encodes these
+    integers. Columns with more categories are encoded as numbers, the target statistics.
+
     Parameters
     ----------
     values : dict of {int: list}
         Maps the index of each categorical column to its categories, by decreasing frequency. None
         stands for missing values, and comes first in columns with missing values.
-    pooled : tuple of int
-        Columns in which all rare categories have one common code, ``len(values[column])``.
+    statistics : dict of {int: list of list of float}
+        Maps the index of each column with more than 50 categories to the statistics of its
+        categories, and of unknown ones (last). With more than two classes, the statistics of the
+        first class replace the column, and the statistics of other classes are appended to X.
+    only_cells : bool
+        Whether all columns of the table are categorical or boolean. Then equal samples are not
+        copies, but several samples of one cell of a contingency table.
     """
 
     values: dict
-    pooled: tuple
+    statistics: dict = field(default_factory=dict)
+    only_cells: bool = False
 
     @classmethod
     def of(cls, X, weight):
         """Return the categories of X, or None if no column is categorical.
 
-        A column is categorical if it has a categorical dtype, or if it contains strings and some of
-        these strings are not numbers. Categories are sorted by their total sample weight.
+        A column is categorical if it has a categorical dtype, or if all its values are strings.
+        Categories are sorted by their total sample weight.
         """
-        values, pooled = {}, []
+        values, only_cells = {}, True
         for j, name in enumerate(X.columns):
             column = X[name]
-            if not str(column.dtype).lower().startswith(_CATEGORIES + _STRINGS):
+            dtype = str(column.dtype).lower()
+            is_categorical = dtype.startswith(_CATEGORIES + _STRINGS)
+            objects = _objects(column) if is_categorical else None
+            if not is_categorical or (_is_of_strings(column) and not _are_strings(objects)):
+                only_cells &= dtype.startswith("bool")
                 continue
-            objects = _objects(column)
-            if _is_of_strings(column) and not _are_categories(objects):
-                continue
-            values[j] = _by_frequency(_plain(objects), weight)
-            _check_one_kind(name, values[j])
-            if len(values[j]) > MOST:
-                if _is_of_strings(column):
-                    _warn_of_strings(name, values[j], np.count_nonzero(weight))
-                del values[j][MOST - 1 :]
-                pooled.append(j)
-        return cls(values, tuple(pooled)) if values else None
+            values[j] = _by_frequency(name, _plain(objects), weight)
+        return cls(values, only_cells=only_cells) if values else None
+
+    @property
+    def many(self):
+        """Return the indices of the columns that are encoded by target statistics."""
+        return [j for j, values in self.values.items() if len(values) > MOST]
 
     @property
     def sizes(self):
-        """Return a dict that maps the index of each categorical column to its number of codes."""
-        return {j: len(values) + (j in self.pooled) for j, values in self.values.items()}
+        """Return a dict that maps each column that stays categorical to its number of codes."""
+        return {j: len(values) for j, values in self.values.items() if len(values) <= MOST}
 
     def encode(self, X):
-        """Return a pandas data frame with categories encoded as numbers.
+        """Return a pandas data frame with categories encoded as integers.
 
-        Unknown categories get the code of rare categories, or -1 in columns without rare
-        categories. Missing values get -1 in columns that had none in `fit`.
+        Unknown categories get -1. Missing values get -1 in columns that had none in `fit`.
         """
         import pandas as pd
 
@@ -76,11 +84,48 @@ class Categories:
             if j in self.values:
                 objects = _plain(_objects(column))
                 self._check_kind(j, X.columns[j], objects)
-                columns[j] = self._codes(j, objects).astype(dtype)
+                known = pd.Index(self.values[j], dtype=object)
+                codes = known.get_indexer(pd.Index(objects, dtype=object))
+                columns[j] = codes.astype(dtype)
             else:
                 is_pandas = isinstance(column, pd.Series)
                 columns[j] = column.reset_index(drop=True) if is_pandas else np.asarray(column)
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
+
+    def fit(self, rows, order):
+        """Return the categories with target statistics, and X with cross-fitted statistics.
+
+        A sample is encoded with the statistics of samples in other parts of the data, so that its
+        own label has no effect. If there are groups, a group is in one part, so that a category
+        of a single group tells nothing about new groups.
+
+        Parameters
+        ----------
+        rows : Labelled
+            Samples of positive weight, in which X is the result of `encode` as an array.
+        order : ndarray of int of shape (n_samples,)
+            Result of `shuffled_order`.
+        """
+        classes, target = np.unique(rows.y, return_inverse=True)
+        n_classes = max(2, len(classes))
+        statistics, encoded = {}, {}
+        for j in self.many:
+            code = rows.X[:, j].astype(np.intp)
+            if rows.groups is None:
+                part = deal_to_parts(code, order)
+            else:
+                part = np.unique(order, return_inverse=True)[1] % N_PARTS
+            found, encoded[j] = target_statistics(code, target, n_classes, rows.weight, part)
+            statistics[j] = found.tolist()
+        return replace(self, statistics=statistics), _with_columns(rows.X, encoded)
+
+    def with_statistics(self, X):
+        """Return X, the result of `encode` as an array, with target statistics."""
+        encoded = {
+            j: np.array(statistics)[X[:, j].astype(np.intp)]
+            for j, statistics in self.statistics.items()
+        }
+        return _with_columns(X, encoded) if encoded else X
 
     def _check_kind(self, j, name, objects):
         """Raise an error if a column had strings in `fit` but now has numbers, or vice versa."""
@@ -91,15 +136,6 @@ class Categories:
                     f"X must have the same types as in fit: column {name!r} had categories such as "
                     f"{known!r} ({type(known).__name__}); got {each!r} ({type(each).__name__})"
                 )
-
-    def _codes(self, j, objects):
-        import pandas as pd
-
-        known = pd.Index(self.values[j], dtype=object)
-        codes = known.get_indexer(pd.Index(objects, dtype=object))
-        if j in self.pooled:
-            codes[(codes < 0) & ~pd.isna(objects)] = len(known)
-        return codes
 
 
 def _is_of_strings(column):
@@ -115,10 +151,17 @@ def _objects(column):
     return objects
 
 
-def _are_categories(objects):
-    """Return whether all values except None are strings, and some strings are not numbers."""
-    known = [each for each in objects if each is not None]
-    return not known or (all(isinstance(v, str) for v in known) and not holds_numbers(known))
+def _are_strings(objects):
+    """Return whether all values except None are strings."""
+    return all(each is None or isinstance(each, str) for each in objects)
+
+
+def _with_columns(X, encoded):
+    """Return X with other columns: the first one in place of column j, the others at the end."""
+    X = np.hstack([X, *(each[:, 1:].astype(X.dtype) for each in encoded.values())])
+    for j, each in encoded.items():
+        X[:, j] = each[:, 0]
+    return X
 
 
 def _check_one_kind(name, values):
@@ -131,20 +174,40 @@ def _check_one_kind(name, values):
         )
 
 
-def _warn_of_strings(name, values, n_samples):
-    """Warn if most strings in a column are numbers, or if too many are different."""
-    said = f"column {name!r} of X has {len(values)} different strings"
-    others = [each for each in values if each is not None and not holds_numbers(each)]
-    if len(others) <= len(values) / 10:
+def _warn_of_strings(name, values, total):
+    """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
+    known = [each for each in values if isinstance(each, str)]
+    others = [each for each in known if not _is_decimal(each)]
+    if len(known) > MOST and len(others) <= len(known) / 10 and _differ_in_form(known):
+        but = f" but not {others[0]!r}" if others else f", such as {known[0]!r}"
         warn(
-            f"{said}, most of them numbers but not {others[0]!r}, and is used as categories. For "
-            "numbers, convert it with pandas.to_numeric(errors='coerce')"
+            f"column {name!r} of X has {len(known)} different strings, most of them numbers{but}, "
+            "and is used as categories. If they are numbers, convert the column with "
+            "pandas.to_numeric(errors='coerce')"
         )
-    elif len(values) > n_samples / 2:
+    elif len(values) > total.sum() / 2:
+        kind = "strings" if known else "categories"
         warn(
-            f"{said} in {n_samples} rows, such as {others[0]!r}, and is used as categories. Drop "
-            "identifiers, and convert dates and text to numbers"
+            f"column {name!r} of X has {len(values)} different {kind} in {total.sum()} rows, "
+            f"such as {values[-1]!r}; {(total == 1).sum() / total.sum():.0%} of the samples have a "
+            "category of their own, which cannot be encoded. Drop identifiers, and convert dates "
+            "and text to numbers"
         )
+
+
+def _is_decimal(text):
+    """Return whether a string is a finite number without leading zeros."""
+    try:
+        is_finite = np.isfinite(float(text))
+    except ValueError:
+        return False
+    digits = text.strip().lstrip("+-")
+    return bool(is_finite) and not (digits[0] == "0" and digits[1:2].isdigit())
+
+
+def _differ_in_form(strings):
+    """Return whether strings have decimal points or different lengths, unlike postal codes."""
+    return any("." in each for each in strings) or len({*map(len, strings)}) > 1
 
 
 def _plain(objects):
@@ -157,7 +220,7 @@ def _plain(objects):
     return plain
 
 
-def _by_frequency(objects, weight):
+def _by_frequency(name, objects, weight):
     """Return a list of the categories by decreasing weight. None, for missing values, is first."""
     import pandas as pd
 
@@ -167,4 +230,8 @@ def _by_frequency(objects, weight):
     values = [each.item() if isinstance(each, np.generic) else each for each in values]
     # Sort equally frequent categories by name, so that the order of the samples has no effect.
     order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
-    return [None] * bool(weight[is_missing].any()) + [values[i] for i in order]
+    there = index[~is_missing & (weight > 0)]
+    known = [values[i] for i in order]
+    _check_one_kind(name, known)
+    _warn_of_strings(name, known, np.bincount(there, minlength=len(values))[order])
+    return [None] * bool(weight[is_missing].any()) + known

@@ -1,12 +1,19 @@
 """Errors that name the first column of a data frame whose values are not valid numbers."""
 
+from datetime import date, time, timedelta
+
 import numpy as np
+from scipy.sparse import issparse
 
 # End of error messages about input that only TabularMLP accepts.
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Prefixes of the names of time dtypes in pandas, polars and pyarrow.
 _TIMES = ("date", "time", "period", "duration")
 _OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
+_OF_COMPLEX = "pass the real and the imaginary part as two columns"
+# Types of objects that NumPy or float() could convert to numbers, or that need advice.
+_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_COMPLEX_TYPES = (complex, np.complexfloating)
 
 
 def check_columns(X):
@@ -22,18 +29,43 @@ def check_columns(X):
             )
         seen.add(name)
     for name in X.columns:
-        dtype = str(X[name].dtype)
-        if dtype.lower().startswith(_TIMES):
-            raise TypeError(
-                f"X must hold numbers; got times ({dtype}) in column {name!r}: {_OF_TIMES}"
-            )
+        refuse_times_and_complex(X[name], "X", f" in column {name!r}")
+
+
+def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_TIMES):
+    """Check that a column, array or list has no times and no complex numbers.
+
+    NumPy would convert times to integers and NaT to the smallest integer, and drop imaginary parts.
+    Error messages contain `name` and `where`, `what` is allowed, and the advice for times.
+    """
+    if isinstance(values, list | tuple):
+        try:
+            values = np.asarray(values)
+        except (RuntimeError, TypeError, ValueError):
+            return  # the caller converts the values and gets the same error
+    dtype = str(getattr(values, "dtype", ""))
+    first, is_complex = None, dtype.startswith("complex")
+    is_time = dtype.lower().startswith(_TIMES)
+    if dtype == "object" and not issparse(values):
+        objects = np.asarray(values).flat
+        first = next((v for v in objects if isinstance(v, _TIME_TYPES + _COMPLEX_TYPES)), None)
+        is_time, is_complex = (isinstance(first, each) for each in (_TIME_TYPES, _COMPLEX_TYPES))
+    came = f"times ({dtype})" if is_time and first is None else dtype if first is None else first
+    came = came if isinstance(came, str) else repr(came)
+    if is_time:
+        raise TypeError(f"{name} must hold {what}; got {came}{where}: {advice}")
+    if is_complex:
+        # scikit-learn requires the first words.
+        raise ValueError(
+            f"Complex data not supported: {name} must hold {what}; got {came}{where}: {_OF_COMPLEX}"
+        )
 
 
 def holds_numbers(values):
     """Return whether `values`, a column or a single value, can be converted to float."""
     try:
         np.asarray(values).astype(np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False
     return True
 
@@ -62,9 +94,9 @@ def _explain_objects(name, values, error, takes_missing):
         try:
             is_none = value is None or type(value).__name__ in ("NAType", "NaTType")
             missing[row] = is_none or np.isnan(float(value))
-        except (TypeError, ValueError) as reason:
-            kind = ValueError if isinstance(value, str) else TypeError
-            advice = f": {_OF_TIMES}" if hasattr(value, "isoformat") else ""
+        except (OverflowError, TypeError, ValueError) as reason:
+            kind = TypeError if isinstance(reason, TypeError) else ValueError
+            advice = ""
             if isinstance(value, str) and takes_missing:
                 advice = (
                     ". A column of categories must have only strings in fit: convert all values to "

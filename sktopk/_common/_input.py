@@ -1,6 +1,5 @@
 """Checks of X in all supported formats, and of labels and sample weights."""
 
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +7,9 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from ._categories import Categories
-from ._frames import TAKES_TABLES, check_columns, explain
+from ._containers import as_lazy, check_table
+from ._folds import shuffled_order
+from ._frames import TAKES_TABLES, check_columns, explain, refuse_times_and_complex
 from ._groups import several_groups
 from ._labels import check_given, check_labels, check_length, check_weight, encode_labels
 from ._lazy_rows import LazyRows, SomeRows
@@ -20,8 +21,29 @@ _BLOCK_NUMBERS = 1 << 22
 FLOATS = [np.float64, np.float32]
 
 
-def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
-    """Return X as a float array, canonical CSR or lazy rows.
+def check_rows(estimator, X, *, reset=False, **options):
+    """Return X as a float array, canonical CSR or lazy rows, with encoded categories.
+
+    `options` are those of `_coded_rows`.
+    """
+    X = _coded_rows(estimator, X, reset=reset, **options)
+    if hasattr(estimator, "categories_"):
+        X = estimator.categories_.with_statistics(X)
+    return _check_shape(estimator, X, reset)
+
+
+def _check_shape(estimator, X, reset):
+    if reset:
+        estimator.input_shape_ = X.shape[1:]
+    elif X.shape[1:] != estimator.input_shape_:
+        raise ValueError(
+            f"X must have samples of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
+        )
+    return X
+
+
+def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
+    """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
 
     Parameters
     ----------
@@ -69,16 +91,13 @@ def check_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sa
                 if (categories := Categories.of(X, weight)) is not None:
                     vars(estimator).pop("feature_names_in_", None)
                     estimator.categories_ = categories
+        else:
+            refuse_times_and_complex(X, "X")
         X = _validate(estimator, _encode(estimator, X, is_frame), reset, n_dim, takes_missing)
     if reset:
         _warn_of_channels_last(X.shape)
         # scikit-learn sets n_features_in_ only if X has two dimensions.
         estimator.n_features_in_ = X.shape[1]
-        estimator.input_shape_ = X.shape[1:]
-    elif X.shape[1:] != estimator.input_shape_:
-        raise ValueError(
-            f"X must have samples of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
-        )
     return X
 
 
@@ -101,6 +120,8 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
             explain(X, error, takes_missing)
         if isinstance(error, OverflowError):
             raise ValueError(f"X must hold numbers within the range of float64: {error}") from error
+        if isinstance(error, TypeError) and not str(error).startswith("X "):
+            raise TypeError(f"X must hold numbers: {error}") from error
         if str(error).startswith("could not convert string"):
             raise ValueError(
                 f"X must hold numbers; {error}. Pass categories as columns of a pandas or polars "
@@ -169,6 +190,8 @@ class Labelled(NamedTuple):
     """Checked samples, labels, weights and group indices (None without groups).
 
     If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
+    `coded` is None or the table with categories as integers. It determines the folds, because in
+    X equal samples can have different target statistics. `only_cells`: see `Categories`.
     """
 
     X: object
@@ -176,6 +199,18 @@ class Labelled(NamedTuple):
     weight: np.ndarray
     groups: np.ndarray | None = None
     present: np.ndarray | None = None
+    coded: np.ndarray | None = None
+    only_cells: bool = False
+
+    def order(self, seed):
+        """Return one random integer per sample, from which folds are made.
+
+        Equal samples and groups get the same integer. In a table of cells, equal samples get
+        different integers: if all samples of a cell were held out, no scores would be known for it.
+        """
+        if self.only_cells and self.groups is None:
+            return np.random.RandomState(seed).permutation(len(self.y))
+        return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
     def as_given(self, values):
         """Return an array of all samples that the user passed, with NaN for dropped samples."""
@@ -187,8 +222,10 @@ class Labelled(NamedTuple):
 
     def take(self, mask):
         """Return the samples where `mask` is true."""
-        groups = None if self.groups is None else self.groups[mask]
-        return Labelled(take(self.X, mask), self.y[mask], self.weight[mask], groups)
+        groups, coded = (None if each is None else each[mask] for each in (self.groups, self.coded))
+        X = take(self.X, mask)
+        kept = {"coded": coded, "only_cells": self.only_cells}
+        return Labelled(X, self.y[mask], self.weight[mask], groups, **kept)
 
 
 def check_labelled(
@@ -196,7 +233,7 @@ def check_labelled(
 ):
     """Check X, y, weights and groups. Return the samples of positive weight as `Labelled`."""
     y = check_labels(own_labels(X, y))
-    X = check_rows(
+    X = _coded_rows(
         estimator,
         X,
         reset=reset,
@@ -208,7 +245,19 @@ def check_labelled(
     weight = check_weight(sample_weight, X.shape[0])
     groups = None if groups is None else several_groups(groups, weight)
     rows, mask = Labelled(X, y, weight, groups), weight > 0
-    return rows if mask.all() else rows.take(mask)._replace(present=mask)
+    rows = rows if mask.all() else rows.take(mask)._replace(present=mask)
+    categories = getattr(estimator, "categories_", Categories({}))
+    rows = rows._replace(only_cells=categories.only_cells)
+    if categories.many:
+        rows = rows._replace(coded=rows.X)
+        if reset:
+            order = rows.order(0)
+            estimator.categories_, X = categories.fit(rows, order)
+        else:
+            X = categories.with_statistics(rows.X)
+        rows = rows._replace(X=X)
+    _check_shape(estimator, rows.X, reset)
+    return rows
 
 
 def check_validation(estimator, X_val, y_val, classes):
@@ -285,17 +334,9 @@ def take_params(params, index, n_samples):
     }
 
 
-def is_dataset(X, kind="Dataset"):
-    """Return whether X is a torch Dataset, without importing torch."""
-    known = getattr(sys.modules.get("torch.utils.data"), kind, ())
-    return isinstance(X, known)
-
-
-def _are_items(X):
-    """Return whether X is a list of Dataset items, as scikit-learn's cross-validation makes."""
-    if not isinstance(X, list) or not X or not isinstance(X[0], tuple) or not X[0]:
-        return False
-    return hasattr(X[0][0], "dtype") and X[0][0].ndim > 0
+def in_memory(X):
+    """Return X as an array or matrix. All samples of lazy rows are read."""
+    return X[:] if isinstance(X, LazyRows) else X
 
 
 def is_memory_map(X):
@@ -307,19 +348,6 @@ def is_memory_map(X):
     return False
 
 
-def check_table(X):
-    """Check that X is not an IterableDataset, a polars LazyFrame or a dask frame."""
-    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
-        raise TypeError(f"X must be in memory; got a {type(X).__name__}: pass X.collect()")
-    if hasattr(X, "dask") and hasattr(X, "columns"):
-        raise TypeError(f"X must be in memory; got a {type(X).__name__} of dask. Pass X.compute()")
-    if is_dataset(X, "IterableDataset"):
-        raise TypeError(
-            f"X must be a map-style Dataset or in memory; got {type(X).__name__}: call partial_fit "
-            "and predict for each batch"
-        )
-
-
 def own_labels(X, y, *, needed=False):
     """Return y, or the labels of the Dataset X if y is None."""
     check_table(X)
@@ -329,12 +357,3 @@ def own_labels(X, y, *, needed=False):
     if needed:
         check_given(y)
     return y
-
-
-def as_lazy(X):
-    """Return a Dataset, or a list of its items, as lazy rows, and any other X unchanged."""
-    if not (is_dataset(X) or _are_items(X)):
-        return X
-    from ._dataset_rows import DatasetRows
-
-    return DatasetRows(X)

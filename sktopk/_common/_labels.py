@@ -7,8 +7,9 @@ from numbers import Real
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import type_of_target
 
+from ._frames import refuse_times_and_complex
 from ._scalars import on_host
 from ._warnings import warn
 
@@ -30,11 +31,16 @@ def check_labels(y, name="y"):
     y = _without_nullable_dtype(on_host(y, name))
     values = np.asarray(y)
     refuse_missing(values, name)
+    refuse_times_and_complex(values, name, what="class labels", advice="convert them to strings")
     if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
         kind = type_of_target(y, input_name=name)
+    except ValueError as error:
+        if not str(error).startswith("Expected array-like"):
+            raise
+        raise ValueError(f"{name} must be an array or list of labels: {error}") from error
     except TypeError as error:
         if values.ndim < 2:
             _refuse_mixed(np.atleast_1d(values), name, error)
@@ -60,7 +66,10 @@ def check_labels(y, name="y"):
         )
     if kind not in ("binary", "multiclass"):
         _refuse_mixed(y, name)
-        check_classification_targets(y)  # raises
+        raise ValueError(
+            f"Unknown label type: {name} must hold strings, booleans or integers of at most 64 "
+            f"bits; got labels of type {type(y.tolist()[0]).__name__}"
+        )
     try:
         n_classes = len(np.unique(y))
     except TypeError as error:
@@ -155,10 +164,11 @@ def check_weight(sample_weight, n_samples):
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, sample_weight)
     sample_weight = on_host(sample_weight, "sample_weight")
+    refuse_times_and_complex(sample_weight, "sample_weight")
     try:
         weight = np.array(sample_weight, dtype=np.float64)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r}") from error
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r:.80}") from error
     if weight.shape != (n_samples,):
         raise ValueError(
             f"sample_weight must be 1D with one weight per sample, shape ({n_samples},); "

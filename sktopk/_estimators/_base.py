@@ -373,7 +373,7 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             self.module,
             head.criterion(self.n_estimators, own_rows),
             head,
-            n_features=self.n_features_in_,
+            n_features=self.input_shape_[0],
             n_outputs=head.n_outputs(len(self.classes_)),
             n_classes=len(self.classes_),
             n_members=self.n_estimators,

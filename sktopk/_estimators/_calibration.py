@@ -4,16 +4,22 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
+CALIBRATIONS = (None, "temperature", "sigmoid")
 
-def fit_calibration(method, scores, target, weight):
+
+def fit_calibration(method, scores, target, weight, counts=False):
     """Return slopes and intercepts that calibrate the scores, of shape (1,) or (n_classes,).
 
     "temperature" minimizes the cross-entropy of softmax(scores / T). The slope is 1 / T. "sigmoid"
     is Platt's method for each class against the others. Its targets (n_pos + 1) / (n_pos + 2) and
     1 / (n_neg + 2) keep the slopes finite if the classes are separable. Weights are divided by
-    their mean over samples of positive weight, so that their scale has no effect.
+    their mean over samples of positive weight, so that their scale has no effect. If `counts` is
+    True, n_pos and n_neg are sums of weights, so that a sample of weight 2 has the effect of two
+    samples; only weights with a mean below 1 are divided by their mean.
     """
-    weight = weight / weight[weight > 0].mean()
+    mean_weight = weight[weight > 0].mean()
+    unit = max(mean_weight, 1.0) if counts else 1.0
+    weight = weight / mean_weight
     scores = scores.astype(np.float64)
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this branch.
     if method == "temperature":
@@ -41,7 +47,7 @@ def fit_calibration(method, scores, target, weight):
         spread = np.sqrt(np.average((scores[:, c] - mean) ** 2, weights=weight))
         spread = spread if np.ptp(scores[weight > 0, c]) else 1.0
         positive = target == c
-        n_pos, n_neg = weight[positive].sum(), weight[~positive].sum()
+        n_pos, n_neg = unit * weight[positive].sum(), unit * weight[~positive].sum()
         soft = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
         platt = LogisticRegression(C=np.inf).fit(
             np.tile((scores[:, [c]] - mean) / spread, (2, 1)),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sktopk._common._folds import deal, shuffled_order
+from sktopk._common._folds import deal
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._training._folds import Folds
 
@@ -26,7 +26,7 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
         Whether each fold needs samples of both classes.
     seed : int
     """
-    order = shuffled_order(data.X, seed, data.groups)
+    order = data.order(seed)
     for n_folds in range(n_estimators if n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
         fold = deal(order, target, n_folds)
         dealt = fold >= 0

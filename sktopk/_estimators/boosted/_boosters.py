@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.sparse import issparse
 
+from sktopk._common._warnings import warn
+
 # LightGBM treats numbers of X with a smaller magnitude as 0.
 SMALLEST = 1e-35
 # `lightgbm_params` must not contain these names, because a parameter of the estimator sets them.
@@ -23,16 +25,17 @@ MANAGED = {
 }
 
 
-def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
+def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, categorical=()):
     """Return a booster trained on `rows` with the objective `function`.
 
+    `categorical` has the indices of the columns of X that hold categories as integers.
     `stop` is None or a tuple for early stopping: held-out samples, a metric of their raw scores,
     and the number of rounds without improvement. The booster then ends with the best round.
     """
 
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
-    if ((low >= -SMALLEST) & (high <= SMALLEST)).all():
+    if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():
         raise ValueError(
             "X must have numbers other than 0 in the samples of each member; got none. "
             f"LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"
@@ -42,7 +45,14 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
         # With the feature filter, LightGBM fails if there are too few samples for two leaves.
         params = {"verbosity": -1, "feature_pre_filter": False}
-        return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, params=params)
+        return lightgbm.Dataset(
+            rows.X,
+            rows.target,
+            reference,
+            init_score=start,
+            categorical_feature=categorical,
+            params=params,
+        )
 
     def gradients(scores, _):
         return function(rows.target, scores, rows.weight, sizes)
@@ -69,3 +79,28 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None):
         booster.best_iteration = best_round
     # The copy contains neither the training data nor the rounds after the best round.
     return booster.model_from_string(booster.model_to_string()).free_dataset()
+
+
+def increasing(columns, direction, n_features):
+    """Return the parameter of LightGBM by which scores increase (-1: decrease) with the columns.
+
+    Without the constraint, trees fit the noise of target statistics.
+    """
+    if not columns:
+        return {}
+    constraints = np.zeros(n_features, dtype=int)
+    constraints[columns] = direction
+    return {"monotone_constraints": constraints.tolist()}
+
+
+def have_splits(boosters, min_child_samples, n_samples):
+    """Return whether a tree of the boosters has a split. Warn if there is none."""
+    if any(booster.feature_importance().any() for booster in boosters):
+        return True
+    warn(
+        "no tree has a split, so that all samples have the same score: min_child_samples="
+        f"{min_child_samples} requires {2 * min_child_samples} samples, a column that is not "
+        f"constant and weights near 1; a member has {n_samples} samples. Set min_child_samples "
+        "lower, or divide the weights by their mean"
+    )
+    return False

@@ -16,6 +16,7 @@ class Rows(NamedTuple):
     weight: np.ndarray
     count: np.ndarray  # sample weight without the factor of `class_weight`
     groups: np.ndarray | None = None
+    order: np.ndarray | None = None  # random integers from which folds are made
 
     def take(self, rows):
         """Return the selected samples. `rows` is a mask or an array of indices."""

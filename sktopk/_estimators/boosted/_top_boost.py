@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if, chooses_labels, ranks
+from sktopk._common._categories import Categories
 from sktopk._common._extras import import_extra
-from sktopk._common._folds import deal, shuffled_order
-from sktopk._common._frames import check_columns, holds_numbers
+from sktopk._common._folds import deal
 from sktopk._common._groups import encode_groups, several_groups
-from sktopk._common._input import canonical, check_table
+from sktopk._common._input import check_labelled, check_rows, in_memory
 from sktopk._common._labels import (
     check_classes,
-    check_given,
     check_labels,
     check_length,
     check_weight,
@@ -31,41 +30,29 @@ from sktopk._common._labels import (
 )
 from sktopk._common._public import public
 from sktopk._common._scalars import (
-    check_k,
     check_number,
-    check_option,
-    check_pos_label,
     check_random,
     negative_first,
-    on_host,
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._between_scores import midway_above
+from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 from sktopk.boosting import initial_score, objective
-from sktopk.boosting._objective import HESSIANS, loss_function
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
 from sktopk.modules._members import best_classes
 
-from ._boosters import MANAGED, grow
-from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
+from ._boosters import grow, have_splits, increasing
+from ._losses import OF_TWO_CLASSES, loss_in_use, threshold_of
+from ._parameters import check_parameters, has_proba
 from ._rows import Rows, groups_of_both
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
-
-
-def _has_proba(classifier):
-    """Return True if the loss is the log loss, else raise AttributeError."""
-    if not getattr(classifier, "_models_proba_", classifier._trains_log_loss()):
-        raise AttributeError(
-            "predict_proba is available only if the loss is the log loss: use scikit-learn's "
-            "CalibratedClassifierCV, or log_loss_share=1"
-        )
-    return True
 
 
 @public
@@ -78,8 +65,10 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
     of L to the size of the gradient of L' (see :func:`sktopk.boosting.objective`). Each boosting
-    round uses all samples, so the threshold of the loss is exact. X may contain NaN.
-    Requires LightGBM: ``pip install "sktopk[boosting]"``.
+    round uses all samples, so the threshold of the loss is exact. X may contain NaN. Columns of
+    strings and categories in data frames are categories for LightGBM; columns with more than 50
+    categories are encoded by target statistics. Requires LightGBM: ``pip install
+    "sktopk[boosting]"``.
 
     Parameters
     ----------
@@ -107,7 +96,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Minimum number of samples in a leaf.
+        Minimum number of samples in a leaf, and in a group of categories (LightGBM's
+        `min_data_per_group`).
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
@@ -122,6 +112,11 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (for one member, a tenth of the samples). The booster then ends with the best round.
         None trains all rounds.
+    calibration : {"sigmoid", "temperature"} or None, default="sigmoid"
+        Calibration of `predict_proba` on out-of-fold scores, by a sigmoid for each class (Platt) or
+        by temperature scaling. It needs several members, or `n_iter_no_change`. With "temperature",
+        the probability at `threshold_` is 1/2. None disables it: then only the log loss has
+        `predict_proba`.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
@@ -152,6 +147,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         is NaN for samples that no member holds out, such as samples of weight 0.
     oob_score_ : float
         Value of the metric of `score` for out-of-fold scores, if there are several members.
+    calibration_ : tuple (str, ndarray, ndarray)
+        Name, slopes and intercepts of the calibration.
     n_groups_ : int
         Number of groups, if there is more than one.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -187,6 +184,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     class_weight: dict | str | None = None
     pos_label: Label | None = None
     n_iter_no_change: int | None = None
+    calibration: str | None = "sigmoid"
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
@@ -205,8 +203,8 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame} of shape (n_samples, n_features)
-            Numbers or NaN. float32 is kept, other types become float64.
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+            Numbers or NaN, and categories in frames. float32 is kept, other numbers become float64.
         y : array-like of shape (n_samples,)
             Class labels, at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -217,7 +215,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             its own threshold, and the loss is the mean over groups. `threshold_` is the median of
             the group thresholds. A group is held out as a whole.
         """
-        self._check_params()
+        check_parameters(self)
         fitted = type(self)(**self.get_params(deep=False))
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         fitted._fit(lightgbm, X, y, sample_weight, groups)
@@ -262,14 +260,17 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         check_number(k, "k", 1, len(self.classes_) - 1, integer=True)
         return self.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
 
-    @available_if(_has_proba)
+    @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class. Available only if the loss is the log loss."""
+        """Return the probability of each class. Requires `calibration` or the log loss."""
         scores = self._scores(X)
-        if scores.ndim == 2:
-            return softmax(scores, axis=1)
-        proba = np.column_stack([expit(-scores), expit(scores)])
-        return proba[:, ::-1] if self._first_is_positive() else proba
+        if hasattr(self, "calibration_"):
+            proba = calibrated_proba(*self.calibration_, self._calibration_scores(scores))
+        elif scores.ndim == 2:
+            proba = softmax(scores, axis=1)
+        else:
+            proba = np.column_stack([expit(-scores), expit(scores)])
+        return proba[:, ::-1] if scores.ndim == 1 and self._first_is_positive() else proba
 
     def score(
         self,
@@ -302,33 +303,6 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = not of_two
         return tags
 
-    def _check_params(self):
-        """Check all parameters."""
-        if isinstance(self.loss, str):
-            check_option(self.loss, "loss", NAMES)
-        else:
-            loss_function(self.loss)
-        check_k(self.k)
-        check_number(self.log_loss_share, "log_loss_share", 0, 1)
-        check_option(self.hessian, "hessian", HESSIANS)
-        for name in ("loss_params", "lightgbm_params"):
-            if not isinstance(getattr(self, name) or {}, dict):
-                raise TypeError(f"{name} must be a dict; got {getattr(self, name)!r}")
-        for name, aliases in MANAGED.items():
-            for alias in sorted({*aliases.split()} & (self.lightgbm_params or {}).keys()):
-                raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
-        for name in ("n_estimators", "min_child_samples"):
-            check_number(getattr(self, name), name, 1, 2**31 - 1, integer=True)
-        if self.n_iter_no_change is not None:
-            check_number(self.n_iter_no_change, "n_iter_no_change", 1, integer=True)
-        check_number(self.num_leaves, "num_leaves", 2, 131072, integer=True)
-        check_number(self.n_members, "n_members", 1, 1000, integer=True)
-        check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
-        check_pos_label(self.pos_label)
-        check_random(self.random_state)
-        if self.n_jobs is not None:
-            check_number(self.n_jobs, "n_jobs", -(2**15), 2**15, integer=True)
-
     def _trains_log_loss(self):
         """Return whether the trees are trained with the log loss only."""
         is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
@@ -336,7 +310,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
         """Set the fitted attributes."""
-        given = self._checked(X, y, sample_weight, groups)
+        data, given = self._checked(X, y, sample_weight, groups)
         index = np.flatnonzero(given.weight > 0)
         if given.groups is not None:
             index = index[np.argsort(given.groups[index], kind="stable")]
@@ -347,6 +321,11 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         )
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
+        categories = getattr(self, "categories_", Categories({}))
+        # Target statistics of two classes are shares of the second class. LightGBM has the same
+        # constraints for the trees of all classes, so that more classes have none.
+        statistics = categories.many if len(self.classes_) == 2 else []
+        direction = -1 if statistics and self._first_is_positive() else 1
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
@@ -356,10 +335,13 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
             "learning_rate": float(self.learning_rate),
             "num_leaves": self.num_leaves,
             "min_child_samples": self.min_child_samples,
+            # LightGBM's default of 100 loses categories of tables with few samples.
+            "min_data_per_group": self.min_child_samples,
             "num_threads": effective_n_jobs(self.n_jobs),
             "seed": int(check_random(self.random_state).randint(np.iinfo(np.int32).max)),
             "deterministic": True,
             "verbosity": -1,
+            **increasing(statistics, direction, rows.X.shape[1]),
             **(self.lightgbm_params or {}),
         }
         held_out, self.boosters_ = self._hold_out(rows), []
@@ -371,31 +353,55 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
                 stop = held, partial(self._quality, held), self.n_iter_no_change
             own = rows.take(~mask)
             self.boosters_.append(
-                grow(lightgbm, function, settings, own, self.init_score_, self.n_estimators, stop)
+                grow(
+                    lightgbm,
+                    function,
+                    settings,
+                    own,
+                    self.init_score_,
+                    self.n_estimators,
+                    stop,
+                    list(categories.sizes),
+                )
             )
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
+        n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
+        grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
         if len(self.classes_) == 2:
             self.threshold_ = 0.0
-            if not self._models_proba_:
+            if not self._models_proba_ and grown:
                 self.threshold_ = self._threshold(loss, params, rows, held_out)
-        if self.n_members == 1:
-            return
+            elif not self._models_proba_:
+                # All scores are equal. None of them is above the threshold.
+                scores = self._raw(self.boosters_, rows.X)
+                self.threshold_ = midway_above(scores, float(scores[0]))
+        self._finish_out_of_fold(data, rows, index, held_out)
+
+    def _finish_out_of_fold(self, data, rows, index, held_out):
+        """Set the attributes that depend on out-of-fold scores, if samples are held out."""
         scores = np.full((len(rows.y), *np.shape(self.init_score_)), np.nan)
-        for booster, mask in zip(self.boosters_, held_out, strict=True):
-            scores[mask] = self._raw([booster], rows.X[mask])
-        self.oob_decision_function_ = np.full((len(given.y), *scores.shape[1:]), np.nan)
-        self.oob_decision_function_[index] = self._decision(scores)
         known = np.any(held_out, axis=0)
-        has_any = known.any()
-        self.oob_score_ = self._quality(rows.take(known), scores[known]) if has_any else np.nan
+        for booster, mask in zip(self.boosters_, held_out, strict=True):
+            if mask.any():
+                scores[mask] = self._raw([booster], rows.X[mask])
+        own, own_scores = rows.take(known), scores[known]
+        if self.calibration is not None and known.any():
+            samples = self._calibration_scores(own_scores), own.target, own.weight
+            found = fit_calibration(self.calibration, *samples, counts=True)
+            self.calibration_ = (self.calibration, *found)
+            self._models_proba_ = True
+        if self.n_members > 1:
+            of_all = np.full((len(data.y), *scores.shape[1:]), np.nan)
+            of_all[index] = self._decision(scores)
+            self.oob_decision_function_ = data.as_given(of_all)
+            self.oob_score_ = self._quality(own, own_scores) if known.any() else np.nan
 
     def _hold_out(self, rows):
         """Return a list of masks, one per member, of the samples that the member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
-        order = shuffled_order(rows.X, 0, rows.groups)
         for n_folds in [self.n_members] if self.n_members > 1 else range(N_FOLDS_OF_ONE, 1, -1):
-            fold = deal(order, rows.target, n_folds)
+            fold = deal(rows.order, rows.target, n_folds)
             if len(np.unique(rows.target[fold == 0])) == len(np.unique(rows.target[fold >= 0])):
                 break
         if not (fold >= 0).any():
@@ -421,15 +427,17 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the validated data as `Rows`. Set attributes that describe columns and classes."""
-        check_given(y)
-        X = self._table(X, reset=True)
-        y = check_labels(y)
-        check_length(y, X.shape[0])
-        weight = count = check_weight(sample_weight, len(y))
-        self.classes_ = check_classes(y[weight > 0])
+        """Return the samples of positive weight, as `Labelled` and as `Rows`.
+
+        Set attributes that describe columns and classes.
+        """
+        takes = {"takes_tables": True, "takes_images": False}
+        data = check_labelled(self, X, y, sample_weight, groups, reset=True, **takes)
+        data = data._replace(X=in_memory(data.X))
+        X, y, weight, groups = data.X, data.y, data.weight, data.groups
+        count = weight
+        self.classes_ = check_classes(y)
         index = encode(self.classes_, y)
-        index[weight == 0] = 0
         self.class_count_ = np.bincount(index, count, len(self.classes_))
         if self.class_weight is not None:
             of_class = class_weights(self.class_weight, self.classes_, self.class_count_)
@@ -444,25 +452,7 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
         elif self.pos_label is not None:
             n = len(self.classes_)
             raise ValueError(f"pos_label must be None for {n} classes; got {self.pos_label!r}")
-        return Rows(X, y, index, weight, count, groups)
-
-    def _table(self, X, reset):
-        """Return X as an array of floats, or as a CSR matrix in canonical format."""
-        check_table(X)
-        X = on_host(X, "X")
-        if hasattr(X, "columns") and hasattr(X, "dtypes"):
-            check_columns(X)
-        try:
-            checks = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
-            X = validate_data(self, X, reset=reset, accept_sparse="csr", **checks)
-        except ValueError as error:
-            if not str(error).startswith("could not convert string"):
-                raise
-            texts = [name for name in getattr(X, "columns", ()) if not holds_numbers(X[name])]
-            where = f"column {texts[0]!r}: " if texts else ""
-            encode = "Encode strings first, for example with OrdinalEncoder in a ColumnTransformer"
-            raise ValueError(f"X must have numbers only; {where}{error}. {encode}") from error
-        return canonical(X)
+        return data, Rows(X, y, index, weight, count, groups, data.order(0))
 
     def _first_is_positive(self):
         """Return whether the first of two classes is the positive class."""
@@ -477,7 +467,14 @@ class TopBoostClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X):
         """Return raw scores of the positive class or, with more than two classes, of each class."""
         check_is_fitted(self)
-        return self._raw(self.boosters_, self._table(X, reset=False))
+        return self._raw(self.boosters_, in_memory(check_rows(self, X)))
+
+    def _calibration_scores(self, scores):
+        """Return one score per class, or -s / 2 and s / 2 for a score s minus the threshold."""
+        if scores.ndim == 2:
+            return scores
+        above = scores - self.threshold_
+        return np.column_stack([-above / 2, above / 2])
 
     def _decision(self, scores):
         if scores.ndim == 2:

@@ -1,0 +1,91 @@
+"""Probabilities of TopBoostClassifier, calibrated on out-of-fold scores."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier
+from sklearn.metrics import log_loss
+
+from sktopk import RecallAtFPRClassifier, TopBoostClassifier
+
+pytest.importorskip("lightgbm")
+X, Y = make_classification(2400, weights=[0.85], flip_y=0.05, random_state=0)
+TRAIN, NEW = slice(1600), slice(1600, None)
+SMALL = {"n_estimators": 20, "random_state": 0}
+
+
+def make(*args, **params):
+    return TopBoostClassifier(*args, **SMALL | params)
+
+
+@pytest.mark.parametrize("loss", ["top_mean", "pairwise_auc", "cross_entropy"])
+def test_the_default_is_a_sigmoid_that_is_calibrated_on_new_samples(loss):
+    clf = make(loss).fit(X[TRAIN], Y[TRAIN])
+    proba = clf.predict_proba(X[NEW])
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert clf.calibration_[0] == "sigmoid"
+    assert proba[:, 1].mean() == pytest.approx(Y[NEW].mean(), abs=0.03)
+    trees = ExtraTreesClassifier(random_state=0).fit(X[TRAIN], Y[TRAIN])
+    assert log_loss(Y[NEW], proba) < log_loss(Y[NEW], trees.predict_proba(X[NEW])) + 0.02
+    # Probabilities rank as the scores do.
+    order = clf.decision_function(X[NEW]).argsort()
+    assert (np.diff(proba[order, 1]) >= 0).all()
+
+
+def test_the_probability_at_the_threshold_is_half_with_temperature():
+    clf = make(calibration="temperature").fit(X[TRAIN], Y[TRAIN])
+    assert clf.calibration_[0] == "temperature"
+    above = clf.predict_proba(X[NEW])[:, 1] > 0.5
+    np.testing.assert_array_equal(above, clf.predict(X[NEW]) == 1)
+
+
+def test_the_trees_and_the_threshold_are_those_without_calibration():
+    one, other = (make(calibration=each).fit(X, Y) for each in ("sigmoid", None))
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    assert not hasattr(other, "predict_proba")
+    with pytest.raises(AttributeError, match=r"calibration=None and n_members=5\. Set calib"):
+        other.predict_proba(X)
+    with pytest.raises(ValueError, match="calibration must be one of None, 'temperature', 'sigm"):
+        make(calibration="isotonic").fit(X, Y)
+
+
+@pytest.mark.parametrize("n_iter_no_change", [None, 5])
+def test_one_member_has_probabilities_if_it_holds_out_samples(n_iter_no_change):
+    clf = make(n_members=1, n_iter_no_change=n_iter_no_change).fit(X, Y)
+    assert hasattr(clf, "predict_proba") == (n_iter_no_change is not None)
+
+
+def test_the_positive_class_may_be_the_first():
+    names = np.where(Y == 1, "bad", "ok")
+    found = make(pos_label="bad").fit(X, names).predict_proba(X)
+    np.testing.assert_allclose(found[:, 0], make().fit(X, Y).predict_proba(X)[:, 1])
+
+
+def test_several_classes():
+    X, y = make_classification(1500, n_classes=4, n_informative=8, random_state=0)
+    clf = make("cross_entropy", k=1).fit(X[:1000], y[:1000])
+    raw = make("cross_entropy", k=1, calibration=None).fit(X[:1000], y[:1000])
+    losses = [log_loss(y[1000:], each.predict_proba(X[1000:])) for each in (clf, raw)]
+    assert losses[0] < losses[1] + 0.05
+    assert hasattr(make("topk_hinge", k=2).fit(X, y), "predict_proba")
+
+
+@pytest.mark.parametrize("names", [("ok", "bad"), ("a", "b"), (0, 1)], ids=str)
+def test_soft_voting_with_networks_and_trees(names):
+    labels = np.array(names)[Y]
+    parts = [
+        ("net", RecallAtFPRClassifier(calibration="sigmoid", n_estimators=2, random_state=0)),
+        ("boosting", make()),
+        ("trees", ExtraTreesClassifier(random_state=0)),
+    ]
+    # scikit-learn passes the labels 0 and 1, in the order of the names.
+    vote = VotingClassifier(parts, voting="soft")
+    if names == ("ok", "bad"):
+        for _, each in parts[:2]:
+            each.set_params(pos_label=0)
+    vote.fit(X[TRAIN], labels[TRAIN])
+    column = list(vote.classes_).index(names[1])
+    for each in vote.estimators_:
+        proba = each.predict_proba(X[NEW])[:, column]
+        assert proba.mean() == pytest.approx(Y[NEW].mean(), abs=0.05)
+    assert vote.score(X[NEW], labels[NEW]) > 0.9

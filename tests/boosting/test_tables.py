@@ -1,0 +1,223 @@
+"""TopBoostClassifier on data frames with strings, categories and missing values."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from torch.utils.data import TensorDataset
+
+from sktopk import TopBoostClassifier
+
+lightgbm = pytest.importorskip("lightgbm")
+RNG = np.random.default_rng(0)
+N = 1000
+# Twelve categories of different sizes, so that LightGBM orders them by frequency in one way.
+CODE = RNG.choice(12, N, p=np.arange(1, 13) / 78)
+NAMES = np.array([f"town{i:02}" for i in range(12)])[CODE]
+NUMBER = RNG.normal(size=N)
+Y = (NUMBER + np.isin(CODE, [1, 4, 9, 11]) * 2.0 + RNG.normal(size=N) > 1).astype(int)
+FRAME = pd.DataFrame({"x": NUMBER, "town": NAMES})
+SMALL = {"n_estimators": 15, "n_members": 2, "random_state": 0}
+
+
+def make(*args, **params):
+    return TopBoostClassifier(*args, **SMALL | params)
+
+
+def test_a_frame_of_numbers_categories_and_nullable_integers():
+    X = pd.DataFrame(
+        {
+            "a": np.arange(200.0),
+            "c": pd.Categorical(list("xy") * 100),
+            "i": pd.array([0, 1] * 100, dtype="Int64"),
+        }
+    )
+    assert make().fit(X, [0, 1] * 100).score(X, [0, 1] * 100) == 1
+
+
+def test_categories_are_native_categories_of_lightgbm():
+    X = FRAME.astype({"town": "category"})
+    params = {"n_estimators": 15, "n_jobs": 1, "verbosity": -1, "min_data_per_group": 20}
+    own = lightgbm.LGBMClassifier(**params).fit(X, Y)
+    ours = make("cross_entropy", n_members=1).fit(FRAME, Y)
+    np.testing.assert_allclose(ours.predict_proba(FRAME), own.predict_proba(X), atol=1e-6)
+    assert "cat" in ours.boosters_[0].model_to_string()
+    # An unknown category is a missing value, as in LightGBM.
+    unknown, missing = FRAME.assign(town="atlantis"), FRAME.assign(town=None)
+    expected = own.predict_proba(
+        X.assign(town=pd.Categorical([None] * N, X["town"].cat.categories))
+    )
+    for table in (unknown, missing):
+        np.testing.assert_allclose(ours.predict_proba(table), expected, atol=1e-6)
+
+
+COLUMNS = {
+    "strings": NAMES.tolist(),
+    "pandas strings": pd.array(NAMES, dtype="string"),
+    "categories": pd.Categorical(NAMES),
+    "polars strings": pl.Series(NAMES.tolist()),
+    "polars categories": pl.Series(NAMES.tolist(), dtype=pl.Categorical),
+    "polars enum": pl.Series(NAMES.tolist(), dtype=pl.Enum(sorted({*NAMES.tolist()}))),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_categorical_columns_of_any_kind_are_alike(case):
+    column = COLUMNS[case]
+    frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    table = frame({"x": NUMBER, "town": column})
+    clf, expected = make().fit(table, Y), make().fit(FRAME, Y)
+    np.testing.assert_array_equal(clf.decision_function(table), expected.decision_function(FRAME))
+
+
+MISSING = np.arange(N) % 7 == 0
+NUMBERS = {
+    "booleans": (pd.array(CODE > 5), CODE > 5),
+    "nullable booleans": (
+        pd.array(np.where(MISSING, None, CODE > 5), dtype="boolean"),
+        np.where(MISSING, np.nan, CODE > 5),
+    ),
+    "nullable integers": (
+        pd.array(np.where(MISSING, None, CODE), dtype="Int64"),
+        np.where(MISSING, np.nan, CODE),
+    ),
+    "objects": (np.where(MISSING, None, CODE), np.where(MISSING, np.nan, CODE)),
+    "polars integers": (
+        pl.Series(np.where(MISSING, None, CODE).tolist()),
+        np.where(MISSING, np.nan, CODE),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_columns_of_numbers_with_missing_values_are_numbers(case):
+    column, numbers = NUMBERS[case]
+    frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    table, plain = frame({"x": NUMBER, "c": column}), np.column_stack([NUMBER, numbers])
+    expected = make().fit(plain, Y).decision_function(plain)
+    np.testing.assert_array_equal(make().fit(table, Y).decision_function(table), expected)
+
+
+def test_categories_of_few_samples_are_used():
+    code = np.random.default_rng(0).integers(0, 30, 1500)
+    X, y = pd.DataFrame({"a": np.char.add("c", code.astype(str))}), code % 2
+    y ^= np.random.default_rng(1).random(1500) < 0.1
+    clf = TopBoostClassifier(random_state=0).fit(X[:300], y[:300])
+    assert roc_auc_score(y[300:], clf.decision_function(X[300:])) > 0.85
+
+
+def test_missing_categories_of_fit_are_a_category():
+    y, town = MISSING.astype(int), np.where(MISSING, None, NAMES)
+    X = pd.DataFrame({"town": town})
+    assert make().fit(X, y).score(X, y) == 1
+
+
+WRONG = {
+    "dates": (pd.date_range("2020", periods=N), TypeError, r"times \(datetime64.* column 'c'"),
+    "two kinds": (
+        pd.Categorical(["a", 3] * (N // 2)),
+        TypeError,
+        "only strings or only numbers in a column; got 'a' and 3 in column 'c'",
+    ),
+    "mixed": (
+        pd.Series([*range(N - 1), "?"], dtype=object),
+        ValueError,
+        r"'\?' in column 'c', row",
+    ),
+    "lists": ([[1, 2]] * N, TypeError, r"\[1, 2\] in column 'c', row 0"),
+    "infinity": (np.r_[np.inf, NUMBER[1:]], ValueError, "infinity: 1 of 1000 rows of column 'c'"),
+    "large integers": ([10**400] * N, ValueError, "in column 'c', row 0: int too large"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_errors_name_the_column_of_several_types(case):
+    column, error, says = WRONG[case]
+    table = FRAME.assign(b=CODE > 5, c=column)
+    with pytest.raises(error, match=says):
+        make().fit(table, Y)
+
+
+def test_what_differs_from_fit_is_named():
+    clf = make().fit(FRAME, Y)
+    with pytest.raises(TypeError, match=r"column 'town' had categories such as 'town\d+'.* got 3"):
+        clf.predict(FRAME.assign(town=3))
+    with pytest.raises(TypeError, match="X must be a data frame as in fit"):
+        clf.predict(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="feature names should match"):
+        clf.predict(FRAME[["town", "x"]])
+
+
+def test_fitted_copies_and_refits():
+    clf = make().fit(FRAME, Y)
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.decision_function(FRAME), clf.decision_function(FRAME))
+    assert not hasattr(clone(clf), "categories_")
+    assert not hasattr(again.fit(FRAME[["x"]].to_numpy(), Y), "categories_")
+
+
+def test_samples_of_no_weight_have_no_category():
+    table = FRAME.copy()
+    table.loc[:9, "town"] = "atlantis"
+    weight = (np.arange(N) > 9) * 1.0
+    found = make().fit(table, Y, sample_weight=weight).decision_function(table)
+    expected = make().fit(table[10:], Y[10:]).decision_function(table)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_dataset_is_a_table():
+    X = np.column_stack([NUMBER, CODE])
+    dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    expected = make().fit(X, Y).decision_function(X)
+    np.testing.assert_array_equal(make().fit(dataset, Y).decision_function(dataset), expected)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_modes_of_torch_do_not_matter(mode):
+    expected = make().fit(FRAME, Y).decision_function(FRAME)
+    with mode():
+        found = make().fit(FRAME, Y).decision_function(FRAME)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("pos_label", [True, False])
+def test_too_few_samples_for_a_split_are_said_and_nothing_is_flagged(pos_label):
+    X = np.random.default_rng(0).normal(size=(45, 3))
+    y = X[:, 0] > 1
+    clf = TopBoostClassifier(pos_label=pos_label, random_state=0)
+    with pytest.warns(UserWarning, match="no tree has a split.* 40 samples.* a member has 36"):
+        clf.fit(X, y)
+    assert not (clf.predict(X) == pos_label).any()
+    rarer = TopBoostClassifier(min_child_samples=5, random_state=0).fit(X, y)
+    assert 0.05 < rarer.predict(X).mean() < 0.4
+    assert rarer.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("n_samples", [60, 100, 200])
+def test_the_share_of_flagged_new_samples_is_that_of_the_loss(n_samples):
+    draw, shares = np.random.default_rng(1), []
+    new = draw.normal(size=(2000, 3))
+    for _ in range(5):
+        X = draw.normal(size=(n_samples, 3))
+        y = X[:, 0] + 0.5 * draw.normal(size=n_samples) > 1
+        clf = make("pairwise_auc", min_child_samples=5, n_members=5).fit(X, y)
+        shares.append(clf.predict(new).mean() - y.mean())
+    assert abs(np.mean(shares)) < 0.08
+
+
+def test_classes_of_two_samples():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.r_[[1, 1], np.zeros(58, int)]
+    X[:2] += 5
+    clf = TopBoostClassifier(min_child_samples=2, random_state=0).fit(X, y)
+    assert set(clf.predict_top(X, 2)) == {0, 1}
+    assert clf.predict(X).sum() < 20
+    several = np.r_[[0, 0, 1, 1], np.full(56, 2)]
+    clf = TopBoostClassifier("cross_entropy", k=1, min_child_samples=2, random_state=0)
+    proba = clf.fit(X, several).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)

@@ -1,0 +1,207 @@
+"""Columns with more than 50 categories, for networks and trees."""
+
+import copy
+import pickle
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, TargetEncoder
+
+from sktopk import (
+    DeepTopPushClassifier,
+    RecallAtFPRClassifier,
+    TopBoostClassifier,
+    TopKClassifier,
+    io,
+)
+
+QUICK = {"n_estimators": 2, "max_epochs": 6, "hidden_layer_sizes": (16,), "random_state": 0}
+ESTIMATORS = {
+    "TopKClassifier": TopKClassifier(k=1, n_estimators=2, random_state=0),
+    "RecallAtFPRClassifier": RecallAtFPRClassifier(n_estimators=2, random_state=0),
+    "TopBoostClassifier": TopBoostClassifier(random_state=0),
+}
+SMALL = {
+    "TopKClassifier": TopKClassifier(k=1, **QUICK),
+    "RecallAtFPRClassifier": RecallAtFPRClassifier(**QUICK),
+    "TopBoostClassifier": TopBoostClassifier(n_estimators=10, n_members=2, random_state=0),
+}
+
+
+def draw(kind, n_categories, n_samples=6000, seed=0):
+    """A table of one column, and labels that depend on the category."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, n_categories, n_samples)
+    if kind == "one label per category":
+        y = (rng.random(n_categories) < 0.5)[code].astype(int)
+    elif kind == "a probability per category":
+        y = (rng.random(n_samples) < rng.beta(1, 1, n_categories)[code]).astype(int)
+    elif kind == "five classes":
+        y = rng.integers(0, 5, n_categories)[code]
+    else:
+        y = rng.integers(0, 2, n_samples)
+    return pd.DataFrame({"shop": np.char.add("shop", code.astype(str))}), y
+
+
+def auc(clf, X, y):
+    if len(np.unique(y)) == 2 and hasattr(clf, "decision_function"):
+        return roc_auc_score(y, clf.decision_function(X))
+    proba = clf.predict_proba(X).astype(float)
+    if proba.shape[1] == 2:
+        return roc_auc_score(y, proba[:, 1])
+    return roc_auc_score(y, proba / proba.sum(axis=1, keepdims=True), multi_class="ovr")
+
+
+@cache
+def case_of(kind, n_categories):
+    """Samples, and the better AUC of one-hot logistic regression and encoded LightGBM."""
+    X, y = draw(kind, n_categories)
+    train, test = (X[:4000], y[:4000]), (X[4000:], y[4000:])
+    others = (
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=500)),
+        make_pipeline(TargetEncoder(), LGBMClassifier(verbosity=-1, n_jobs=1)),
+    )
+    return train, test, max(auc(each.fit(*train), *test) for each in others)
+
+
+KINDS = ["one label per category", "a probability per category"]
+CASES = [(name, kind) for name in ESTIMATORS for kind in KINDS]
+CASES += [(name, "five classes") for name in ("TopKClassifier", "TopBoostClassifier")]
+
+
+@pytest.mark.parametrize("n_categories", [200, 2000])
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_scores_are_as_good_as_those_of_one_hot_and_target_encoding(name, kind, n_categories):
+    train, test, best = case_of(kind, n_categories)
+    clf = clone(ESTIMATORS[name])
+    if name == "TopBoostClassifier" and kind == "five classes":
+        clf.set_params(loss="cross_entropy", k=1)
+    assert auc(clf.fit(*train), *test) > best - 0.01
+
+
+@pytest.mark.parametrize("n_categories", [200, 2000])
+@pytest.mark.parametrize("name", SMALL)
+def test_out_of_fold_scores_of_categories_that_mean_nothing_are_those_of_chance(name, n_categories):
+    X, y = draw("nothing", n_categories, 4000)
+    clf = clone(SMALL[name]).fit(X, y)
+    assert 0.46 < roc_auc_score(y, clf.oob_decision_function_) < 0.54
+
+
+def test_a_category_of_one_group_tells_nothing_about_new_groups():
+    X, y = draw("a probability per category", 60, 1200)
+    X["x"] = np.random.default_rng(1).normal(size=1200) + y
+    clf = DeepTopPushClassifier(**QUICK | {"max_epochs": 30})
+    found = clf.fit(X, y, groups=X["shop"]).decision_function(X)
+    # Only x matters: equal x, equal scores.
+    other = clf.decision_function(X.assign(shop=X["shop"].sample(frac=1, random_state=0).array))
+    assert np.corrcoef(found, other)[0, 1] > 0.99
+    own = clf.fit(X, y).decision_function(X)
+    assert np.corrcoef(own, found)[0, 1] < 0.95
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_samples_of_no_weight_are_absent_and_the_unit_of_weights_does_not_matter(name):
+    X, y = draw("a probability per category", 100, 900)
+    weight = np.random.default_rng(1).integers(0, 3, 900).astype(float)
+    clf = clone(SMALL[name]).fit(X, y, sample_weight=weight)
+    kept = weight > 0
+    other = clone(clf).fit(X[kept], y[kept], sample_weight=weight[kept])
+    np.testing.assert_array_equal(clf.decision_function(X), other.decision_function(X))
+    assert clf.categories_ == other.categories_
+    for unit in (2.0**-400, 2.0**40):
+        other = clone(clf).fit(X, y, sample_weight=unit * weight)
+        found = np.concatenate([*other.categories_.statistics.values()])
+        expected = np.concatenate([*clf.categories_.statistics.values()])
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_sample_of_weight_two_counts_as_two_samples():
+    X, y = draw("a probability per category", 100, 3000)
+    weight = np.random.default_rng(1).integers(1, 4, 3000)
+    clf = TopKClassifier(k=1, **QUICK)
+    found = clf.fit(X, y, sample_weight=weight).categories_.statistics[0]
+    other = clf.fit(X.loc[X.index.repeat(weight)], y.repeat(weight)).categories_
+    # The order of the categories is the same, because it depends on their total weight.
+    np.testing.assert_allclose(found, other.statistics[0], atol=0.03)
+    unweighted = clf.fit(X, y).categories_
+    place = [unweighted.values[0].index(each) for each in other.values[0]]
+    assert np.abs(np.array(found)[:-1] - np.array(unweighted.statistics[0])[place]).max() > 0.05
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_order_of_the_samples_does_not_matter(name):
+    X, y = draw("a probability per category", 100, 2000)
+    X["x"] = np.random.default_rng(1).normal(size=2000)
+    order = np.random.default_rng(2).permutation(2000)
+    clf, other = clone(SMALL[name]).fit(X, y), clone(SMALL[name]).fit(X.iloc[order], y[order])
+    found, expected = other.categories_.statistics[0], clf.categories_.statistics[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_pandas_and_polars_columns_are_alike(name):
+    X, y = draw("one label per category", 80, 800)
+    expected = clone(SMALL[name]).fit(X, y).decision_function(X)
+    tables = (
+        X.astype("category"),
+        X.astype("string"),
+        X.astype(object),
+        pl.DataFrame({"shop": X["shop"].tolist()}),
+        pl.DataFrame({"shop": pl.Series(X["shop"].tolist(), dtype=pl.Categorical)}),
+    )
+    for table in tables:
+        found = clone(SMALL[name]).fit(table, y).decision_function(table)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", ["TopKClassifier", "TopBoostClassifier"])
+def test_copies_searches_and_unknown_categories(name, n_classes, tmp_path):
+    X, y = draw("five classes", 80, 900)
+    X["x"], y = 1.0 * np.arange(900), y % n_classes
+    clf = clone(SMALL[name])
+    if name == "TopBoostClassifier" and n_classes > 2:
+        clf.set_params(loss="cross_entropy")
+    clf.fit(X, y)
+    assert clf.n_features_in_ == 2
+    scores = clf.decision_function(X)
+    copies = [pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
+    if name == "TopKClassifier":
+        copies.append(io.load(io.dump(clf, tmp_path / "clf.skops")))
+    for each in copies:
+        np.testing.assert_array_equal(each.decision_function(X), scores)
+    unknown = X.assign(shop="unknown")
+    missing = X.assign(shop=pd.Series([None] * 900, dtype=object))
+    np.testing.assert_array_equal(clf.predict(unknown), clf.predict(missing))
+    search = GridSearchCV(clf, {"learning_rate": [0.01, 0.1]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8
+    with pytest.raises(TypeError, match="X must be a data frame as in fit"):
+        clf.predict(np.zeros((3, 2)))
+
+
+def test_partial_fit_keeps_the_encoding_of_the_first_part():
+    X, y = draw("one label per category", 100, 4000)
+    clf = TopKClassifier(k=1, **QUICK)
+    for start in range(0, 4000, 1000):
+        part = slice(start, start + 1000)
+        clf.partial_fit(X[part], y[part], classes=[0, 1])
+        if start == 0:
+            encoding = copy.deepcopy(clf.categories_)
+    assert clf.categories_ == encoding
+    assert clf.score(X, y) > 0.95
+
+
+def test_a_first_part_of_one_class():
+    X, y = draw("one label per category", 100, 1000)
+    clf = TopKClassifier(k=1, **QUICK)
+    clf.partial_fit(X[y == 0], y[y == 0], classes=[0, 1]).partial_fit(X, y)
+    assert np.isfinite(clf.decision_function(X)).all()
