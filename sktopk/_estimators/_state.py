@@ -6,10 +6,17 @@ from contextlib import contextmanager
 import torch
 
 from sktopk._training._process import usable_device
-from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
+from sktopk._training._state import (
+    check_net_state,
+    load_net_state,
+    net_state,
+    to_arrays,
+    to_tensors,
+)
 
 # Entries of the serialized state that `unpacked` uses to build the network.
 BUILT = ("dtypes", "own_rows")
+DTYPES = ("float32", "float64")
 
 
 def packed(net):
@@ -22,6 +29,12 @@ def packed(net):
 
 def unpacked(estimator, net):
     """Return the net and the head of an estimator. `net` is the dict that `packed` returned."""
+    if not isinstance(net, dict) or not net.keys() >= {*BUILT}:
+        raise ValueError("net_ must be the state of a network, of this version of sktopk")
+    if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
+        raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
+    if not isinstance(net["own_rows"], bool):
+        raise ValueError(f"net_ must have own_rows of type bool; got {net['own_rows']!r:.80}")
     # Use the parameters from the last `fit`, because `set_params` may have changed them since.
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
@@ -29,7 +42,9 @@ def unpacked(estimator, net):
     fitted._head = fitted._make_head()
     with torch.inference_mode(False), torch.enable_grad():
         fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
-        load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
+        state = to_tensors({k: net[k] for k in net if k not in BUILT})
+        check_net_state(fitted.net_, state)
+        load_net_state(fitted.net_, state)
         fitted.net_.module_.eval()
     return fitted.net_, fitted._head
 

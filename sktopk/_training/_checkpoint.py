@@ -17,7 +17,7 @@ from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._warnings import warn
 
 from ._process import rng_state, world_size
-from ._state import load_net_state, net_state
+from ._state import check_like, check_net_state, load_net_state, net_state
 
 # Names and types of the values in a checkpoint file.
 KINDS = {
@@ -102,6 +102,7 @@ class Checkpoint:
             return 0
         found, self.found = self.found, None
         try:
+            check_net_state(net, found["net"])
             load_net_state(net, found["net"])
             if len(net.history_) != found["n_epochs"]:
                 raise ValueError("the number of epochs differs from the history")
@@ -111,9 +112,16 @@ class Checkpoint:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
                     torch.cuda.set_rng_state(net.rng_state[1], torch.device(net.device))
+            weights = net.module_.state_dict()
             for name, callback in net.callbacks_:
                 if name in found["callbacks"]:
-                    _part(callback).load_state_dict(found["callbacks"][name])
+                    part, state = _part(callback), found["callbacks"][name]
+                    # The state of a user's callback may have any values and new entries.
+                    is_known = isinstance(part, torch.optim.lr_scheduler.LRScheduler)
+                    is_known |= type(part).__module__.startswith("sktopk.")
+                    expected = _plain(part.state_dict()) if is_known else None
+                    check_like(expected, state, f"callbacks.{name}", weights)
+                    part.load_state_dict(state)
             net.stop_training = found["stopped"]
             return found["n_epochs"]
         except Exception as error:

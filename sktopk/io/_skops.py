@@ -3,24 +3,17 @@
 skops is imported only when it is used, because it imports torch if torch is installed.
 """
 
-import inspect
 import os
 import sys
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
 
+from ._loaded import check_values, reset_parameters
 from ._paths import check_path
 from ._trusted import TRUSTED
-
-# `load` resets these parameters, which concern files, parallelism and output.
-DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
-_PARAMS_OF_FIT = "_fit_params"
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -151,7 +144,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         data = file.read()
     try:
         estimator = skops.loads(data, trusted=[*TRUSTED, *trusted])
-        _reset_parameters(estimator)
+        check_values(estimator)
+        reset_parameters(estimator)
     except exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
             f"{path} is not loaded. {error} If you trust these types and the source of the file, "
@@ -167,41 +161,3 @@ def _can_be_imported(name):
     module, _, attribute = name.rpartition(".")
     # Names in unknown modules count as importable: some builtins state a nonexistent module.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)
-
-
-def _reset_parameters(loaded):
-    """Set the parameters in `DROPPED` to their defaults, in all estimators within `loaded`."""
-    # Use a stack, because recursion could exceed the recursion limit.
-    stack, seen = [loaded], set()
-    while stack:
-        value = stack.pop()
-        if id(value) in seen or isinstance(value, type):
-            continue
-        seen.add(id(value))
-        if isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, list | tuple | set):
-            stack.extend(value)
-        elif isinstance(value, np.ndarray):
-            stack.extend(value.flat if value.dtype == object else ())
-        elif hasattr(value, "__dict__"):
-            if hasattr(value, "get_params"):
-                _reset_own(value)
-            # Skip the fitted network `net_`: `_reset_own` has already reset its parameters.
-            stack.extend(each for name, each in vars(value).items() if name != "net_")
-
-
-def _reset_own(estimator):
-    parameters = inspect.signature(type(estimator)).parameters
-    defaults = {name: parameters[name].default for name in DROPPED if name in parameters}
-    for name, default in defaults.items():
-        setattr(estimator, name, None if default is inspect.Parameter.empty else default)
-    if isinstance(given := getattr(estimator, "net_params", None), dict):
-        defaults["net_params"] = {k: v for k, v in given.items() if k not in DROPPED} or None
-        estimator.net_params = defaults["net_params"]
-    state = estimator.__getstate__() if hasattr(estimator, "net_") else {}
-    of_fit = state.get(_PARAMS_OF_FIT, {})
-    changed = {k: v for k, v in defaults.items() if k in of_fit and of_fit[k] != v}
-    if changed:
-        # Rebuild the network.
-        estimator.__setstate__(state | {_PARAMS_OF_FIT: of_fit | changed})
