@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._available import available_if
 from sktopk._common._public import public
 from sktopk._common._types import RowsLike
+from sktopk._common._versioned import Versioned
 
 
 def _last_has(name):
@@ -17,7 +18,7 @@ def _last_has(name):
 
 
 @public
-class Pipeline(pipeline.Pipeline):
+class Pipeline(Versioned, pipeline.Pipeline):
     """scikit-learn's Pipeline with the methods `predict_topk`, `predict_top` and `predict_set`.
 
     Each of these methods transforms X and calls the same method of the last step. It is available

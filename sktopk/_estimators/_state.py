@@ -1,9 +1,12 @@
 """Serialization of estimators, and restoration of their state after errors."""
 
 import copy
+import math
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from sktopk._training._process import usable_device
 from sktopk._training._state import (
@@ -17,6 +20,8 @@ from sktopk._training._state import (
 # Entries of the serialized state that `unpacked` uses to build the network.
 BUILT = ("dtypes", "own_rows")
 DTYPES = ("float32", "float64")
+# Numbers that a network may create in addition to its weights, such as columns of categories.
+_MORE_NUMBERS = 1 << 22
 
 
 def packed(net):
@@ -41,12 +46,37 @@ def unpacked(estimator, net):
     fitted._fit_params = estimator._fit_params
     fitted._head = fitted._make_head()
     with torch.inference_mode(False), torch.enable_grad():
-        fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
+        with _NoLargerThan(net.get("weights")):
+            fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
         state = to_tensors({k: net[k] for k in net if k not in BUILT})
         check_net_state(fitted.net_, state)
         load_net_state(fitted.net_, state)
         fitted.net_.module_.eval()
     return fitted.net_, fitted._head
+
+
+class _NoLargerThan(TorchFunctionMode):
+    """Context manager that raises ValueError before torch creates more numbers than `weights`.
+
+    The parameters of an estimator from a file could otherwise build a network of any size.
+    """
+
+    factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+
+    def __init__(self, weights):
+        super().__init__()
+        weights = weights.values() if isinstance(weights, dict) else ()
+        self.left = _MORE_NUMBERS + 2 * sum(np.size(each) for each in weights)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in self.factories:
+            size = kwargs.get("size", args[0] if args else ())
+            size = size if isinstance(size, list | tuple) else [n for n in args if type(n) is int]
+            self.left -= math.prod(size)
+            if self.left < 0:
+                raise ValueError("network must not be larger than its weights in the file")
+        return func(*args, **kwargs)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
+from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk.boosting import initial_score, objective
@@ -71,7 +72,7 @@ def _has_proba(classifier):
 
 @public
 @dataclass(eq=False, repr=False)
-class TopBoostClassifier(ClassifierMixin, BaseEstimator):
+class TopBoostClassifier(ClassifierMixin, Versioned, BaseEstimator):
     r"""Gradient-boosted trees (LightGBM) trained for the top of a ranking, or for top-k labels.
 
     .. math::
