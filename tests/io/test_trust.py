@@ -16,7 +16,6 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
     TunedThresholdClassifierCV,
 )
-from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from sktopk import RecallAtKClassifier, TopBoostClassifier, TopKClassifier, losses, make_pipeline
@@ -140,10 +139,10 @@ class OldRanker(TopKClassifier):
 UNTRUSTED = {
     "network": (TopKClassifier(module=Mine), f"{__name__}.Mine", [Mine]),
     "estimator": (make_pipeline(OldRanker()), f"{__name__}.OldRanker", [OldRanker]),
-    "trees": (
-        DecisionTreeClassifier().fit([[0], [1]], [0, 1]),
-        "sklearn.tree._tree.Tree",
-        ["sklearn.tree._tree.Tree"],
+    "loss of torch": (
+        TopKClassifier(loss=nn.CrossEntropyLoss()),
+        "torch.nn.modules.loss.CrossEntropyLoss",
+        ["torch.nn.modules.loss.CrossEntropyLoss"],
     ),
 }
 
@@ -151,7 +150,9 @@ UNTRUSTED = {
 @pytest.mark.parametrize("name", UNTRUSTED)
 def test_dump_says_what_load_will_ask_for(name, path):
     estimator, full_name, trusted = UNTRUSTED[name]
-    with pytest.warns(UserWarning, match=rf"does not trust .*load\(path, trusted=\['{full_name}'\]\)"):
+    with pytest.warns(
+        UserWarning, match=rf"does not trust .*load\(path, trusted=\['{full_name}'\]\)"
+    ):
         dump(estimator, path)
     with pytest.raises(ValueError, match=full_name):
         load(path)
