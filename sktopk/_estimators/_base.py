@@ -186,9 +186,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues
-            from it and gives bit-identical weights. The file is deleted when `fit` returns.
-            Weights differ if a Dataset draws random numbers, as for augmentation: the file does
-            not store the state of its generator.
+            from it with bit-identical weights, unless a Dataset draws random numbers, such as for
+            augmentation. The file is deleted when `fit` returns.
 
         Returns
         -------

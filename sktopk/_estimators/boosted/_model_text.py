@@ -8,6 +8,9 @@ import re
 
 import numpy as np
 
+from sktopk._common._extras import import_extra
+from sktopk._common._versioned import Versioned
+
 MOST_LEAVES = 131072
 # Bits of `decision_type`: 1 for a split by categories, 2 if missing values go left, and 0, 4 or 8
 # for the type of missing values.
@@ -27,9 +30,25 @@ _STATISTICS = (
 )  # fmt: skip
 
 
-def text_of(booster):
-    """Return the trees of a booster as text."""
-    return booster.model_to_string(num_iteration=-1).partition("end of trees")[0]
+class BoostersAsText(Versioned):
+    """Mixin that stores the fitted attribute `boosters_` as text in pickles and files."""
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        if "boosters_" in state:
+            texts = [each.model_to_string(num_iteration=-1) for each in state["boosters_"]]
+            state["boosters_"] = [text.partition("end of trees")[0] for text in texts]
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if "boosters_" in state:
+            lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
+            n_classes = 1 if len(self.classes_) == 2 else len(self.classes_)
+            self.boosters_ = [
+                booster_from_text(lightgbm, text, self.n_features_in_, n_classes, int(n_rounds))
+                for text, n_rounds in zip(state["boosters_"], self.n_iter_, strict=True)
+            ]
 
 
 def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):

@@ -42,7 +42,6 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
-from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk.boosting import initial_score, objective
@@ -53,7 +52,7 @@ from sktopk.modules._members import best_classes
 
 from ._boosters import MANAGED, grow
 from ._losses import NAMES, OF_TWO_CLASSES, loss_in_use, threshold_of
-from ._model_text import booster_from_text, text_of
+from ._model_text import BoostersAsText
 from ._rows import Rows, groups_of_both
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
@@ -72,7 +71,7 @@ def _has_proba(classifier):
 
 @public
 @dataclass(eq=False, repr=False)
-class TopBoostClassifier(ClassifierMixin, Versioned, BaseEstimator):
+class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     r"""Gradient-boosted trees (LightGBM) trained for the top of a ranking, or for top-k labels.
 
     .. math::
@@ -303,26 +302,6 @@ class TopBoostClassifier(ClassifierMixin, Versioned, BaseEstimator):
         of_two = isinstance(self.loss, str) and self.loss in OF_TWO_CLASSES
         tags.classifier_tags.multi_class = not of_two
         return tags
-
-    def __getstate__(self):
-        state = dict(super().__getstate__())
-        if "boosters_" in state:
-            state["boosters_"] = [text_of(booster) for booster in state["boosters_"]]
-        return state
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if "boosters_" in state:
-            self.boosters_ = self._read(state["boosters_"])
-
-    def _read(self, texts):
-        """Return the boosters of their texts."""
-        lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
-        n_classes = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return [
-            booster_from_text(lightgbm, text, self.n_features_in_, n_classes, int(n_rounds))
-            for text, n_rounds in zip(texts, self.n_iter_, strict=True)
-        ]
 
     def _check_params(self):
         """Check all parameters."""
