@@ -4,6 +4,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 WHEEL := .venv-wheel
 DOCS := .venv-docs
+BUILD := .venv-build
 # For another build of torch, for example TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
@@ -51,10 +52,10 @@ test-wheel: $(VENV)/.installed
 	$(WHEEL)/bin/pip install $(PIP_FLAGS) --no-compile -c constraints.txt dist/*.whl
 	$(WHEEL)/bin/python -I tests/installed_wheel.py
 
-# What a release uploads.
-dist: $(VENV)/.installed
+# What a release uploads, built by programs whose hashes are known.
+dist: $(BUILD)/.installed
 	rm -rf dist
-	$(VENV)/bin/python -m build --no-isolation --outdir dist > /dev/null
+	$(BUILD)/bin/python -m build --no-isolation --outdir dist > /dev/null
 
 # Property tests on 10 000 new examples each.
 test-nightly: $(VENV)/.installed
@@ -101,6 +102,11 @@ $(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
 	$(OLDEST)/bin/pip install $(PIP_FLAGS) -c constraints-oldest.txt -e ".[plot,test]"
 	touch $@
 
+$(BUILD)/.installed: requirements-build.txt
+	$(PYTHON) -m venv $(BUILD)
+	$(BUILD)/bin/pip install $(PIP_FLAGS) --require-hashes --only-binary :all: -r $<
+	touch $@
+
 $(DOCS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install $(PIP_FLAGS) -c constraints.txt $(TORCH_FLAGS) torch
@@ -108,4 +114,4 @@ $(DOCS)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(WHEEL) $(DOCS) docs/_build docs/gallery docs/api/generated build dist demo.png
+	rm -rf $(VENV) $(OLDEST) $(WHEEL) $(DOCS) $(BUILD) docs/_build docs/gallery docs/api/generated build dist demo.png

@@ -104,7 +104,7 @@ def test_skorch_stops_and_loads_the_best_epoch():
 def test_skorch_saves_the_best_epoch(tmp_path):
     saved = Checkpoint(dirname=tmp_path, monitor="train_loss_best", f_history=None)
     clf = quick(callbacks=[saved]).fit(ROWS, Y)
-    best = torch.load(tmp_path / "params.pt")
+    best = torch.load(tmp_path / "params.pt", weights_only=True)
     now = clf.net_.module_.state_dict()
     assert best.keys() == now.keys()
     is_last = clf.history_[-1]["train_loss_best"]

@@ -287,7 +287,7 @@ def test_another_call_is_refused_with_what_differs(unfinished):
 
 def edited(path, change):
     """A file with another content, as a forger writes it."""
-    state = torch.load(path, weights_only=False)
+    state = torch.load(path, weights_only=True)
     change(state)
     torch.save(state, path)
 

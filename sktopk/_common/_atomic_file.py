@@ -1,15 +1,37 @@
-"""Atomic file writes."""
+"""Atomic writes of files, and reads of regular files."""
 
 import errno
+import hashlib
 import os
 import re
 import secrets
 import stat
 from contextlib import suppress
 
+try:
+    import fcntl
+except ImportError:  # Windows, which does not delete files that are open
+    fcntl = None
 
-def write_atomically(path, parts, *, one_writer=False):
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def read_file(path):
+    """Return the content of a regular file. Raise OSError for folders, pipes and devices."""
+    # Opening a pipe would otherwise wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS | getattr(os, "O_NONBLOCK", 0))
+    try:
+        _check_regular(os.fstat(descriptor).st_mode, path)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path, parts):
     """Write a file atomically: after a crash, the file has either its old or its new content.
+
+    Temporary files that earlier, interrupted writes of the file left behind are deleted.
 
     Parameters
     ----------
@@ -17,9 +39,6 @@ def write_atomically(path, parts, *, one_writer=False):
         File to replace. Its mode is kept, and links are followed.
     parts : iterable of bytes
         Content of the file.
-    one_writer : bool, default=False
-        Whether no other process writes this file. If True, temporary files of interrupted writes
-        are deleted first.
 
     Raises
     ------
@@ -29,15 +48,12 @@ def write_atomically(path, parts, *, one_writer=False):
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     mode = _mode(path, folder)
-    # Use the same folder, because renaming a file works only within a file system.
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
-    # With O_EXCL, opening fails if a file or a link with this name exists.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    if one_writer:
-        _clear(folder, name)
+    # A name of fixed length, because the name of the file may be as long as the system allows.
+    start = f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}."
+    _clear(folder, start)
+    temporary, file = _created(folder, start, 0o666 if mode is None else mode)
     try:
-        with open(os.open(temporary, flags, 0o666 if mode is None else mode), "wb") as file:
+        with file:
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), mode)
             for part in parts:
@@ -58,6 +74,23 @@ def write_atomically(path, parts, *, one_writer=False):
             os.close(descriptor)
 
 
+def _created(folder, start, mode):
+    """Return the path of a new temporary file, and the file, which is locked until it is closed."""
+    # With O_EXCL, opening fails if a file or a link with this name exists.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
+    while True:
+        # Use the same folder, because renaming a file works only within a file system.
+        path = os.path.join(folder, f"{start}{secrets.token_hex(8)}.tmp")
+        file = open(os.open(path, flags, mode), "wb")
+        if fcntl is not None:
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        # Another process may have deleted the file before it was locked.
+        if os.path.lexists(path):
+            return path, file
+        file.close()
+
+
 def _mode(path, folder):
     """Return the permissions of the file at `path`; None if it does not exist."""
     try:
@@ -66,17 +99,29 @@ def _mode(path, folder):
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, "Folder does not exist", folder) from None
         return None
+    _check_regular(mode, path)
+    return stat.S_IMODE(mode)
+
+
+def _check_regular(mode, path):
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "path must be a regular file", path)
-    return stat.S_IMODE(mode)
 
 
-def _clear(folder, name):
-    """Delete the temporary files of the file `name` that interrupted writes left behind."""
-    left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
-    for entry in os.listdir(folder):
-        if left.fullmatch(entry):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, entry))
+def _clear(folder, start):
+    """Delete the temporary files of processes that have ended, which hold no lock."""
+    left = re.compile(rf"{re.escape(start)}[0-9a-f]{{16}}\.tmp")
+    for entry in filter(left.fullmatch, os.listdir(folder)):
+        path = os.path.join(folder, entry)
+        with suppress(OSError):
+            if fcntl is None:
+                os.unlink(path)
+                continue
+            descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | _FLAGS)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(descriptor)

@@ -15,6 +15,7 @@ from sktopk._common._input import check_labelled, check_rows, check_validation, 
 from sktopk._common._labels import check_classes, check_labels, encode
 from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
+from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation
@@ -48,7 +49,7 @@ MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 
 
 @dataclass(eq=False, repr=False)
-class BaseNetClassifier(ClassifierMixin, BaseEstimator):
+class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     """Base class of classifiers with a network. A head object defines the task of a subclass.
 
     `fit` validates the data, builds the network and trains it. Then `fit` computes attributes from
@@ -198,7 +199,8 @@ class BaseNetClassifier(ClassifierMixin, BaseEstimator):
             Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues
-            from it and gives bit-identical weights. The file is deleted when `fit` returns.
+            from it with bit-identical weights, unless a Dataset draws random numbers, such as for
+            augmentation. The file is deleted when `fit` returns.
 
         Returns
         -------

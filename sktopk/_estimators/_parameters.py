@@ -13,8 +13,6 @@ from sktopk._common._scalars import check_auto, check_number, check_option, chec
 from sktopk._training._net import OURS
 from sktopk._training._process import check_device
 
-from ._calibration import CALIBRATIONS
-
 Estimator = TypeVar("Estimator")
 
 # Arguments of the skorch net, with the parameter of the estimator that sets each argument.

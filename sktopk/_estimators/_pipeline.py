@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._available import available_if
 from sktopk._common._public import public
 from sktopk._common._types import RowsLike
+from sktopk._common._versioned import Versioned
 
 
 def _last_has(name):
@@ -18,7 +19,7 @@ def _last_has(name):
 
 
 @public
-class Pipeline(pipeline.Pipeline):
+class Pipeline(Versioned, pipeline.Pipeline):
     """scikit-learn's Pipeline with the prediction methods of sktopk.
 
     These are `predict_topk`, `predict_top`, `hits_interval` and `predict_set`. Each method

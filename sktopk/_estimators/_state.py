@@ -1,15 +1,27 @@
 """Serialization of estimators, and restoration of their state after errors."""
 
 import copy
+import math
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from sktopk._training._process import usable_device
-from sktopk._training._state import load_net_state, net_state, to_arrays, to_tensors
+from sktopk._training._state import (
+    check_net_state,
+    load_net_state,
+    net_state,
+    to_arrays,
+    to_tensors,
+)
 
 # Entries of the serialized state that `unpacked` uses to build the network.
 BUILT = ("dtypes", "own_rows")
+DTYPES = ("float32", "float64")
+# Numbers that a network may create in addition to its weights, such as columns of categories.
+_MORE_NUMBERS = 1 << 22
 
 
 def packed(net):
@@ -22,16 +34,49 @@ def packed(net):
 
 def unpacked(estimator, net):
     """Return the net and the head of an estimator. `net` is the dict that `packed` returned."""
+    if not isinstance(net, dict) or not net.keys() >= {*BUILT}:
+        raise ValueError("net_ must be the state of a network, of this version of sktopk")
+    if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
+        raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
+    if not isinstance(net["own_rows"], bool):
+        raise ValueError(f"net_ must have own_rows of type bool; got {net['own_rows']!r:.80}")
     # Use the parameters from the last `fit`, because `set_params` may have changed them since.
     fitted = type(estimator)(**estimator._fit_params)
     vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
     fitted._fit_params = estimator._fit_params
     fitted._head = fitted._make_head()
     with torch.inference_mode(False), torch.enable_grad():
-        fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
-        load_net_state(fitted.net_, to_tensors({k: net[k] for k in net if k not in BUILT}))
+        with _NoLargerThan(net.get("weights")):
+            fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
+        state = to_tensors({k: net[k] for k in net if k not in BUILT})
+        check_net_state(fitted.net_, state)
+        load_net_state(fitted.net_, state)
         fitted.net_.module_.eval()
     return fitted.net_, fitted._head
+
+
+class _NoLargerThan(TorchFunctionMode):
+    """Context manager that raises ValueError before torch creates more numbers than `weights`.
+
+    The parameters of an estimator from a file could otherwise build a network of any size.
+    """
+
+    factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+
+    def __init__(self, weights):
+        super().__init__()
+        weights = weights.values() if isinstance(weights, dict) else ()
+        self.left = _MORE_NUMBERS + 2 * sum(np.size(each) for each in weights)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in self.factories:
+            size = kwargs.get("size", args[0] if args else ())
+            size = size if isinstance(size, list | tuple) else [n for n in args if type(n) is int]
+            self.left -= math.prod(size)
+            if self.left < 0:
+                raise ValueError("network must not be larger than its weights in the file")
+        return func(*args, **kwargs)
 
 
 @contextmanager

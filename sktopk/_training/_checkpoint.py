@@ -12,13 +12,16 @@ import skorch
 import torch
 from skorch.callbacks import Callback, LRScheduler
 
-from sktopk._common._atomic_file import write_atomically
+from sktopk import __version__
+from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._warnings import warn
 
 from ._process import rng_state, world_size
-from ._state import load_net_state, net_state
+from ._state import check_like, check_net_state, load_net_state, net_state
 
+# Increase this number if older versions cannot continue from the files of the next version.
+FORMAT = 1
 # Names and types of the values in a checkpoint file.
 KINDS = {
     "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "callbacks": dict,
@@ -64,8 +67,7 @@ class Checkpoint:
             # `end_epoch` compares this mark with the file, to detect writes by other processes.
             self.mark, content = self._mark(), None
             if self.mark is not None:
-                with open(self.path, "rb") as file:
-                    content = file.read()
+                content = read_file(self.path)
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint={path!r} cannot be read ({error.strerror}): give permission or pass "
@@ -78,6 +80,13 @@ class Checkpoint:
             except Exception as error:  # a damaged file can make anything fail
                 name = type(error).__name__
                 raise self._refused(f"is damaged or not a checkpoint ({name})") from error
+            of_format = found.get("format") if isinstance(found, dict) else FORMAT
+            if of_format != FORMAT:
+                writer = found.get("sktopk", "of an older version")
+                raise self._refused(
+                    f"was written by sktopk {writer!s:.80} in another format than that of sktopk "
+                    f"{__version__}"
+                )
             if not isinstance(found, dict) or any(
                 type(found.get(key)) is not kind for key, kind in KINDS.items()
             ):
@@ -102,6 +111,7 @@ class Checkpoint:
             return 0
         found, self.found = self.found, None
         try:
+            check_net_state(net, found["net"])
             load_net_state(net, found["net"])
             if len(net.history_) != found["n_epochs"]:
                 raise ValueError("the number of epochs differs from the history")
@@ -111,9 +121,16 @@ class Checkpoint:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
                     torch.cuda.set_rng_state(net.rng_state[1], torch.device(net.device))
+            weights = net.module_.state_dict()
             for name, callback in net.callbacks_:
                 if name in found["callbacks"]:
-                    _part(callback).load_state_dict(found["callbacks"][name])
+                    part, state = _part(callback), found["callbacks"][name]
+                    # The state of a user's callback may have any values and new entries.
+                    is_known = isinstance(part, torch.optim.lr_scheduler.LRScheduler)
+                    is_known |= type(part).__module__.startswith("sktopk.")
+                    expected = _plain(part.state_dict()) if is_known else None
+                    check_like(expected, state, f"callbacks.{name}", weights)
+                    part.load_state_dict(state)
             net.stop_training = found["stopped"]
             return found["n_epochs"]
         except Exception as error:
@@ -126,6 +143,8 @@ class Checkpoint:
             net.rng_state = rng_state(torch.device(net.device))
         parts = {name: _part(callback) for name, callback in net.callbacks_}
         state = {
+            "format": FORMAT,
+            "sktopk": __version__,
             "call": self.call,
             "seed": self._seed,
             "n_epochs": n_epochs,
@@ -143,7 +162,7 @@ class Checkpoint:
                 f"checkpoint={self.name!r} was written by another fit: each fit needs its own path"
             )
         try:
-            write_atomically(self.path, [content.getbuffer()], one_writer=True)
+            write_atomically(self.path, [content.getbuffer()])
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint={self.name!r} cannot be written after epoch {n_epochs} "
@@ -199,9 +218,8 @@ def describe_call(estimator, data, validation):
     # Functions and classes are hashed by name, callbacks by their constructor parameters, and other
     # objects by content.
     call = {name: _hash(value) for name, value in params.items()}
-    call["versions"] = " ".join(
-        (platform.python_version(), np.__version__, torch.__version__, skorch.__version__)
-    )
+    packages = (each.__version__ for each in (np, torch, skorch))
+    call["versions"] = " ".join((__version__, platform.python_version(), *packages))
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:

@@ -1,9 +1,15 @@
-"""Conversion of a trained net to arrays and plain values, and back."""
+"""Conversion of a trained net to arrays and plain values, and back, with checks of the values."""
 
 import copy
+import math
+import struct
 
 import numpy as np
 import torch
+
+# Layout of the state of torch's CPU generator: seed, `left`, `seeded`, `next`, then 624 numbers.
+_GENERATOR = struct.Struct("=QiiQ")
+_GENERATOR_SIZE, _GENERATOR_NUMBERS = 5056, 624
 
 
 def copied_weights(module):
@@ -21,6 +27,148 @@ def net_state(net):
         "criterion": dict(net.criterion_.state_dict()),
         "history": net.history_.to_list(),
     }
+
+
+def check_net_state(net, state):
+    """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
+
+    torch does not check most of the state: fused optimizers write outside their memory if a tensor
+    has another shape than its parameter, and random generators read outside of theirs.
+    """
+    own = net_state(net)
+    weights = own["weights"]
+    own |= {"optimizer": _after_a_step(net), "history": []}
+    check_like(own, state, "net", weights)
+    groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
+    for expected, found in groups:
+        if found["params"] != expected["params"]:
+            raise ValueError("optimizer.param_groups must have the parameters of the network")
+        for name, value in found.items():
+            # Callbacks may change numbers, such as learning rates, and add some.
+            if not _is_number(value) and not _same(value, expected.get(name)):
+                raise ValueError(f"optimizer.param_groups must have its own {name}; got {value!r}")
+
+
+def check_like(expected, found, name, weights):
+    """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
+
+    None, empty containers, empty tensors and infinite values in `expected` stand for values that
+    training sets. A dict with the name of a weight must be a state dict like `weights`.
+    """
+    if isinstance(expected, torch.Tensor):
+        return _check_tensor(expected, found, name)
+    if isinstance(expected, dict) and expected:
+        if not isinstance(found, dict):
+            raise ValueError(f"{name} must be a dict; got {type(found).__name__}")
+        partial = name == "net.optimizer.state"  # parameters without a gradient have no state
+        added = name.startswith("net.optimizer.param_groups")  # by learning-rate schedules
+        lost, new = expected.keys() - found.keys(), found.keys() - expected.keys()
+        if (lost and not partial) or (new and not added):
+            raise ValueError(
+                f"{name} must have the entries {[*expected]}; got {[*found]}".replace("'", "")
+            )
+        for key, value in found.items():
+            check_like(expected.get(key), value, f"{name}.{key}", weights)
+    elif isinstance(expected, list | tuple) and expected:
+        if not isinstance(found, list | tuple):
+            raise ValueError(f"{name} must be a list; got {type(found).__name__}")
+        for i, value in enumerate(found):
+            # Lists such as the random states of devices and LBFGS's past steps may be longer.
+            check_like(expected[i] if i < len(expected) else None, value, f"{name}.{i}", weights)
+    elif _is_number(expected):
+        if not _is_number(found) or (math.isfinite(expected) and not math.isfinite(found)):
+            raise ValueError(f"{name} must be a finite number; got {found!r:.80}")
+    elif isinstance(expected, bool | str):
+        if type(found) is not type(expected):
+            raise ValueError(f"{name} must be a {type(expected).__name__}; got {found!r:.80}")
+    elif isinstance(found, torch.Tensor):
+        _check_tensor(found, found, name)
+    elif isinstance(found, dict):
+        like = weights if weights.keys() & found.keys() else {}
+        if like:
+            return check_like(like, found, name, {})
+        for key, value in found.items():
+            check_like(None, value, f"{name}.{key}", weights)
+    elif isinstance(found, list | tuple):
+        for i, value in enumerate(found):
+            check_like(None, value, f"{name}.{i}", weights)
+
+
+def _check_tensor(expected, found, name):
+    if not isinstance(found, torch.Tensor) or found.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor; got {type(found).__name__}")
+    if not _fills_its_memory(found):
+        raise ValueError(f"{name} must be a tensor without overlap; got strides {found.stride()}")
+    if expected.dtype == torch.uint8 and expected.shape == (_GENERATOR_SIZE,):
+        return _check_generator(found, name)
+    # torch's default dtype determines the dtype of counts such as `step`.
+    same = found.dtype == expected.dtype or (
+        found.ndim == expected.ndim == 0 and found.is_floating_point()
+    )
+    is_set = expected.numel() and bool(expected.isfinite().all())
+    if not same or (is_set and found.shape != expected.shape):
+        raise ValueError(
+            f"{name} must have shape {tuple(expected.shape)} and {expected.dtype}; got "
+            f"{tuple(found.shape)} and {found.dtype}"
+        )
+    if is_set and not found.isfinite().all():
+        raise ValueError(f"{name} must be finite")
+    if name.endswith(".step") and not bool(((found >= 0) & (found == found.round())).all()):
+        raise ValueError(f"{name} must be a nonnegative integer; got {found}")
+
+
+def _check_generator(found, name):
+    """Check that a state is of torch's CPU generator, which otherwise reads any memory."""
+    if found.dtype != torch.uint8 or found.ndim != 1:
+        raise ValueError(f"{name} must be the state of a random generator")
+    if len(found) == _GENERATOR_SIZE:  # states of other devices are shorter and have no positions
+        _, left, seeded, following = _GENERATOR.unpack(bytes(found[: _GENERATOR.size].tolist()))
+        # A new generator has used no number; later, `left` and `next` count the same numbers.
+        is_new = (left, following) == (1, 0)
+        counts = 1 <= left <= _GENERATOR_NUMBERS and left + following == _GENERATOR_NUMBERS + 1
+        if seeded != 1 or not (is_new or counts):
+            raise ValueError(f"{name} must be the state of a random generator; got another one")
+
+
+def _fills_its_memory(tensor):
+    """Return whether distinct elements of a tensor have distinct places without gaps."""
+    step = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride != step:
+            return tensor.numel() == 0
+        step *= size
+    return True
+
+
+def _after_a_step(net):
+    """Return the state dict that the optimizer has after a step, computed on copies."""
+    optimizer = copy.deepcopy(net.optimizer_)
+
+    def closure():
+        for group in optimizer.param_groups:
+            for each in group["params"]:
+                each.grad = each.detach().clamp(-1, 1)
+        return torch.ones(())
+
+    try:
+        optimizer.step(closure)
+    except Exception:  # of an optimizer that needs other gradients, such as sparse ones
+        return net.optimizer_.state_dict()
+    return optimizer.state_dict()
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _same(found, expected):
+    """Return whether two settings are equal, or are lists of numbers of the same length."""
+    if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
+        numbers = all(map(_is_number, found)) and len(found) == len(expected)
+        return numbers or [*found] == [*expected]
+    if isinstance(found, torch.Tensor) or isinstance(expected, torch.Tensor):
+        return isinstance(found, torch.Tensor) and found.ndim == 0
+    return type(found) is type(expected) and found == expected
 
 
 def load_net_state(net, state):

@@ -1,5 +1,6 @@
 """Checks of paths."""
 
+import errno
 import os
 
 
@@ -10,4 +11,6 @@ def check_path(path):
         raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")
     if "\0" in text:
         raise ValueError(f"path must not contain NUL characters; got {text!r:.200}")
+    if os.path.basename(text) in ("", os.curdir, os.pardir):
+        raise IsADirectoryError(errno.EISDIR, "path must be the path of a file", text)
     return text

@@ -3,24 +3,20 @@
 skops is imported only when it is used, because it imports torch if torch is installed.
 """
 
-import inspect
 import os
 import sys
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
-from sktopk._common._atomic_file import write_atomically
+from sktopk import __version__
+from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._extras import import_extra
+from sktopk._common._warnings import warn
 
+from ._archive import names_in, version_of, with_version
+from ._loaded import check_values, reset_parameters
 from ._paths import check_path
-from ._trusted import TRUSTED
-
-# `load` resets these parameters, which concern files, parallelism and output.
-DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
-_PARAMS_OF_FIT = "_fit_params"
+from ._trusted import CONSTRUCTED, trusted_among
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -40,6 +36,12 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     path : str
         Path of the file.
 
+    Warns
+    -----
+    UserWarning
+        If the estimator contains types that `load` does not trust, such as a class of your own. The
+        message has the argument `trusted` that `load` needs.
+
     Raises
     ------
     ImportError
@@ -49,7 +51,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     ValueError
         If the estimator contains an object that skops cannot write, such as a lambda.
     OSError
-        If the file cannot be written.
+        If the file cannot be written, or `path` names a folder.
 
     See Also
     --------
@@ -57,7 +59,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 
     Notes
     -----
-    The file has the format of :func:`skops.io.dump`. Network weights are stored as NumPy arrays.
+    The file has the format of :func:`skops.io.dump`, and the version of sktopk. Network weights are
+    stored as NumPy arrays, LightGBM's trees as text.
 
     Examples
     --------
@@ -83,22 +86,25 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
             f"estimator must have only objects that skops can write: {error}"
         ) from error
     # skops stores functions and classes by name. Check that these names can be imported.
-    names = skops.get_untrusted_types(data=data)
+    names = {*skops.get_untrusted_types(data=data)}
+    names = sorted(names - trusted_among(names))
     lost = [name for name in names if not _can_be_imported(name)]
     if lost:
         raise ValueError(
             f"estimator must have only functions and classes that can be imported; got "
             f"{', '.join(lost)}. Define it at the top level of a module"
         )
-    write_atomically(path, [data])
+    write_atomically(path, [with_version(data)])
+    if names:
+        warn(f"load does not trust all types in {path}: use load(path, trusted={names})")
     return path
 
 
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, the function does not execute code of untrusted types. A file can
-    still use much memory or time, and can set trusted types to any values.
+    Like :func:`skops.io.load`, the function does not execute code of untrusted types. Memory and
+    time are limited by the size of the file. A file can still contain any model.
 
     Parameters
     ----------
@@ -106,8 +112,9 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         File to read.
     trusted : collection of str or type, default=()
         Additional types to trust, such as a custom `module` class: classes, functions, or their
-        full names. Public estimators, losses and networks of this package and the defaults of
-        skops are always trusted. Check each type that you add.
+        full names. The warning of `dump` lists them. Public estimators, losses and networks of this
+        package, the searches, ensembles and calibrated classifiers of scikit-learn and the defaults
+        of skops are always trusted. Check each type that you add.
 
     Returns
     -------
@@ -124,9 +131,9 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         If `path` is not a path, or `trusted` is not a collection.
     ValueError
         If the file contains types that are not trusted (the message lists them), if it is damaged,
-        or if it is not a skops file.
+        if another version of sktopk wrote it in another format, or if it is not a file of `dump`.
     OSError
-        If the file cannot be read.
+        If the file cannot be read, or `path` is not a regular file.
 
     See Also
     --------
@@ -147,19 +154,37 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     path = check_path(path)
     if isinstance(trusted, str | type) or not isinstance(trusted, Collection):
         raise TypeError(f"trusted must be a collection of types or names; got {trusted!r:.80}")
-    with open(path, "rb") as file:
-        data = file.read()
+    own = [each if isinstance(each, str) else _full_name(each) for each in trusted]
+    data = read_file(path)
     try:
-        estimator = skops.loads(data, trusted=[*TRUSTED, *trusted])
-        _reset_parameters(estimator)
+        names = names_in(data, {*CONSTRUCTED, *own})
+        estimator = skops.loads(data, trusted=[*trusted_among(names), *own])
+        check_values(estimator)
+        reset_parameters(estimator)
     except exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
             f"{path} is not loaded. {error} If you trust these types and the source of the file, "
             "add them to trusted"
         ) from error
     except Exception as error:  # a damaged file can raise any type
-        raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        reason = f"{type(error).__name__}: {error}"
+        version = version_of(data)
+        if version != __version__:
+            reason += f". It was written by {_other(version)}; this is sktopk {__version__}"
+        raise ValueError(f"{path} cannot be loaded: {reason}") from error
     return estimator
+
+
+def _other(version):
+    """Return a description of the version of sktopk that wrote a file."""
+    return "another program or an old sktopk" if version is None else f"sktopk {version}"
+
+
+def _full_name(kind):
+    """Return the full name of a class or function, as skops writes it."""
+    if not hasattr(kind, "__module__") or not hasattr(kind, "__name__"):
+        raise TypeError(f"trusted must have classes, functions or names; got {kind!r:.80}")
+    return f"{kind.__module__}.{kind.__name__}"
 
 
 def _can_be_imported(name):
@@ -167,41 +192,3 @@ def _can_be_imported(name):
     module, _, attribute = name.rpartition(".")
     # Names in unknown modules count as importable: some builtins state a nonexistent module.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)
-
-
-def _reset_parameters(loaded):
-    """Set the parameters in `DROPPED` to their defaults, in all estimators within `loaded`."""
-    # Use a stack, because recursion could exceed the recursion limit.
-    stack, seen = [loaded], set()
-    while stack:
-        value = stack.pop()
-        if id(value) in seen or isinstance(value, type):
-            continue
-        seen.add(id(value))
-        if isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, list | tuple | set):
-            stack.extend(value)
-        elif isinstance(value, np.ndarray):
-            stack.extend(value.flat if value.dtype == object else ())
-        elif hasattr(value, "__dict__"):
-            if hasattr(value, "get_params"):
-                _reset_own(value)
-            # Skip the fitted network `net_`: `_reset_own` has already reset its parameters.
-            stack.extend(each for name, each in vars(value).items() if name != "net_")
-
-
-def _reset_own(estimator):
-    parameters = inspect.signature(type(estimator)).parameters
-    defaults = {name: parameters[name].default for name in DROPPED if name in parameters}
-    for name, default in defaults.items():
-        setattr(estimator, name, None if default is inspect.Parameter.empty else default)
-    if isinstance(given := getattr(estimator, "net_params", None), dict):
-        defaults["net_params"] = {k: v for k, v in given.items() if k not in DROPPED} or None
-        estimator.net_params = defaults["net_params"]
-    state = estimator.__getstate__() if hasattr(estimator, "net_") else {}
-    of_fit = state.get(_PARAMS_OF_FIT, {})
-    changed = {k: v for k, v in defaults.items() if k in of_fit and of_fit[k] != v}
-    if changed:
-        # Rebuild the network.
-        estimator.__setstate__(state | {_PARAMS_OF_FIT: of_fit | changed})

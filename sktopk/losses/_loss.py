@@ -306,6 +306,32 @@ def reduce_checked(loss, sample_weight, reduction):
     return mean.to(dtype)
 
 
+def _as_bytes(tensor):
+    """Return a dict with the content of a tensor, as bytes and plain values."""
+    if tensor is None:
+        return None
+    own = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    described = {"dtype": str(tensor.dtype).removeprefix("torch."), "device": str(tensor.device)}
+    return described | {"shape": list(tensor.shape), "data": bytes(own.tolist())}
+
+
+def _from_bytes(found):
+    """Return the tensor of a dict of `_as_bytes`, on the CPU if its device does not exist here."""
+    if found is None:
+        return None
+    dtype = getattr(torch, found["dtype"], None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"dtype must be a dtype of torch; got {found['dtype']!r:.80}")
+    tensor = torch.empty(0, dtype=dtype)
+    if found["data"]:
+        tensor = torch.frombuffer(bytearray(found["data"]), dtype=dtype)
+    tensor = tensor.reshape(found["shape"])
+    try:
+        return tensor.to(found["device"])
+    except (AssertionError, NotImplementedError, RuntimeError):
+        return tensor
+
+
 # First part of the docstring of each loss module, with the indentation of a class docstring.
 _DOCSTRING = """Module of :func:`{function}`.
 
@@ -378,6 +404,15 @@ class LossModule(nn.Module):
         if groups is not None:
             parameters["groups"] = groups
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
+
+    def __getstate__(self):
+        # Files of sktopk.io have bytes and plain values, and no tensors.
+        buffers = {name: _as_bytes(buffer) for name, buffer in self._buffers.items()}
+        return self.__dict__ | {"_buffers": buffers}
+
+    def __setstate__(self, state):
+        buffers = {name: _from_bytes(buffer) for name, buffer in state["_buffers"].items()}
+        super().__setstate__(state | {"_buffers": buffers})
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._parameter_names)

@@ -225,6 +225,13 @@ class TabularMLP(nn.Module):
             filled = place.stop
         return self
 
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        # torch checks shapes only. A GPU ends all its computations if a column does not exist.
+        columns = state_dict.get(f"{prefix}bin_column")
+        if columns is not None and ((columns < 0) | (columns >= max(self.n_features, 1))).any():
+            raise ValueError(f"bin_column must have columns below {self.n_features}")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def of_member(self, m: int) -> dict[str, Any]:
         """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
         return {name: m for name, _ in self.named_parameters()}

@@ -2,11 +2,15 @@
 
 import os
 import resource
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from sktopk import TopKClassifier
+from sktopk._common._atomic_file import write_atomically
 from sktopk.io import dump, load
 
 pytest.importorskip("skops")
@@ -40,3 +44,53 @@ def test_links_stay_links_and_modes_are_those_of_any_file(path):
     assert load(path).tau == 2.0
     other.write_bytes(b"")
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+
+
+LONGEST = "a" * 250
+KILLED = """
+import os, signal, sys
+from sktopk import TopKClassifier
+from sktopk.io import dump
+os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
+dump(TopKClassifier(), sys.argv[1])
+"""
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(path):
+    longest = path.with_name(LONGEST)
+    assert load(dump(TopKClassifier(tau=2.0), longest)).tau == 2.0
+    assert os.listdir(path.parent) == [LONGEST]
+
+
+@pytest.mark.parametrize("name", ["x/", "x/.", "x/..", "."])
+def test_a_path_that_names_a_folder_is_refused(name, tmp_path):
+    (tmp_path / "x").write_bytes(b"old")
+    for call in (load, lambda each: dump(TopKClassifier(), each)):
+        with pytest.raises(IsADirectoryError, match="path must be the path of a file"):
+            call(f"{tmp_path}/{name}")
+    assert (tmp_path / "x").read_bytes() == b"old"
+
+
+def test_what_a_killed_process_left_behind_is_deleted_by_the_next(path):
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(path)])
+        assert done.returncode == -signal.SIGKILL
+        assert len(os.listdir(path.parent)) == 1
+    other = path.with_name("other")
+    dump(TopKClassifier(), other)
+    assert len(os.listdir(path.parent)) == 2
+    dump(TopKClassifier(), path)
+    assert sorted(os.listdir(path.parent)) == ["model", "other"]
+
+
+def test_the_file_of_another_writer_is_not_deleted(path):
+    def parts():
+        # While one process writes, another one writes the same file.
+        yield b"first"
+        dump(TopKClassifier(tau=3.0), path)
+        assert load(path).tau == 3.0
+        yield b" and last"
+
+    write_atomically(path, parts())
+    assert path.read_bytes() == b"first and last"
+    assert os.listdir(path.parent) == [path.name]

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -134,17 +133,6 @@ def test_parameters_set_after_the_fit_change_no_prediction(iris, path):
     loaded = load(dump(clf, path))
     assert loaded.hidden_layer_sizes == (3, 3)
     np.testing.assert_array_equal(loaded.decision_function(iris[0]), expected)
-
-
-def test_types_that_other_estimators_hold_are_named_by_the_user(cancer, path):
-    X, y = cancer
-    clf = CalibratedClassifierCV(RecallAtKClassifier(k=50, **SMALL), cv=2).fit(X, y)
-    dump(clf, path)
-    names = ["_CalibratedClassifier", "_SigmoidCalibration"]
-    with pytest.raises(ValueError, match=r"sklearn\.calibration\._CalibratedClassifier"):
-        load(path)
-    loaded = load(path, trusted=[f"sklearn.calibration.{name}" for name in names])
-    assert_same(outputs(loaded, X), outputs(clf, X))
 
 
 ELSEWHERE = """

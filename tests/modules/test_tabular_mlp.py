@@ -351,3 +351,13 @@ def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, n_bins)
         # The bins end with the samples, however light, if these are not too far away.
         ends = torch.stack([X.min(), X.max()]).sub(net.center).mul(net.scale).clamp(-1e6, 1e6)
         torch.testing.assert_close((edges[[0, -1]] - net.center) * net.scale, ends)
+
+
+@pytest.mark.parametrize("column", [-1, 2, 2**40])
+def test_a_state_with_a_column_that_does_not_exist_is_refused(column):
+    network = TabularMLP(2, 3, n_bins=4)
+    state = network.state_dict()
+    network.load_state_dict(state)
+    state["bin_column"] = torch.full_like(state["bin_column"], column)
+    with pytest.raises(ValueError, match="bin_column must have columns below 2"):
+        network.load_state_dict(state)

@@ -189,7 +189,7 @@ def work(rank, folder):
 def of_each_rank(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     multiprocessing.spawn(work, args=(str(folder),), nprocs=2)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
 def test_classifiers_fit_the_parameters_of_one_process(of_each_rank):

@@ -48,6 +48,7 @@ from sktopk.modules._members import best_classes
 
 from ._boosters import grow, have_splits, increasing
 from ._losses import OF_TWO_CLASSES, loss_in_use, threshold_of
+from ._model_text import BoostersAsText
 from ._parameters import check_parameters, has_proba
 from ._rows import Rows, groups_of_both
 
@@ -57,7 +58,7 @@ N_FOLDS_OF_ONE = 10
 
 @public
 @dataclass(eq=False, repr=False)
-class TopBoostClassifier(ClassifierMixin, BaseEstimator):
+class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     r"""Gradient-boosted trees (LightGBM) trained for the top of a ranking, or for top-k labels.
 
     .. math::

@@ -23,6 +23,7 @@ from sktopk._common._scalars import (
     refuse_masked,
 )
 from sktopk._common._splits import calibration_rows
+from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk.metrics._scorer import no_classifier
 
@@ -48,7 +49,7 @@ class Trained(NamedTuple):
     y_score: np.ndarray | None = None
 
 
-class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training.
 
     A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and

@@ -1,0 +1,137 @@
+"""Checks of a skops archive before skops reads it: sizes, references and constructor calls.
+
+skops has no limits, because other archives may be large for a reason. An archive of `dump` needs
+no more memory than its own size, and each of its nodes is visited once.
+"""
+
+import io
+import json
+import math
+import zipfile
+
+import numpy as np
+
+from sktopk import __version__
+
+# Increase this number if older versions cannot read the files of the next version, or the reverse.
+FORMAT = 1
+_VERSION, _SCHEMA = "sktopk.json", "schema.json"
+# Endings of the members that a node of each kind may read.
+_ENDINGS = {
+    "NdArrayNode": ".npy",
+    "SparseMatrixNode": ".npz",
+    "BytesNode": ".bin",
+    "BytearrayNode": ".bin",
+}
+# SciPy compresses sparse matrices. Their arrays may be this much larger than the file.
+_SPARSE_RATIO, _SPARSE_BYTES = 20, 1 << 24
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def with_version(data):
+    """Return an archive of skops with the versions of sktopk and of the format."""
+    archive = io.BytesIO(data)
+    with zipfile.ZipFile(archive, "a") as members:
+        members.writestr(_VERSION, json.dumps({"format": FORMAT, "sktopk": __version__}))
+    return archive.getvalue()
+
+
+def names_in(data, constructed):
+    """Return the full names of all types in an archive.
+
+    `constructed` has the names of types whose constructors the archive may call. ValueError is
+    raised if reading the archive would need more memory or time than its size allows.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
+        stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
+        if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
+            raise ValueError("its members must be distinct and stored without compression")
+        version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
+        if version.get("format", FORMAT) != FORMAT:
+            raise ValueError(f"it has format {version['format']}, this version reads {FORMAT}")
+        for name in sizes:
+            if name.endswith(".npy"):
+                _check_array(archive, name)
+            elif name.endswith(".npz"):
+                _check_sparse(archive.read(name), len(data))
+        return _check_nodes(json.loads(archive.read(_SCHEMA)), sizes, constructed)
+
+
+def version_of(data):
+    """Return the version of sktopk that wrote an archive, or None if it cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return json.loads(archive.read(_VERSION))["sktopk"]
+    except Exception:  # a damaged file can raise any type
+        return None
+
+
+def _check_array(archive, name):
+    """Check that a .npy file has as many bytes as its header says."""
+    with archive.open(name) as file:
+        read = _HEADERS.get(np.lib.format.read_magic(file))
+        if read is None:
+            raise ValueError(f"{name} must have format 1.0 or 2.0 of NumPy")
+        shape, _, dtype = read(file)
+        n_bytes = archive.getinfo(name).file_size - file.tell()
+    count, n_sides = math.prod(shape), math.prod(max(side, 1) for side in shape)
+    # Only NumPy's empty string has items of size 0. An empty array may not have a huge side.
+    sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
+    if count * dtype.itemsize != n_bytes or not sizes:
+        raise ValueError(f"{name} must have {n_bytes} bytes; got shape {shape} and {dtype}")
+
+
+def _check_sparse(data, n_bytes):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(each.file_size for each in archive.infolist()) > _SPARSE_RATIO * n_bytes + (
+            _SPARSE_BYTES
+        ):
+            raise ValueError("a sparse matrix must not be much larger than the file")
+        for name in archive.namelist():
+            _check_array(archive, name)
+
+
+def _check_nodes(schema, sizes, constructed):
+    """Check the description of the nodes, and return the full names of their types."""
+    names, reader, size_of = set(), {}, {}
+    for node, n_values in _nodes(schema):
+        name, number = f"{node.get('__module__')}.{node.get('__class__')}", node.get("__id__")
+        names.add(name)
+        loader = node["__loader__"]
+        if loader == "ConstructorFromReduceNode" and name not in constructed:
+            raise ValueError(f"it must not call {name}")
+        if name == "numpy.void":  # which allocates as many bytes as a number says
+            raise ValueError(f"it must not have {name}")
+        # skops reads a node with a known number from memory, whatever its own content is. Nodes
+        # that stand for larger ones would make the time grow exponentially with the file.
+        if number and size_of.setdefault(number, n_values) != n_values:
+            raise ValueError(f"its nodes with number {number} must have the same content")
+        file = node.get("file")
+        if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
+            known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
+            own = number or object()  # skops does not remember a node without a number
+            if not known or reader.setdefault(file, own) != own:
+                raise ValueError(f"each {loader} must have its own member; got {file!r:.80}")
+    return names
+
+
+def _nodes(schema):
+    """Return pairs of a node and the number of JSON values in it, for all nodes."""
+    found, order, stack = [], [], [(schema, -1)]
+    while stack:
+        value, parent = stack.pop()
+        place = len(order)
+        order.append([value, parent, 1])
+        if isinstance(value, dict | list):
+            own = value.values() if isinstance(value, dict) else value
+            stack.extend((each, place) for each in own)
+    for value, parent, n_values in reversed(order):
+        if parent >= 0:
+            order[parent][2] += n_values
+        if isinstance(value, dict) and isinstance(value.get("__loader__"), str):
+            found.append((value, n_values))
+    return found

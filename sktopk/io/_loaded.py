@@ -1,0 +1,75 @@
+"""What `load` checks and changes in a loaded estimator and the objects within."""
+
+import inspect
+
+import numpy as np
+from scipy.sparse import issparse
+
+# `load` resets these parameters, which concern files, parallelism and output.
+DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
+# In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
+_PARAMS_OF_FIT = "_fit_params"
+# Largest position of a generator of NumPy, which does not check the positions that it is given.
+_LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
+
+
+def check_values(loaded):
+    """Raise ValueError if NumPy or SciPy would read outside of the memory of an object."""
+    for value in _within(loaded):
+        if issparse(value) and hasattr(value, "check_format"):
+            value.check_format(full_check=True)
+        elif isinstance(value, np.random.RandomState):
+            _check_generator(value.get_state(legacy=False))
+        elif isinstance(value, np.random.Generator):
+            _check_generator(value.bit_generator.state)
+
+
+def _check_generator(state):
+    name, largest = _LARGEST.get(state["bit_generator"], ("", 0))
+    position = (state | state["state"]).get(name, 0)
+    if not 0 <= position <= largest:
+        raise ValueError(f"random_state must have a position in [0, {largest}]; got {position}")
+
+
+def reset_parameters(loaded):
+    """Set the parameters in `DROPPED` to their defaults, in all estimators within `loaded`."""
+    for value in _within(loaded):
+        if hasattr(value, "get_params") and hasattr(value, "__dict__"):
+            _reset_own(value)
+
+
+def _within(loaded):
+    """Yield an object, and all objects in its attributes and containers, except types."""
+    # Use a stack, because recursion could exceed the recursion limit.
+    stack, seen = [loaded], set()
+    while stack:
+        value = stack.pop()
+        if id(value) in seen or isinstance(value, type):
+            continue
+        seen.add(id(value))
+        yield value
+        if isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, list | tuple | set):
+            stack.extend(value)
+        elif isinstance(value, np.ndarray):
+            stack.extend(value.flat if value.dtype == object else ())
+        if hasattr(value, "__dict__"):
+            # Skip the fitted network `net_`, which is checked and reset with its estimator.
+            stack.extend(each for name, each in vars(value).items() if name != "net_")
+
+
+def _reset_own(estimator):
+    parameters = inspect.signature(type(estimator)).parameters
+    defaults = {name: parameters[name].default for name in DROPPED if name in parameters}
+    for name, default in defaults.items():
+        setattr(estimator, name, None if default is inspect.Parameter.empty else default)
+    if isinstance(given := getattr(estimator, "net_params", None), dict):
+        defaults["net_params"] = {k: v for k, v in given.items() if k not in DROPPED} or None
+        estimator.net_params = defaults["net_params"]
+    state = estimator.__getstate__() if hasattr(estimator, "net_") else {}
+    of_fit = state.get(_PARAMS_OF_FIT, {})
+    changed = {k: v for k, v in defaults.items() if k in of_fit and of_fit[k] != v}
+    if changed:
+        # Rebuild the network.
+        estimator.__setstate__(state | {_PARAMS_OF_FIT: of_fit | changed})

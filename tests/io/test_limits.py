@@ -1,0 +1,220 @@
+"""A file needs no more memory and time to load than its size allows."""
+
+import io
+import json
+import os
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+from sktopk import TopKClassifier
+from sktopk.io import dump, load
+
+pytest.importorskip("skops")
+
+
+def rewritten(path, change, compression=zipfile.ZIP_STORED):
+    """Rewrite a file after `change` of its members, a dict of bytes."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def with_parameter(node):
+    """A change that puts a node in the place of the parameter `loss`."""
+
+    def change(members):
+        schema = json.loads(members["schema.json"])
+        schema["content"]["content"]["loss"] = node
+        members["schema.json"] = json.dumps(schema).encode()
+
+    return change
+
+
+def node_of(loader, kind, **more):
+    module, _, name = kind.rpartition(".")
+    return {"__class__": name, "__module__": module, "__loader__": loader} | more
+
+
+def list_of(*nodes, **more):
+    return node_of("ListNode", "builtins.list", content=[*nodes], **more)
+
+
+NUMBER = node_of("JsonNode", "builtins.str", content="1", is_json=True)
+
+
+def nested(depth):
+    """A list of twice the list below, which has only the number of the list below."""
+    node = list_of(NUMBER, NUMBER, __id__=1)
+    for number in range(2, depth + 1):
+        stub = node_of("ListNode", "builtins.list", content=[], __id__=number - 1)
+        node = list_of(node, stub, __id__=number)
+    return node
+
+
+def array_of(header, data=b""):
+    """The bytes of an array with this header."""
+    text = repr({"descr": header[0], "fortran_order": False, "shape": header[1]}) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
+
+
+def with_array(data, kind="numpy.ndarray"):
+    """A change that puts an array in the place of the parameter `loss`."""
+
+    def change(members):
+        members["a.npy"] = data
+        node = node_of("NdArrayNode", kind, type="numpy", file="a.npy", __id__=-1)
+        with_parameter(node)(members)
+
+    return change
+
+
+def read_often(members):
+    members["a.npy"] = array_of(("<f8", (100,)), bytes(800))
+    array = node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="a.npy")
+    with_parameter(list_of(*(array | {"__id__": -i} for i in range(1, 99))))(members)
+
+
+def read_without_number(members):
+    members["a.npy"] = array_of(("<f8", (100,)), bytes(800))
+    array = node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="a.npy")
+    with_parameter(list_of(array, array))(members)
+
+
+FORGED = {
+    "nodes that stand for larger ones": (with_parameter(nested(29)), "the same content"),
+    "an array that many nodes read": (read_often, "its own member"),
+    "an array without a number": (read_without_number, "its own member"),
+    "a huge array": (with_array(array_of(("<f8", (2**40,)))), "must have 0 bytes"),
+    "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "must have 0 bytes"),
+    "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "must have 0 bytes"),
+    "texts of size 0": (with_array(array_of(("<U0", (2**20,)))), "must have 0 bytes"),
+    "items of a huge size": (with_array(array_of(("<U99999999", (1,)))), "must have 0 bytes"),
+    "fewer bytes": (with_array(array_of(("<f8", (2,)), bytes(8))), "must have 8 bytes"),
+    "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "must have 16 bytes"),
+    "as many bytes as a number": (
+        with_array(array_of(("<i8", ()), (2**33).to_bytes(8, "little")), "numpy.void"),
+        "must not have numpy.void",
+    ),
+    "a huge network": (
+        with_parameter(
+            node_of(
+                "ConstructorFromReduceNode",
+                "sktopk.modules._mlp.MLP",
+                content=node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER]),
+            )
+        ),
+        "must not call sktopk.modules._mlp.MLP",
+    ),
+    "a file that does not exist": (
+        with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
+        "its own member",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_needs_more_than_the_file_is_refused_at_once(name, path):
+    change, message = FORGED[name]
+    dump(TopKClassifier(), path)
+    rewritten(path, change)
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=f"cannot be loaded: .*{message}"):
+        load(path)
+    assert time.perf_counter() - start < 5
+
+
+def test_compressed_members_are_refused(path):
+    dump(TopKClassifier(), path)
+    change = with_array(array_of(("<f8", (10**6,)), bytes(8 * 10**6)))
+    rewritten(path, change, zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 10**5
+    with pytest.raises(ValueError, match="stored without compression"):
+        load(path)
+
+
+def test_members_that_share_their_bytes_are_refused(path):
+    dump(TopKClassifier(), path)
+    rewritten(path, with_array(array_of(("<f8", (10**4,)), bytes(8 * 10**4))))
+    with zipfile.ZipFile(path, "a") as archive:
+        info = archive.getinfo("a.npy")
+        for i in range(9):
+            other = zipfile.ZipInfo(f"{i}.npy")
+            for name in ("header_offset", "file_size", "compress_size", "CRC"):
+                setattr(other, name, getattr(info, name))
+            archive.filelist.append(other)
+        archive._didModify = True
+    with pytest.raises(ValueError, match="must be distinct"):
+        load(path)
+
+
+def test_deep_nesting_is_refused(path):
+    text = json.dumps(NUMBER)
+    for _ in range(5000):
+        text = json.dumps(list_of("x")).replace('"x"', text)
+    dump(TopKClassifier(), path)
+
+    def change(members):
+        schema = json.loads(members["schema.json"])
+        schema["content"]["content"]["loss"] = "x"
+        members["schema.json"] = json.dumps(schema).replace('"x"', text).encode()
+
+    rewritten(path, change)
+    with pytest.raises(ValueError, match="cannot be loaded: RecursionError"):
+        load(path)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 3), (1, 0, 5)])
+@pytest.mark.parametrize("dtype", ["<f4", "<U3", "bool", "i8"])
+def test_any_array_of_dump_is_loaded(shape, dtype, path):
+    values = np.zeros(shape, dtype)
+    found = load(dump(TopKClassifier(loss=[values, values, np.str_("")]), path)).loss
+    np.testing.assert_array_equal(found[0], values)
+    assert (found[1].dtype, found[2]) == (values.dtype, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_a_device_and_a_folder_are_refused_at_once(path):
+    os.mkfifo(path)
+    for each in (path, "/dev/zero"):
+        with pytest.raises(OSError, match="path must be a regular file"):
+            load(each)
+    with pytest.raises(IsADirectoryError):
+        load(path.parent)
+    with pytest.raises(OSError, match=r"cannot be read \(path must be a regular file\)"):
+        TopKClassifier().fit([[0.0], [1.0]], [0, 1], checkpoint=path)
+
+
+def test_a_network_larger_than_the_file_is_refused(iris, path):
+    params = {"hidden_layer_sizes": (4,), "n_estimators": 1, "max_epochs": 1, "random_state": 0}
+    dump(TopKClassifier(k=1, **params).fit(*iris), path)
+    width = node_of("JsonNode", "builtins.str", content=str(2**14), is_json=True)
+
+    def widen(value):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if key == "hidden_layer_sizes":
+                each["content"] = [width, width, width]
+            elif isinstance(each, dict | list):
+                widen(each)
+
+    def change(members):
+        schema = json.loads(members["schema.json"])
+        widen(schema)
+        members["schema.json"] = json.dumps(schema).encode()
+
+    rewritten(path, change)
+    with pytest.raises(ValueError, match="network must not be larger than its weights in the file"):
+        load(path)
+
+
+def test_skops_reads_what_dump_writes(path):
+    import skops.io
+
+    dump(TopKClassifier(tau=3.0), path)
+    trusted = ["sktopk.TopKClassifier", "sktopk.modules._tabular_mlp.TabularMLP"]
+    assert skops.io.load(io.BytesIO(path.read_bytes()), trusted=trusted).tau == 3.0

@@ -1,0 +1,224 @@
+"""A state of the training that another program wrote is compared with the network that it is for.
+
+Fused optimizers and random generators of torch trust their state: they write and read outside of
+their memory if it does not fit. The same check serves files of `dump` and checkpoints.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.preprocessing import FunctionTransformer
+from skorch.callbacks import LRScheduler
+
+from sktopk import TopKClassifier
+from sktopk.io import dump, load
+from tests.crashing import Crash, WithDropout, X, Y, crashing, quick
+
+
+def shortened(value):
+    return value.reshape(-1)[:1]
+
+
+def widened(value):
+    return value.astype(np.float64) if isinstance(value, np.ndarray) else value.double()
+
+
+def filled(number):
+    def change(value):
+        full = np.full_like if isinstance(value, np.ndarray) else torch.full_like
+        return full(value, number)
+
+    return change
+
+
+def with_position(value):
+    """A generator that reads its next number far outside of its memory."""
+    found = value.copy() if isinstance(value, np.ndarray) else value.clone()
+    found[20] = 1
+    return found
+
+
+def at(*path, change):
+    """An edit of the value at a path of nested dicts and lists."""
+
+    def edit(state):
+        *folders, last = path
+        for each in folders:
+            state = state[each]
+        state[last] = change(state[last])
+
+    return edit
+
+
+MOMENT = ("optimizer", "state", 0, "exp_avg")
+STEP = ("optimizer", "state", 0, "step")
+GROUP = ("optimizer", "param_groups", 0)
+NOISE = ("criterion", "then._extra_state", "noise")
+EDITS = {
+    "moment of another shape": at(*MOMENT, change=shortened),
+    "moment of another dtype": at(*MOMENT, change=widened),
+    "moment that is not finite": at(*MOMENT, change=filled(np.inf)),
+    "moment that is a number": at(*MOMENT, change=lambda value: 0.0),
+    "step below 0": at(*STEP, change=filled(-1)),
+    "step between integers": at(*STEP, change=filled(0.5)),
+    "step that is not finite": at(*STEP, change=filled(np.nan)),
+    "step of several numbers": at(*STEP, change=lambda value: value.reshape(1)),
+    "moments of another parameter": at(*MOMENT[:2], change=lambda of: {0: of[1]}),
+    "an unknown parameter": at(*MOMENT[:2], change=lambda of: of | {99: of[0]}),
+    "an unknown moment": at(*MOMENT[:3], change=lambda of: of | {"more": of["exp_avg"]}),
+    "parameters in another order": at(*GROUP, "params", change=lambda found: found[::-1]),
+    "another kind of optimizer": at(*GROUP, "amsgrad", change=lambda found: True),
+    "rate that is not finite": at(*GROUP, "lr", change=lambda found: np.nan),
+    "rates that are no numbers": at(*GROUP, "betas", change=lambda found: ["a", "b"]),
+    "weights of another shape": at("weights", "3.weight", change=shortened),
+    "weights of another dtype": at("weights", "3.weight", change=widened),
+    "weights that are not finite": at("weights", "3.weight", change=filled(np.nan)),
+    "buffer of another shape": at("weights", "1.running_var", change=shortened),
+    "buffer that is not finite": at("weights", "1.running_mean", change=filled(-np.inf)),
+    "position of the generator": at("generator", change=with_position),
+    "generator of another size": at("generator", change=lambda found: found[:-1]),
+    "position of dropout": at("rng_state", 0, change=with_position),
+    "position of the noise": at(*NOISE, change=with_position),
+    "missing weights": lambda state: state.pop("weights"),
+    "an unknown entry": lambda state: state.update(more=0),
+}
+
+
+def make(**params):
+    return quick(loss="noised_topk", module=WithDropout, **params)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_file_of_dump_is_refused(name, tmp_path, monkeypatch):
+    pytest.importorskip("skops")
+    clf, whole = make(), TopKClassifier.__getstate__
+    clf.fit(X, Y)
+
+    def forged(self):
+        state = whole(self)
+        EDITS[name](state["net_"])
+        return state
+
+    path = dump(clf, tmp_path / "whole")
+    trusted = [WithDropout, Crash]
+    np.testing.assert_array_equal(
+        load(path, trusted=trusted).decision_function(X), clf.decision_function(X)
+    )
+    monkeypatch.setattr(TopKClassifier, "__getstate__", forged)
+    path = dump(clf, tmp_path / "forged")
+    with pytest.raises(ValueError, match=r"forged cannot be loaded: (Value|Runtime)Error"):
+        load(path, trusted=trusted)
+
+
+def check_refused(path, edit, **params):
+    """Edit the checkpoint of a fit that crashed, and check that no epoch continues from it."""
+    with crashing(after=3):
+        make(**params).fit(X, Y, checkpoint=path)
+    state = torch.load(path, weights_only=True)
+    edit(state)
+    torch.save(state, path)
+    Crash.n_epochs = 0
+    with pytest.raises(ValueError, match="does not fit this network and its callbacks"):
+        make(**params).fit(X, Y, checkpoint=path)
+    assert Crash.n_epochs == 0
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_checkpoint_is_refused(name, tmp_path):
+    check_refused(tmp_path / "file", lambda state: EDITS[name](state["net"]))
+
+
+def test_a_checkpoint_of_overlapping_memory_is_refused(tmp_path):
+    # An optimizer writes as many numbers as the shape has, and there is one.
+    edit = at("net", *MOMENT, change=lambda value: torch.zeros(1).expand(value.shape))
+    check_refused(tmp_path / "file", edit)
+
+
+OF_CALLBACKS = {
+    "best weights of another shape": (
+        at("validation", "weights", "3.weight", change=shortened), {"n_iter_no_change": 9}),
+    "best weights that are not finite": (
+        at("validation", "weights", "3.weight", change=filled(np.nan)), {"n_iter_no_change": 9}),
+    "missing best weights": (
+        at("validation", "weights", change=lambda found: {"3.weight": found["3.weight"]}),
+        {"n_iter_no_change": 9}),
+    "age that is no number": (
+        at("validation", "age", change=lambda found: "a"), {"n_iter_no_change": 9}),
+    "a method of the schedule": (
+        at("lr", change=lambda found: found | {"step": 0}), {"callbacks": [("lr", LRScheduler())]}),
+    "step of the schedule": (
+        at("lr", "last_epoch", change=lambda found: "a"), {"callbacks": [("lr", LRScheduler())]}),
+    "rate of the schedule": (
+        at("lr", "base_lrs", change=lambda found: [np.inf]),
+        {"callbacks": [("lr", LRScheduler("StepLR", step_size=2))]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_CALLBACKS)
+def test_a_checkpoint_with_other_callbacks_is_refused(name, tmp_path):
+    edit, params = OF_CALLBACKS[name]
+    check_refused(tmp_path / "file", lambda state: edit(state["callbacks"]), pretrain=0, **params)
+
+
+OPTIMIZERS = {
+    "Adam": {},
+    "SGD": {"optimizer__momentum": 0.9},
+    "Adagrad": {},
+    "RMSprop": {"optimizer__centered": True},
+    "Adafactor": {},
+    "NAdam": {},
+    "RAdam": {},
+    "ASGD": {},
+    "Rprop": {},
+    "LBFGS": {},
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_own_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
+    kind = getattr(torch.optim, optimizer)
+    net_params = {"optimizer": kind, **OPTIMIZERS[optimizer]}
+    params = {"net_params": net_params, "learning_rate": 1e-3, "loss": "cross_entropy"}
+    clf = quick(**params)
+    with crashing(after=3):
+        quick(**params).fit(X, Y, checkpoint=tmp_path / "file")
+    clf.fit(X, Y, checkpoint=tmp_path / "file")
+    expected = quick(**params).fit(X, Y).decision_function(X)
+    np.testing.assert_array_equal(clf.decision_function(X), expected)
+
+
+RANDOM_STATE = """
+import sys
+import numpy as np
+from sktopk import TopKClassifier
+from sktopk.io import dump, load
+random = np.random.RandomState(0)
+state = random.get_state(legacy=False)
+state["state"]["pos"] = 2**30
+random.set_state(state)
+path = dump(TopKClassifier(random_state=random), sys.argv[1])
+try:
+    load(path).random_state.randint(5)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_path):
+    pytest.importorskip("skops")
+    command = [sys.executable, "-c", RANDOM_STATE, str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "random_state must have a position in [0, 624]; got 1073741824" in done.stdout
+
+
+def test_a_sparse_matrix_cannot_index_outside_of_its_memory(tmp_path):
+    pytest.importorskip("skops")
+    matrix = csr_array(np.eye(3))
+    matrix.indices[:] = 2**30
+    path = dump(FunctionTransformer(kw_args={"matrix": matrix}), tmp_path / "file")
+    with pytest.raises(ValueError, match=r"file cannot be loaded: .*indices"):
+        load(path, trusted=[csr_array])

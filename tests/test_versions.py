@@ -1,0 +1,133 @@
+"""Pickles and files of another version of sktopk say so."""
+
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.linear_model import LogisticRegression
+
+import sktopk
+from sktopk import BudgetClassifier, SetClassifier, TopBoostClassifier, TopKClassifier
+from sktopk.io import dump, load
+from tests.crashing import X, Y, crashing, quick
+
+ESTIMATORS = {
+    "network": TopKClassifier(),
+    "boosting": TopBoostClassifier(),
+    "budget": BudgetClassifier(LogisticRegression()),
+    "sets": SetClassifier(LogisticRegression()),
+    "pipeline": sktopk.make_pipeline(LogisticRegression()),
+}
+
+
+def of_version(estimator, version):
+    """The pickle of an estimator, with another version of sktopk."""
+    state = pickle.dumps(estimator, protocol=0)
+    assert sktopk.__version__.encode() in state
+    return state.replace(sktopk.__version__.encode(), version.encode())
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_pickle_of_another_version_warns(name, recwarn):
+    estimator = ESTIMATORS[name]
+    assert str(pickle.loads(pickle.dumps(estimator))) == str(estimator)
+    assert list(recwarn) == []
+    match = rf"{type(estimator).__name__} of sktopk from version 0\.1\.9 when using version "
+    with pytest.warns(InconsistentVersionWarning, match=match + sktopk.__version__):
+        loaded = pickle.loads(of_version(estimator, "0.1.9"))
+    assert str(loaded) == str(estimator)
+    assert vars(loaded).keys() == vars(estimator).keys()
+
+
+def test_a_state_without_a_version_warns():
+    state = TopKClassifier().__getstate__()
+    state.pop("_sktopk_version")
+    with pytest.warns(InconsistentVersionWarning, match="from version before 0.2.0"):
+        TopKClassifier().__setstate__(state)
+
+
+def rewritten(path, change):
+    """Rewrite a file of `dump` after a change of its members."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The file of a fitted estimator, and a change of what its network stores."""
+    pytest.importorskip("skops")
+    path = dump(quick().set_params(callbacks=None).fit(X, Y), tmp_path / "old")
+
+    def change(members):
+        members["schema.json"] = members["schema.json"].replace(b'"dtypes"', b'"kinds"')
+
+    return path, change
+
+
+def test_a_file_carries_the_versions_of_sktopk_and_of_the_format(old):
+    with zipfile.ZipFile(old[0]) as archive:
+        found = json.loads(archive.read("sktopk.json"))
+    assert found == {"format": 1, "sktopk": sktopk.__version__}
+
+
+def test_a_file_of_another_format_says_so(old):
+    def change(members):
+        members["sktopk.json"] = json.dumps({"format": 2, "sktopk": "9.0"}).encode()
+
+    rewritten(old[0], change)
+    with pytest.raises(ValueError, match=r"format 2, .* reads 1.* written by sktopk 9\.0; this is"):
+        load(old[0])
+
+
+@pytest.mark.parametrize("version", ["0.1.9", None])
+def test_a_file_of_another_version_that_cannot_be_read_says_so(version, old):
+    def change(members):
+        old[1](members)
+        members["sktopk.json"] = json.dumps({"format": 1, "sktopk": version}).encode()
+        if version is None:
+            del members["sktopk.json"]
+
+    rewritten(old[0], change)
+    writer = "sktopk 0.1.9" if version else "another program or an old sktopk"
+    match = f"net_ must be the state of a network.*{writer}; this is sktopk {sktopk.__version__}"
+    with pytest.raises(ValueError, match=match):
+        load(old[0])
+
+
+@pytest.mark.parametrize("of_format", [None, 2])
+def test_a_checkpoint_of_another_format_says_so(of_format, tmp_path):
+    path = tmp_path / "file"
+    with crashing(after=2):
+        quick().fit(X, Y, checkpoint=path)
+    state = torch.load(path, weights_only=True)
+    assert state["sktopk"] == sktopk.__version__
+    state |= {"format": of_format, "sktopk": "9.0"}
+    if of_format is None:
+        del state["format"], state["sktopk"]
+    torch.save(state, path)
+    writer = r"9\.0" if of_format else "of an older version"
+    with pytest.raises(ValueError, match=f"written by sktopk {writer} in another format"):
+        quick().fit(X, Y, checkpoint=path)
+
+
+def test_a_checkpoint_of_another_version_is_of_another_call(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    with crashing(after=2):
+        quick().fit(X, Y, checkpoint=path)
+    monkeypatch.setattr("sktopk._training._checkpoint.__version__", "9.0")
+    with pytest.raises(ValueError, match="with other versions"):
+        quick().fit(X, Y, checkpoint=path)
+
+
+def test_versions_change_no_prediction():
+    clf = quick().fit(X, Y)
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
