@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from ._categories import Categories
-from ._containers import as_lazy, check_table
+from ._containers import as_lazy, check_table, is_dataset
 from ._folds import shuffled_order
 from ._frames import TAKES_TABLES, check_columns, explain, refuse_times_and_complex
 from ._groups import several_groups
