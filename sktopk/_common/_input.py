@@ -1,5 +1,6 @@
 """Checks of X in all supported formats, and of labels and sample weights."""
 
+import sys
 from typing import NamedTuple
 
 import numpy as np

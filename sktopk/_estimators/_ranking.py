@@ -50,6 +50,11 @@ class RankingClassifier(BaseNetClassifier):
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches. They are added to
         every minibatch to estimate the threshold. 0 disables this.
+    log_loss_share : float, default=0.8
+        Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
+        times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
+        0 trains the estimator's loss alone, as in the papers. If classes overlap, training then
+        can end near constant scores.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples by a sigmoid of the score (Platt). With
         None there is no `predict_proba`. Without `n_iter_no_change`, no samples are held out then.
@@ -76,6 +81,7 @@ class RankingClassifier(BaseNetClassifier):
     pos_label: Label | None = None
     learning_rate: float = 0.01
     weight_decay: float = 0.3
+    log_loss_share: float = 0.8
     calibration: str | None = "sigmoid"
 
     # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
