@@ -133,8 +133,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         or NaN. Only for ensembles that hold out samples and have at most 2**27 outputs for them.
     oob_score_ : float
         The metric of `score` for these out-of-fold scores (a part of them, if there are more).
-    calibration_ : tuple (str, ndarray, ndarray)
-        Name, slopes and intercepts of the calibration.
+    calibration_ : tuple (float, float)
+        Slope and intercept of the calibration.
     net_ : skorch net
         Trained net, with the torch network in ``module_``.
     """
@@ -489,9 +489,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def _calibrate(self, scores, target, weight):
         known = target >= 0
         scores, target, weight = scores[known], target[known], weight[known]
-        scores = self._head.calibration_scores(scores, vars(self))
+        scores = self._head.calibration_scores(scores)
         samples = joined(scores, target, self._head.calibration_weights(target, weight))
-        self.calibration_ = (self.calibration, *fit_calibration(self.calibration, *samples))
+        self.calibration_ = fit_calibration(*samples)
 
     # Predictions.
 
@@ -541,9 +541,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             Each row sums to 1. The columns are in the order of `classes_`.
         """
-        scores = self._head.calibration_scores(self._scores(X), vars(self))
-        calibration = getattr(self, "calibration_", ("temperature", np.ones(1), np.zeros(1)))
-        proba = calibrated_proba(*calibration, scores)
+        scores = self._scores(X)
+        slope, intercept = getattr(self, "calibration_", (1.0, 0.0))
+        proba = calibrated_proba(slope, intercept, self._head.calibration_scores(scores))
         return proba[:, ::-1] if self._turned() else proba
 
     @available_if(has_proba)
@@ -567,7 +567,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _plans_proba(self):
         """Return whether the parameters allow `predict_proba` without calibration."""
-        return False
+        return self.log_loss_share > 0
 
     def _scores(self, X):
         """Return the mean scores of the ensemble, of shape (n_samples, n_outputs)."""

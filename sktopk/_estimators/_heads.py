@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import softmax
 
 from sktopk._common._groups import rows_of_groups
 from sktopk._common._warnings import warn
@@ -27,6 +26,7 @@ from sktopk._training.criteria._ensemble import EnsembleLoss
 from sktopk._training.criteria._mixture import Mixture, TwoClassCrossEntropy
 
 from ._between_scores import midway_below
+from ._calibration import calibrated_proba
 
 # Training has failed if the loss is above this share of the loss of constant scores.
 NEARLY = 0.97
@@ -96,10 +96,10 @@ class LabelHead:
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def proba(self, scores):
-        """Return class probabilities, the softmax of an array of network scores."""
-        return softmax(scores, axis=1)
+        """Return class probabilities, for skorch's callbacks."""
+        return calibrated_proba(1.0, 0.0, scores)
 
-    def calibration_scores(self, scores, fitted):
+    def calibration_scores(self, scores):
         """Return one score per class, the input of `fit_calibration`."""
         return scores
 
@@ -164,7 +164,12 @@ class RankingHead:
     # Bins of numerical columns increase the average precision of tabular data.
     least_epochs, least_steps, n_bins, beta2 = 24, 200, 8, 0.99
 
-    models_proba, cosines_for = False, ""
+    cosines_for = ""
+
+    @property
+    def models_proba(self):
+        """Return whether the sigmoid of the score estimates the probability of a positive."""
+        return self.share > 0
 
     def n_outputs(self, n_classes):
         """Return 1, the number of scores per sample."""
@@ -186,15 +191,13 @@ class RankingHead:
         """Return scores of shape (n_samples,), from which the estimator subtracts the threshold."""
         return scores[:, 0]
 
-    @property
-    def proba(self):
-        """Raise AttributeError, because scores of a ranking are not probabilities."""
-        raise AttributeError("a ranking has no predict_proba: use decision_function")
+    def proba(self, scores):
+        """Return probabilities of negatives and positives, for skorch's callbacks."""
+        return calibrated_proba(1.0, 0.0, scores[:, 0])
 
-    def calibration_scores(self, scores, fitted):
-        """Return two class scores, -s / 2 and s / 2, where s is the score minus the threshold."""
-        y_score = scores[:, 0].astype(np.float64) - fitted.get("threshold_", 0.0)
-        return np.column_stack([-y_score / 2, y_score / 2])
+    def calibration_scores(self, scores):
+        """Return the score of each sample, the input of `fit_calibration`."""
+        return scores[:, 0]
 
     def calibration_weights(self, target, weight):
         """Return the sample weights."""

@@ -238,4 +238,4 @@ class TopKClassifier(BaseNetClassifier):
 
     def _plans_proba(self):
         named = self._named_loss()
-        return self.log_loss_share > 0 or (named is not None and named.models_proba)
+        return super()._plans_proba() or (named is not None and named.models_proba)

@@ -21,7 +21,6 @@ from sklearn.preprocessing import (
 from torch import nn
 
 from sktopk import (
-    AUCClassifier,
     BudgetClassifier,
     RecallAtKClassifier,
     ThresholdClassifier,
@@ -44,8 +43,6 @@ THREE_CLASSES = {
     "two members of an MLP": TopKClassifier(k=2, module=MLP, **SMALL),
     "probabilities without calibration": TopKClassifier("cross_entropy", k=1, **SMALL),
     "adjusted": TopKClassifier("logit_adjusted", k=1, calibration="temperature", **SMALL),
-    "sigmoid": TopKClassifier("smooth_topk", k=1, calibration="sigmoid", **SMALL),
-    "no threshold": AUCClassifier(**SMALL),
 }
 TWO_CLASSES = {
     # A single minibatch, so that the weights have the type of X.

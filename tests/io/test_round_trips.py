@@ -48,7 +48,7 @@ ON_TWO_CLASSES = {
 }
 ON_THREE_CLASSES = {
     "default": TopKClassifier(k=2, **QUICK),
-    "calibrated": TopKClassifier("smooth_topk", k=2, calibration="sigmoid", **SMALL),
+    "calibrated": TopKClassifier("smooth_topk", k=2, **SMALL),
     "noise": TopKClassifier("noised_topk", k=2, **SMALL),
     "MLP": TopKClassifier(k=2, module=MLP, **SMALL),
     "sets": SetClassifier(TopKClassifier(k=2, **SMALL), method="topk"),

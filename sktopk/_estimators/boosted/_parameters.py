@@ -7,7 +7,6 @@ from sktopk._common._scalars import (
     check_pos_label,
     check_random,
 )
-from sktopk._estimators._calibration import CALIBRATIONS
 from sktopk.boosting._objective import HESSIANS, loss_function
 
 from ._boosters import MANAGED
@@ -46,7 +45,7 @@ def check_parameters(estimator):
         check_number(getattr(estimator, name), name, 1, 2**31 - 1, integer=True)
     if estimator.n_iter_no_change is not None:
         check_number(estimator.n_iter_no_change, "n_iter_no_change", 1, integer=True)
-    check_option(estimator.calibration, "calibration", CALIBRATIONS)
+    check_option(estimator.calibration, "calibration", (None, "sigmoid"))
     check_number(estimator.num_leaves, "num_leaves", 2, 131072, integer=True)
     check_number(estimator.n_members, "n_members", 1, 1000, integer=True)
     check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
@@ -113,11 +112,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (for one member, a tenth of the samples). The booster then ends with the best round.
         None trains all rounds.
-    calibration : {"sigmoid", "temperature"} or None, default="sigmoid"
-        Calibration of `predict_proba` on out-of-fold scores, by a sigmoid for each class (Platt) or
-        by temperature scaling. It needs several members, or `n_iter_no_change`. With "temperature",
-        the probability at `threshold_` is 1/2. None disables it: then only the log loss has
-        `predict_proba`.
+    calibration : "sigmoid" or None, default="sigmoid"
+        Calibration of `predict_proba` on out-of-fold scores by a sigmoid (Platt). With several
+        classes, a common slope of all scores (temperature scaling) keeps the order of the classes.
+        It needs several members, or `n_iter_no_change`. None disables it: then only the log loss
+        has `predict_proba`.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
@@ -148,8 +147,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         is NaN for samples that no member holds out, such as samples of weight 0.
     oob_score_ : float
         Value of the metric of `score` for out-of-fold scores, if there are several members.
-    calibration_ : tuple (str, ndarray, ndarray)
-        Name, slopes and intercepts of the calibration.
+    calibration_ : tuple (float, float)
+        Slope and intercept of the calibration.
     n_groups_ : int
         Number of groups, if there is more than one.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -265,12 +264,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probability of each class. Requires `calibration` or the log loss."""
         scores = self._scores(X)
-        if hasattr(self, "calibration_"):
-            proba = calibrated_proba(*self.calibration_, self._calibration_scores(scores))
-        elif scores.ndim == 2:
-            proba = softmax(scores, axis=1)
-        else:
-            proba = np.column_stack([expit(-scores), expit(scores)])
+        proba = calibrated_proba(*getattr(self, "calibration_", (1.0, 0.0)), scores)
         return proba[:, ::-1] if scores.ndim == 1 and self._first_is_positive() else proba
 
     def score(
@@ -387,9 +381,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 scores[mask] = self._raw([booster], rows.X[mask])
         own, own_scores = rows.take(known), scores[known]
         if self.calibration is not None and known.any():
-            samples = self._calibration_scores(own_scores), own.target, own.weight
-            found = fit_calibration(self.calibration, *samples, counts=True)
-            self.calibration_ = (self.calibration, *found)
+            self.calibration_ = fit_calibration(own_scores, own.target, own.weight)
             self._models_proba_ = True
         if self.n_members > 1:
             of_all = np.full((len(data.y), *scores.shape[1:]), np.nan)
@@ -469,13 +461,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """Return raw scores of the positive class or, with more than two classes, of each class."""
         check_is_fitted(self)
         return self._raw(self.boosters_, in_memory(check_rows(self, X)))
-
-    def _calibration_scores(self, scores):
-        """Return one score per class, or -s / 2 and s / 2 for a score s minus the threshold."""
-        if scores.ndim == 2:
-            return scores
-        above = scores - self.threshold_
-        return np.column_stack([-above / 2, above / 2])
 
     def _decision(self, scores):
         if scores.ndim == 2:

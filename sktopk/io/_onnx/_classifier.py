@@ -2,7 +2,6 @@
 
 import copy
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -63,11 +62,7 @@ class Outputs(nn.Module):
         # The head converts outputs of the network to class scores, or to one score per sample.
         self.head = net.head
         self.n_classes = len(classifier.classes_)
-        # Log class frequencies, which TopKClassifier adds to the scores before the softmax.
-        self.log_frequencies, self.k = None, None
-        if isinstance(classifier, TopKClassifier):
-            self.log_frequencies = torch.as_tensor(classifier._log_prior(), dtype=self.dtype)
-            self.k = int(classifier.k_)
+        self.k = int(classifier.k_) if isinstance(classifier, TopKClassifier) else None
         # Store the threshold as a tensor, because torch exports Python numbers as float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
         self.threshold = torch.tensor(threshold, dtype=torch.float64)
@@ -75,10 +70,9 @@ class Outputs(nn.Module):
         pos_label = getattr(classifier, "pos_label_", None)
         self.first_is_positive = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
-        method, slope, intercept = getattr(classifier, "calibration_", ("temperature", 1.0, 0.0))
-        self.is_sigmoid = method == "sigmoid"
+        slope, intercept = getattr(classifier, "calibration_", (1.0, 0.0))
         self.slope, self.intercept = (
-            torch.as_tensor(np.asarray(each), dtype=torch.float64) for each in (slope, intercept)
+            torch.tensor(each, dtype=torch.float64) for each in (slope, intercept)
         )
 
     @property
@@ -89,26 +83,21 @@ class Outputs(nn.Module):
 
     def forward(self, rows):
         """Return the outputs for samples of shape (n_samples, ...)."""
-        scores_of_net = mean_of_members(self.module(rows))
-        scores_of_net = scores_of_net.reshape(len(scores_of_net), -1)
-        of_classes = self.head.combine(scores_of_net)
-        scores = self._decision(of_classes)
-        outputs = scores, self._index(of_classes, scores)
+        of_net = mean_of_members(self.module(rows))
+        of_net = of_net.reshape(len(of_net), -1)
+        scores = self._decision(of_net)
+        outputs = scores, self._index(of_net, scores)
         if not self.has_proba:
             return outputs
-        if self.log_frequencies is not None:
-            before = self.head.order_scores(scores_of_net) + self.log_frequencies
-        elif scores.ndim == 2:
-            before = scores
-        else:
-            positive = -scores if self.first_is_positive else scores
-            before = torch.stack([-positive / 2, positive / 2], dim=1)
-        proba = self._calibrated(before.double()).to(self.dtype)
+        calibrated = self.slope * of_net.double() + self.intercept
+        if of_net.shape[1] > 1:
+            return *outputs, calibrated.softmax(dim=1).to(self.dtype)
+        proba = torch.cat([-calibrated, calibrated], dim=1).sigmoid().to(self.dtype)
         return *outputs, proba.flip(1) if self.first_is_positive else proba
 
     def _decision(self, of_classes):
         """Return the scores that `decision_function` of the classifier returns."""
-        if of_classes.ndim == 1 or of_classes.shape[1] == 1:
+        if of_classes.shape[1] == 1:
             # Subtract in float64, because float32 could round a small difference to 0.
             scores = (of_classes.flatten().double() - self.threshold).to(self.dtype)
             return -scores if self.first_is_positive else scores
@@ -122,13 +111,3 @@ class Outputs(nn.Module):
             return scores.argmax(dim=1)
         # A score of 0 means negative, which is index 1 if the first class is positive.
         return (scores >= 0 if self.first_is_positive else scores > 0).long()
-
-    def _calibrated(self, scores):
-        """Return calibrated probabilities of shape (n_samples, n_classes)."""
-        scores = self.slope * scores + self.intercept
-        if not self.is_sigmoid:
-            return scores.softmax(dim=1)
-        proba = scores.sigmoid()
-        total = proba.sum(dim=1, keepdim=True)
-        # If all probabilities underflow, return equal probabilities.
-        return torch.where(total > 0, proba / total, 1 / self.n_classes)
