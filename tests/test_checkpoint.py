@@ -52,7 +52,7 @@ MAKE = {
     ),
     "ensemble": lambda: quick(n_iter_no_change=20, calibration="temperature", **ENSEMBLE),
     "ensemble of the user's network": lambda: quick(
-        n_estimators=2, module=WithDropout, order=None, random_state=np.random.RandomState(7)
+        n_estimators=2, module=WithDropout, random_state=np.random.RandomState(7)
     ),
     "hard samples": lambda: quick(
         DeepTopPushClassifier, buffer_size=3, n_iter_no_change=20, calibration="sigmoid"

@@ -161,7 +161,7 @@ OF_CALLBACKS = {
 @pytest.mark.parametrize("name", OF_CALLBACKS)
 def test_a_checkpoint_with_other_callbacks_is_refused(name, tmp_path):
     edit, params = OF_CALLBACKS[name]
-    check_refused(tmp_path / "file", lambda state: edit(state["callbacks"]), pretrain=0, **params)
+    check_refused(tmp_path / "file", lambda state: edit(state["callbacks"]), log_loss_share=0, **params)
 
 
 OPTIMIZERS = {

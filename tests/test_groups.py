@@ -418,7 +418,7 @@ def test_busy_days_do_not_drown_the_others():
     day = np.repeat(np.arange(12), 100)
     rows = rng.standard_normal((1200, 2))
     y = np.where(day < 2, rows[:, 0] > 0, rows[:, 1] > 1.9).astype(int)
-    params = SMALL | {"hidden_layer_sizes": (), "max_epochs": 40, "batch_size": 1200, "pretrain": 0}
+    params = SMALL | {"hidden_layer_sizes": (), "max_epochs": 40, "batch_size": 1200, "log_loss_share": 0}
     of_days = RecallAtKClassifier(5, **params).fit(rows, y, groups=day)
     of_all = RecallAtKClassifier(60, **params).fit(rows, y)
 
@@ -434,7 +434,7 @@ def test_busy_days_do_not_drown_the_others():
     [
         TopPushKClassifier(n_estimators=2, n_iter_no_change=5, calibration="sigmoid"),
         RecallAtFPRClassifier(n_estimators=1, n_iter_no_change=5),
-        AUCClassifier(n_estimators=1, pretrain=0, batch_size=16),
+        AUCClassifier(n_estimators=1, log_loss_share=0, batch_size=16),
         RecallAtFPRClassifier(n_estimators=1, batch_size=16, buffer_size=0),
         TopPushKClassifier(n_estimators=2, batch_size=16, buffer_size=5),
     ],
@@ -571,7 +571,7 @@ def test_days_without_a_class_change_nothing_of_a_program():
     X_more = np.concatenate([X, X[:40] + 1])
     y_more = np.concatenate([Y, np.repeat([0, 1], 20)])
     more = np.concatenate([DAY, np.repeat([100, 101], 20)])
-    params = SMALL | {"batch_size": 10**4, "pretrain": 0}
+    params = SMALL | {"batch_size": 10**4, "log_loss_share": 0}
     for clf in (AUCClassifier(**params), RecallAtPrecisionClassifier(0.5, **params)):
         one = sklearn.clone(clf).fit(X, Y, groups=DAY)
         other = sklearn.clone(clf).fit(X_more, y_more, groups=more)

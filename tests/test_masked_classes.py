@@ -36,10 +36,12 @@ def batch():
     "loss",
     ["cross_entropy", "smooth_topk", "topk_hinge_convex", "topk_grouping", "focal", "noised_topk"],
 )
-@pytest.mark.parametrize("order", ["cross_entropy", None])
-def test_a_network_that_masks_classes_is_trained(loss, order):
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_a_network_that_masks_classes_is_trained(loss, share):
     X, y = batch()
-    clf = TopKClassifier(loss, k=2, order=order, module=Masked, max_epochs=10, random_state=0)
+    clf = TopKClassifier(
+        loss, k=2, log_loss_share=share, module=Masked, max_epochs=10, random_state=0
+    )
     clf.fit(X, y)
     proba = clf.predict_proba(X)
     assert (proba[:150, 0] == 0).all()

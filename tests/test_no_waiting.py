@@ -44,7 +44,7 @@ RANKERS = {
     "an ensemble on pairs": sktopk.AUCClassifier(n_estimators=3),
 }
 OF_CLASSES = {
-    **{name: sktopk.TopKClassifier(name, k=3, order=None, **ONE) for name in NAMED_LOSSES},
+    **{name: sktopk.TopKClassifier(name, k=3, **ONE) for name in NAMED_LOSSES},
     **{
         f"{name}, ensemble": sktopk.TopKClassifier(name, k=3, n_estimators=3)
         for name in ("cross_entropy", "smooth_topk", "logit_adjusted")

@@ -125,7 +125,7 @@ def table(n_rows, n_columns, each):
     return csr_matrix((values, columns.reshape(-1), start), (n_rows, n_columns + each))
 
 clf = TopKClassifier(k=1, hidden_layer_sizes=(10,), max_epochs=1, n_estimators=1, module=MLP,
-                     batch_size=1000, device="cpu", order=None)
+                     batch_size=1000, device="cpu")
 clf.fit(table(400, 2_000, 40), np.arange(400) % 3)
 X = table(30_000, 4_000, 160)
 before = status("VmRSS")

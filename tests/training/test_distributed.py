@@ -33,7 +33,7 @@ ESTIMATORS = {
 ESTIMATORS |= {
     "cross_entropy": TopKClassifier("cross_entropy", k=2, class_weight="balanced"),
     "calibrated": TopKClassifier(k=2, n_iter_no_change=2),
-    "one head": TopKClassifier(k=2, order=None, n_estimators=2, calibration=None),
+    "one head": TopKClassifier(k=2, n_estimators=2, calibration=None),
     "ensemble": TopKClassifier(k=2, n_estimators=2, calibration=None),
     "ensemble of rankers": DeepTopPushClassifier(
         n_estimators=2, n_iter_no_change=None, buffer_size=3

@@ -169,7 +169,7 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
     rows = X.copy()
     rows[1], y[1] = rows[0], y[0]
     clf = {
-        "labels": TopKClassifier(k=2, order=None),
+        "labels": TopKClassifier(k=2),
         "two classes": TopKClassifier("cross_entropy", k=1),
         "ranker": sktopk.PatMatClassifier(tau=0.1),
     }[name].set_params(**SMALL, n_estimators=M, calibration="temperature")
@@ -223,7 +223,7 @@ class Together(nn.Module):
 
 
 def test_a_module_of_all_networks_is_built_once():
-    clf = TopKClassifier(k=2, n_estimators=4, max_epochs=1, module=Together, order=None)
+    clf = TopKClassifier(k=2, n_estimators=4, max_epochs=1, module=Together)
     assert type(clf.fit(X, Y).net_.module_) is Together
     # Networks that share weights are stopped together.
     clf.set_params(n_iter_no_change=1, max_epochs=9, learning_rate=0.3).fit(X, Y)

@@ -47,11 +47,11 @@ class Gradients(Start):
             own.grad = parameter.grad + (0 if own.grad is None else own.grad)
 
 
-def assert_step(clf, loss, y=Y, weight=None, **given):
+def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
     """`clf` takes one step of SGD on `loss`, a function of (scores, target, weight)."""
     start = Start()
     clf = clone(clf).set_params(
-        pretrain=0, learning_rate=RATE, weight_decay=0.0, batch_size=len(y), random_state=0,
+        log_loss_share=share, learning_rate=RATE, batch_size=len(y), random_state=0,
         callbacks=[start], net_params={"optimizer": torch.optim.SGD}, calibration=None,
         n_iter_no_change=None, hidden_layer_sizes=(5,),
     )  # fmt: skip
@@ -71,10 +71,10 @@ def assert_step(clf, loss, y=Y, weight=None, **given):
     assert moved > 0
 
 
-def assert_steps(clf, loss, y=Y):
+def assert_steps(clf, loss, y=Y, share=0.0):
     """A single network and an ensemble take it, without and with weights."""
     for network, weight in product(NETWORKS, (None, WEIGHT)):
-        assert_step(clone(clf).set_params(**network), loss, y, weight)
+        assert_step(clone(clf).set_params(**network), loss, y, weight, share)
 
 
 def named(name, k=K, **params):
@@ -103,26 +103,34 @@ NETWORKS = [{"module": MLP, "n_estimators": 1}, {"module": TabularMLP, "n_estima
 
 @pytest.mark.parametrize("name", NAMED_LOSSES)
 def test_a_loss_of_topk_classifier(name):
-    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None)
+    clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0)
     assert_steps(clf, named(name))
 
 
-@pytest.mark.parametrize("name", ["smooth_topk", "topk_hinge", "noised_topk_imbalanced"])
-def test_two_heads_train_cross_entropy_on_one_and_the_loss_on_the_other(name):
-    def loss(scores, target, weight):
-        of_set, of_order = scores.chunk(2, dim=1)
-        first = cross_entropy_loss(of_order, target, label_smoothing=0.1, sample_weight=weight)
-        return first + named(name)(2 * of_set, target, weight) / 2
+SCALES = {"ldam": 30.0, "noised_topk_imbalanced": 50.0}
 
-    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss)
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("name", NAMED_LOSSES)
+def test_a_share_of_cross_entropy_of_the_same_scores(name, share):
+    def loss(scores, target, weight):
+        logits = SCALES.get(name, 1.0) * scores
+        if name in {"logit_adjusted", "smooth_topk_adjusted"}:
+            own = np.ones(len(Y)) if weight is None else weight.numpy()
+            counts = torch.from_numpy(np.bincount(target.numpy(), own))
+            logits = logits + (counts / counts.sum()).log()
+        other = cross_entropy_loss(logits, target, label_smoothing=0.1, sample_weight=weight)
+        return (1 - share) * named(name)(scores, target, weight) + share * other
+
+    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss, share=share)
 
 
 @pytest.mark.parametrize("name", ["smooth_topk", "topk_hinge"])
 def test_steps_on_minibatches_sum_to_a_step_on_the_data(name):
     start = Gradients()
     clf = TopKClassifier(
-        name, k=K, tau=0.7, order=None, module=MLP, n_estimators=1, batch_size=45,
-        callbacks=[start], learning_rate=1e-12, weight_decay=0.0, hidden_layer_sizes=(5,),
+        name, k=K, tau=0.7, module=MLP, n_estimators=1, batch_size=45,
+        callbacks=[start], learning_rate=1e-12, log_loss_share=0, hidden_layer_sizes=(5,),
         net_params={"optimizer": torch.optim.SGD}, calibration=None, random_state=0,
     ).partial_fit(X, Y, sample_weight=WEIGHT)  # fmt: skip
     module = copy.deepcopy(start.module).double()
@@ -141,7 +149,7 @@ def test_several_k_are_weighted():
             scores, target, loss=L.smooth_topk_loss, k={1: 0.3, 3: 0.7}, tau=0.7
         )
 
-    clf = TopKClassifier(k={1: 0.3, 3: 0.7}, tau=0.7, order=None, module=MLP, n_estimators=1)
+    clf = TopKClassifier(k={1: 0.3, 3: 0.7}, tau=0.7, module=MLP, n_estimators=1)
     assert_step(clf, loss)
 
 
@@ -159,7 +167,7 @@ OWN = {
 
 def test_parameters_that_only_the_loss_has_reach_it():
     for name, own in OWN.items():
-        clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, order=None, module=MLP, n_estimators=1)
+        clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, module=MLP, n_estimators=1)
         clf.set_params(**{f"loss__{key}": value for key, value in own.items()})
         assert clf.loss_params == own
         assert_step(clf, named(name, **own))
@@ -191,7 +199,7 @@ MODULES = {
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_as_loss(name):
     module, loss = MODULES[name]
-    assert_steps(TopKClassifier(module, k=K, order=None), loss)
+    assert_steps(TopKClassifier(module, k=K), loss)
 
 
 def top(function, **params):
@@ -267,44 +275,18 @@ def test_a_ranker_with_groups_takes_the_mean_over_them():
         assert_step(clf, grouped, POSITIVE, groups=groups)
 
 
-def test_the_area_of_several_classes():
-    for multi_class in ("ovr", "ovo", "mu"):
-        loss = partial(L.pairwise_auc_loss, multi_class=multi_class)
-        clf = AUCClassifier(multi_class=multi_class, module=MLP, n_estimators=1)
-        assert_step(clf, lambda s, y, w, loss=loss: loss(s, y, sample_weight=w))
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_ranker_with_a_share_of_cross_entropy(name):
+    clf, named_loss = RANKERS[name]
 
+    def loss(scores, target, weight):
+        weight = torch.ones(len(target)).double() if weight is None else weight
+        other = nn.functional.binary_cross_entropy_with_logits(
+            scores.flatten(), target.to(scores.dtype), weight / weight.sum(), reduction="sum"
+        )
+        return 0.7 * named_loss(scores, target, weight) + 0.3 * other
 
-@pytest.mark.parametrize("kind", ["TopKClassifier", "PatMatClassifier"])
-def test_the_first_epochs_train_cross_entropy(kind):
-    """After `pretrain` of the epochs the network is that of cross-entropy alone."""
-    y = Y if kind == "TopKClassifier" else POSITIVE
-    start, found = Start(), []
-
-    class End(Callback):
-        def on_epoch_end(self, net, **kwargs):
-            found.append([p.detach().clone() for p in net.module_.parameters()])
-
-    clf = getattr(sktopk, kind)(
-        pretrain=0.5, max_epochs=2, n_estimators=1, module=MLP, hidden_layer_sizes=(5,),
-        batch_size=len(y), weight_decay=0.0, learning_rate=RATE, random_state=0, calibration=None,
-        n_iter_no_change=None, callbacks=[start, End()], net_params={"optimizer": torch.optim.SGD},
-    )  # fmt: skip
-    clf = clf.set_params(k=K, order=None) if kind == "TopKClassifier" else clf
-    clf.fit(X, y)
-    scores = start.module(torch.from_numpy(X))
-    if kind == "TopKClassifier":
-        value = nn.functional.cross_entropy(scores, torch.from_numpy(y))
-    else:
-        target = torch.from_numpy(y).double()
-        value = nn.functional.binary_cross_entropy_with_logits(scores.flatten(), target)
-    value.backward()
-    # At half of the cycle: linear up to a tenth, then a half cosine.
-    rate = RATE * 0.5 * (1 + np.cos(np.pi * (0.5 - 0.1) / 0.9))
-    for before, after in zip(start.module.parameters(), found[0], strict=True):
-        torch.testing.assert_close(after, before - rate * before.grad, rtol=1e-9, atol=1e-12)
-    assert [row["loss"] for row in clf.history_] == [
-        "cross_entropy", "smooth_topk" if kind[0] == "T" else "PatMat",
-    ]  # fmt: skip
+    assert_steps(clf, loss, POSITIVE, share=0.3)
 
 
 def test_the_default_network_is_that_of_tables():
