@@ -110,7 +110,7 @@ def test_held_out_samples_calibrate_and_stop():
 
 def test_labels_weights_validation_and_parts_equal_those_of_the_array():
     weight = np.arange(len(X)) % 4
-    params = {"calibration": "sigmoid", "n_iter_no_change": 2}
+    params = {"n_iter_no_change": 2}
     expected = make(**params).fit(X, Y, weight, X_val=X[:50], y_val=Y[:50]).partial_fit(X, Y)
     found = make(**params).fit(Rows(X), Y, weight, X_val=Items(X[:50], Y[:50]))
     found.partial_fit(Items(X, Y))

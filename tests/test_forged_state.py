@@ -147,7 +147,7 @@ OF_CALLBACKS = {
         at("validation", "weights", change=lambda found: {"3.weight": found["3.weight"]}),
         {"n_iter_no_change": 9}),
     "age that is no number": (
-        at("validation", "age", change=lambda found: "a"), {"n_iter_no_change": 9}),
+        at("validation", "epoch", change=lambda found: "a"), {"n_iter_no_change": 9}),
     "a method of the schedule": (
         at("lr", change=lambda found: found | {"step": 0}), {"callbacks": [("lr", LRScheduler())]}),
     "step of the schedule": (
@@ -161,7 +161,9 @@ OF_CALLBACKS = {
 @pytest.mark.parametrize("name", OF_CALLBACKS)
 def test_a_checkpoint_with_other_callbacks_is_refused(name, tmp_path):
     edit, params = OF_CALLBACKS[name]
-    check_refused(tmp_path / "file", lambda state: edit(state["callbacks"]), log_loss_share=0, **params)
+    check_refused(
+        tmp_path / "file", lambda state: edit(state["callbacks"]), log_loss_share=0, **params
+    )
 
 
 OPTIMIZERS = {

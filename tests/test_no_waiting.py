@@ -51,7 +51,6 @@ OF_CLASSES = {
     },
     "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}, **ONE),
     "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced", **ONE),
-    "AUC, ovo": sktopk.AUCClassifier(multi_class="ovo", **ONE),
 }
 
 

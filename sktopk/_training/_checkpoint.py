@@ -24,7 +24,8 @@ from ._state import check_like, check_net_state, load_net_state, net_state
 FORMAT = 1
 # Names and types of the values in a checkpoint file.
 KINDS = {
-    "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "callbacks": dict,
+    "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "average": dict,
+    "callbacks": dict,
     "trainable": list,
 }  # fmt: skip
 
@@ -113,6 +114,8 @@ class Checkpoint:
         try:
             check_net_state(net, found["net"])
             load_net_state(net, found["net"])
+            check_like(net.average.state_dict(), found["average"], "average", {})
+            net.average.load_state_dict(found["average"])
             if len(net.history_) != found["n_epochs"]:
                 raise ValueError("the number of epochs differs from the history")
             for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
@@ -150,6 +153,7 @@ class Checkpoint:
             "n_epochs": n_epochs,
             "stopped": bool(net.stop_training),
             "net": _plain(net_state(net)),
+            "average": net.average.state_dict(),
             "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
             "callbacks": {
                 name: _plain(part.state_dict()) for name, part in parts.items() if part is not None

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from sktopk._training import _batches
 from sktopk._training._batches import MiniBatches, Rows, one_ahead
-from sktopk._training.criteria._base import Criterion
 from sktopk._training.criteria._top import HardRows, TopCriterion
 from sktopk.losses import KthLargest
 from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
@@ -92,7 +91,7 @@ def test_rows_are_copied_one_batch_ahead(X, streams):
 def test_hard_rows_join_rows_that_were_copied_ahead(X, streams):
     target, batches = torch.arange(10), torch.randperm(10).split(3)
     rows, hard = Rows(X, CPU, torch.float32), HardRows(2)
-    stream = MiniBatches(rows, target, None, batches, hard, criterion=Criterion())
+    stream = MiniBatches(rows, target, None, batches, hard)
     stream._fetched = lambda: zip(batches, one_ahead(rows, batches), strict=True)
     lengths = []
     for x, (y, _) in stream:

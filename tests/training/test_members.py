@@ -130,7 +130,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     fold = deal(shuffled_order(X, 0), y, M)
     monkeypatch.setattr("sktopk._estimators._held_out.deal", lambda *args: fold)
     # Scales of columns are of all samples, in their weights, too: no weight changes there.
-    clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N, calibration="temperature")
+    clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N)
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()
     before = [copy.deepcopy(own_weights(clf, m)) for m in range(M)]
     assert "oob_score_" in whole
@@ -172,7 +172,7 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
         "labels": TopKClassifier(k=2),
         "two classes": TopKClassifier("cross_entropy", k=1),
         "ranker": sktopk.PatMatClassifier(tau=0.1),
-    }[name].set_params(**SMALL, n_estimators=M, calibration="temperature")
+    }[name].set_params(**SMALL, n_estimators=M)
     clf.fit(rows, y, sample_weight=np.r_[0.0, WEIGHT[1:]])
     fold = deal(shuffled_order(rows[1:], 0), y[1:], M)
     module = clf.net_.module_.eval()
