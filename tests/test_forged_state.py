@@ -57,7 +57,7 @@ def at(*path, change):
 MOMENT = ("optimizer", "state", 0, "exp_avg")
 STEP = ("optimizer", "state", 0, "step")
 GROUP = ("optimizer", "param_groups", 0)
-NOISE = ("criterion", "then._extra_state", "noise")
+NOISE = ("criterion", "named._extra_state", "noise")
 EDITS = {
     "moment of another shape": at(*MOMENT, change=shortened),
     "moment of another dtype": at(*MOMENT, change=widened),

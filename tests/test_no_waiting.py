@@ -92,7 +92,7 @@ def train_one_epoch_on_meta(clf, n_classes):
     net.initialize_optimizer()
     n, folds, weight = clf.n_estimators, None, np.ones(150)
     if n > 1:
-        folds = Folds(np.arange(150) % n, n, n, counts=net.n_outputs == 1)
+        folds = Folds(np.arange(150) % n, np.arange(150), n, n, counts=net.n_outputs == 1)
         weight = folds.own_weights(y, weight, lambda target, weight: weight)
     elif getattr(clf, "class_weight", None):
         weight = weight + y

@@ -208,7 +208,7 @@ def assert_goes_on(threshold, buffer_size, again):
 
 def test_the_float_type_of_the_network_is_not_that_of_its_totals():
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 3 == 0
-    clf = RecallAtKClassifier(k=3, n_estimators=1, max_epochs=1, n_iter_no_change=None)
+    clf = RecallAtKClassifier(k=3, n_estimators=1, max_epochs=1, calibration=None)
     clf.fit(X.astype(np.float32), y, sample_weight=np.full(60, 1 + 2.0**-40))
     for each in (clf, pickle.loads(pickle.dumps(clf))):
         totals = each.net_.criterion_.losses[0].class_total

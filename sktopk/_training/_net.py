@@ -292,6 +292,7 @@ class Net(NeuralNetClassifier):
                     share_buffers(self.module_)
                     # Callbacks and predictions use the average.
                     self.average.apply()
+                    share_buffers(self.module_)
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets)
                     self.stop_training = any(all_objects(self.stop_training))

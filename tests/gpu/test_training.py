@@ -84,7 +84,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     y = (y == 0).astype(int) if len(clf.classes_) == 2 else y
     n, net, folds, weight = clf.n_estimators, clf.net_, None, np.ones(len(y))
     if n > 1:
-        folds = Folds(np.arange(len(y)) % n, n, n, counts=net.n_outputs == 1)
+        folds = Folds(np.arange(len(y)) % n, np.arange(len(y)), n, n, counts=net.n_outputs == 1)
         weight = folds.own_weights(y, weight, lambda target, weight: weight)
     count, rare = np.bincount(y).astype(float), 5 if len(clf.classes_) == 2 else None
     options = {"batch_size": 64, "min_positives": rare, "folds": folds}

@@ -33,11 +33,8 @@ ESTIMATORS = {
 ESTIMATORS |= {
     "cross_entropy": TopKClassifier("cross_entropy", k=2, class_weight="balanced"),
     "calibrated": TopKClassifier(k=2, n_iter_no_change=2),
-    "one head": TopKClassifier(k=2, n_estimators=2, calibration=None),
     "ensemble": TopKClassifier(k=2, n_estimators=2, calibration=None),
-    "ensemble of rankers": DeepTopPushClassifier(
-        n_estimators=2, n_iter_no_change=None, buffer_size=3
-    ),
+    "ensemble of rankers": DeepTopPushClassifier(n_estimators=2, calibration=None, buffer_size=3),
     "calibrated ranker": DeepTopPushClassifier(calibration="sigmoid", n_iter_no_change=None),
 }
 
@@ -67,7 +64,7 @@ def half(rank):
 def fit(name, module, rows):
     X, y, weight = data()
     params = {"batch_size": N_ROWS, "max_epochs": 4, "learning_rate": 0.05, "random_state": 0}
-    params |= {"n_estimators": 1, "n_iter_no_change": None}
+    params |= {"n_estimators": 1, "calibration": None}
     clf = CLASSIFIERS[name].set_params(**params, module=module)
     clf.fit(X[rows], y[rows], sample_weight=weight[rows])
     weights = [p.detach().clone() for p in clf.net_.module_.parameters()]

@@ -14,7 +14,7 @@ X = (RNG.standard_normal((200, 3)) * [1.0, 50.0, 0.1] + [0.0, 7.0, 0.0]).astype(
 Y = (X[:, 0] + 10 * X[:, 2] > 0.5).astype(int)
 CLASSIFIERS = {
     "labels": TopKClassifier(k=1, calibration=None),
-    "ranker": PatMatClassifier(tau=0.1, n_iter_no_change=None),
+    "ranker": PatMatClassifier(tau=0.1, calibration=None),
 }
 
 
