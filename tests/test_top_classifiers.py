@@ -3,7 +3,6 @@
 import math
 import warnings
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
