@@ -207,7 +207,7 @@ def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
 def test_an_optimizer_that_evaluates_often_records_a_threshold_per_step():
     clf = quick(
         DeepTopPushClassifier, net_params={"optimizer": torch.optim.LBFGS}, max_epochs=2,
-        pretrain=0, callbacks=[TrueThreshold()], learning_rate=1e-4,
+        callbacks=[TrueThreshold()], learning_rate=1e-4,
     ).fit(ROWS, POSITIVE)  # fmt: skip
     for row in clf.history_:
         assert len(row["threshold"]) == len(row["true_threshold"]) == row["train_batch_count"]

@@ -7,6 +7,7 @@ import re
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -82,22 +83,28 @@ def test_all_estimators_with_a_network_are_asked():
     assert trained == set(NETS)
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_it_works_or_the_error_names_the_parameter(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # some values are the names of files
+def asked(name):
+    """Return the names of the parameters of which an estimator is asked."""
     parameters = make(name).get_params(deep=False).keys()
-    for parameter in parameters if name in ASKED_ALL else parameters - SHARED:
-        for case, value in VALUES.items():
-            if parameter == "max_epochs" and isinstance(value, int) and value > 9:
-                continue  # allowed, and takes long
-            try:
-                estimator = fit(make(name, **{parameter: value}), labels(name))
-            except (OverflowError, TypeError, ValueError) as error:
-                if parameter not in str(error):
-                    raise AssertionError(f"{parameter}={case}: {error!r}") from error
-            else:
-                # A threshold that flags all or nothing is infinite.
-                assert not np.isnan(estimator.decision_function(X)).any(), (parameter, case)
+    return sorted(parameters if name in ASKED_ALL else parameters - SHARED)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [(name, parameter) for name in NETS for parameter in asked(name)]
+)
+def test_it_works_or_the_error_names_the_parameter(name, parameter, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some values are the names of files
+    for case, value in VALUES.items():
+        if parameter == "max_epochs" and isinstance(value, int) and value > 9:
+            continue  # allowed, and takes long
+        try:
+            estimator = fit(make(name, **{parameter: value}), labels(name))
+        except (OverflowError, TypeError, ValueError) as error:
+            if parameter not in str(error):
+                raise AssertionError(f"{parameter}={case}: {error!r}") from error
+        else:
+            # A threshold that flags all or nothing is infinite.
+            assert not np.isnan(estimator.decision_function(X)).any(), case
 
 
 V, T = ValueError, TypeError
@@ -120,7 +127,27 @@ WRONG = {
     "loss_params is a list": ({"loss_params": ["gamma"]}, T, "loss_params must be a dict"),
     "loss is unknown": ({"loss": "hinge"}, V, "loss must be one of.*'smooth_topk'.*got 'hinge'"),
     "loss is a class": ({"loss": nn.CrossEntropyLoss}, T, "loss.*nn.Module.*got <class"),
-    "order is unknown": ({"order": "loss"}, V, "order must be one of 'cross_entropy', None; got"),
+    "loss of one argument": (
+        {"loss": lambda scores: scores.sum()},
+        T,
+        r"loss must accept \(scores, target\); got \(scores\)",
+    ),
+    "module of three arguments as loss": (
+        {"loss": nn.TripletMarginLoss()},
+        T,
+        r"loss must accept \(scores, target\); got \(anchor: .*",
+    ),
+    "a share above 1": ({"log_loss_share": 1.1}, V, "log_loss_share == 1.1, must be <= 1"),
+    "weight decay of SGD": (
+        {"weight_decay": 0.1, "net_params": {"optimizer": torch.optim.SGD}},
+        V,
+        "weight_decay=0.1 is for AdamW only; .*=SGD: set net_params.'optimizer__weight_decay'",
+    ),
+    "ldam without cosines": (
+        {"loss": "ldam", "module": nn.Linear},
+        V,
+        "module must return cosines for loss='ldam': end the network with.*NormalizedLinear",
+    ),
     "recall above 1": ({"recall": 1.1}, V, "recall == 1.1, must be <= 1"),
     "surrogate is a function": ({"surrogate": len}, V, "surrogate must be one of.*got <built"),
     "buffer_size is a word": (
@@ -128,8 +155,6 @@ WRONG = {
         T,
         "buffer_size must be an instance of int, not",
     ),
-    "multi_class is unknown": ({"multi_class": "ova"}, V, "multi_class must be one of.*'ova'"),
-    "pretrain is 1": ({"pretrain": 1.0}, V, "pretrain == 1.0, must be < 1"),
     "learning_rate is huge": ({"learning_rate": 10**400}, V, "learning_rate must be finite as a f"),
     "batch_size is unknown": ({"batch_size": "all"}, T, "batch_size.*'all'.*'auto'"),
     "max_epochs is 0": ({"max_epochs": 0}, V, "max_epochs == 0, must be >= 1"),
@@ -195,19 +220,36 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_a_wrong_parameter(name):
-    fitted = fit(make(name), labels(name))
-    names, scores = fitted.get_params(deep=False).keys(), fitted.decision_function(X)
-    for case, (params, error, says, *only) in WRONG.items():
-        if not params.keys() <= names or (only and name not in only[0]):
-            continue
-        estimator = copy.deepcopy(fitted)
-        with pytest.raises(error) as caught:
-            fit(estimator.set_params(**params), labels(name))
-        assert re.search(says, str(caught.value), re.DOTALL), f"{case}: {caught.value}"
-        # The fit before is still there.
-        np.testing.assert_array_equal(estimator.decision_function(X), scores)
+@cache
+def fitted(name):
+    """Return an estimator that was fitted before."""
+    return fit(make(name), labels(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        (name, case)
+        for name in NETS
+        for case, (params, _, _, *only) in WRONG.items()
+        if params.keys() <= make(name).get_params(deep=False).keys()
+        and (not only or name in only[0])
+    ],
+)
+def test_a_wrong_parameter(name, case):
+    params, error, says, *_ = WRONG[case]
+    estimator = copy.deepcopy(fitted(name))
+    with pytest.raises(error) as caught:
+        fit(estimator.set_params(**params), labels(name))
+    assert re.search(says, str(caught.value), re.DOTALL), caught.value
+    # The fit before is still there.
+    np.testing.assert_array_equal(estimator.decision_function(X), fitted(name).decision_function(X))
+
+
+def test_the_weight_decay_of_another_optimizer_is_set_in_net_params():
+    sgd = {"optimizer": torch.optim.SGD, "optimizer__weight_decay": 0.1}
+    clf = fit(make("TopKClassifier", net_params=sgd), OF_FOUR)
+    assert [group["weight_decay"] for group in clf.net_.optimizer_.param_groups] == [0.1]
 
 
 def test_parameters_that_do_not_exist():
@@ -225,9 +267,34 @@ def test_device_without_a_gpu():
         fit(make("TopKClassifier", device="cuda"), OF_FOUR)
 
 
-def test_a_k_too_large_is_clipped_once_and_said():
-    for name, k in (("TopKClassifier", 3), ("TopPushKClassifier", 30), ("RecallAtKClassifier", 40)):
-        with pytest.warns(UserWarning, match="k=1000000000000 must be") as record:
-            clf = make(name, k=10**12).fit(X, labels(name))
-        assert len([each for each in record if "k=1" in str(each.message)]) == 1
-        assert clf.k_ == k
+@pytest.mark.parametrize(
+    ("name", "k"), [("TopKClassifier", 3), ("TopPushKClassifier", 30), ("RecallAtKClassifier", 40)]
+)
+def test_a_k_too_large_is_clipped_once_and_said(name, k):
+    with pytest.warns(UserWarning, match="k=1000000000000 must be") as record:
+        clf = make(name, k=10**12).fit(X, labels(name))
+    assert len([each for each in record if "k=1" in str(each.message)]) == 1
+    assert clf.k_ == k
+
+
+IGNORED = {
+    "sigma of a smooth loss": ("smooth_topk", {"sigma": 0.5}, "sigma=0.5"),
+    "tau of a noised loss": ("noised_topk", {"tau": 0.5}, "tau=0.5"),
+    "tau of a function": (sktopk.losses.topk_hinge_loss, {"tau": 0.5}, "tau=0.5"),
+    "tau of a module": (sktopk.losses.SmoothTopKLoss(k=2), {"tau": 0.5}, "tau=0.5"),
+    "own parameters": ("smooth_topk", {"tau": 0.5}, None),
+    "defaults": ("focal", {}, None),
+}
+
+
+@pytest.mark.parametrize("case", IGNORED)
+def test_a_parameter_that_the_loss_ignores_is_said_once_per_fit(case):
+    loss, params, says = IGNORED[case]
+    clf = make("TopKClassifier", loss=loss, n_estimators=2, **params)
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as record:
+            warnings.simplefilter("always")
+            clf.fit(X, OF_FOUR)
+        said = [str(each.message) for each in record if "is ignored" in str(each.message)]
+        assert len(said) == (says is not None)
+        assert all(each.startswith(f"{says} is ignored: loss=") for each in said)

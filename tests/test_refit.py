@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from sktopk import TopKClassifier
+from sktopk import TopKClassifier, losses
 from sktopk.losses import FocalLoss, LDAMLoss
 from sktopk.modules import MLP
 
@@ -25,8 +25,13 @@ def test_what_scores_mean_is_fixed_by_the_fit(blobs):
     X, y = blobs
     clf = quick(calibration="temperature").fit(X, y)
     before = clf.decision_function(X), clf.predict_proba(X), clf.predict_topk(X)
-    changes = {"tau": 30.0, "hidden_layer_sizes": (3, 3), "loss": "cross_entropy", "order": None}
-    clf.set_params(**changes, k=4, calibration="sigmoid", n_estimators=5)
+    changes = {
+        "tau": 30.0,
+        "hidden_layer_sizes": (3, 3),
+        "loss": "cross_entropy",
+        "log_loss_share": 0.0,
+    }
+    clf.set_params(**changes, k=4, calibration=None, n_estimators=5)
     for each in (clf, pickle.loads(pickle.dumps(clf))):
         after = each.decision_function(X), each.predict_proba(X), each.predict_topk(X)
         for found, expected in zip(after, before, strict=True):
@@ -44,23 +49,23 @@ def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
         quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
 
 
-def test_only_proportions_of_weights_matter(blobs):
+@pytest.mark.parametrize("loss", ["logit_adjusted", "ldam", "noised_topk_imbalanced"])
+def test_only_proportions_of_weights_matter(loss, blobs):
     X, y = blobs
     keep = (y > 1) | (np.arange(len(y)) % 5 == 0)
     X, y = X[keep], y[keep]
-    for loss in ("logit_adjusted", "ldam", "noised_topk_imbalanced"):
-        expected = quick(loss).fit(X, y).decision_function(X)
-        for w in (2.0**-12, 2.0**400):
-            found = quick(loss).fit(X, y, sample_weight=np.full(len(y), w)).decision_function(X)
-            np.testing.assert_allclose(found, expected, rtol=1e-9)
+    expected = quick(loss).fit(X, y).decision_function(X)
+    for w in (2.0**-12, 2.0**400):
+        found = quick(loss).fit(X, y, sample_weight=np.full(len(y), w)).decision_function(X)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_a_loss_of_ones_own_keeps_its_class_counts(blobs):
     X, y = blobs
     counts = torch.tensor([100.0, 50.0, 10.0, 5.0, 1.0])
     loss = LDAMLoss(class_counts=counts)
-    found = quick(loss, pretrain=0.0).fit(X, y)
-    other = quick("ldam", pretrain=0.0).fit(X, y)
+    found = quick(loss).fit(X, y)
+    other = quick("ldam").fit(X, y)
     assert not np.allclose(found.decision_function(X), other.decision_function(X))
     torch.testing.assert_close(loss.class_counts, counts)
 
@@ -69,18 +74,46 @@ LOSSES = {
     "float32 weights": nn.CrossEntropyLoss(weight=torch.ones(5)),
     "sum": nn.CrossEntropyLoss(reduction="sum"),
     "none": FocalLoss(gamma=0.0, reduction="none"),  # cross-entropy
+    "function": nn.functional.cross_entropy,
 }
 
 
-def test_losses_of_ones_own_are_averaged_as_ours(blobs):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", LOSSES)
+def test_losses_of_ones_own_are_averaged_as_ours(case, weighted, blobs):
     X, y = blobs
     # float64, because one minibatch holds all samples.
-    whole = {"batch_size": len(y), "pretrain": 0.0}
-    for w in (None, 1.0 + np.arange(len(y)) % 3):
-        ours = quick("cross_entropy", **whole).fit(X, y, sample_weight=w).decision_function(X)
-        for case, loss in LOSSES.items():
-            own = quick(loss, **whole).fit(X, y, sample_weight=w).decision_function(X)
-            np.testing.assert_allclose(own, ours, atol=1e-9, err_msg=case)
+    whole = {"batch_size": len(y)}
+    w = 1.0 + np.arange(len(y)) % 3 if weighted else None
+    ours = quick("cross_entropy", **whole).fit(X, y, sample_weight=w).decision_function(X)
+    own = quick(LOSSES[case], **whole).fit(X, y, sample_weight=w).decision_function(X)
+    np.testing.assert_allclose(own, ours, atol=1e-9)
+
+
+SAME = {
+    "smooth_topk": (losses.smooth_topk_loss, losses.SmoothTopKLoss(k=2, tau=0.5)),
+    "topk_hinge": (losses.topk_hinge_loss, losses.TopKHingeLoss(k=2)),
+    "topk_grouping": (losses.topk_grouping_loss, losses.TopKGroupingLoss(k=2)),
+    "noised_topk": (losses.noised_topk_loss, losses.NoisedTopKLoss(k=2, sigma=0.3)),
+    "focal": (losses.focal_loss, losses.FocalLoss()),
+    "logit_adjusted": (losses.logit_adjusted_loss, losses.LogitAdjustedLoss([48, 48, 48, 48, 24])),
+    "ldam": (losses.ldam_loss, losses.LDAMLoss([48, 48, 48, 48, 24])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:(tau|sigma)=:UserWarning")
+@pytest.mark.parametrize("name", SAME)
+def test_a_function_a_module_and_a_name_train_the_same_loss(name, blobs):
+    X, y = blobs
+    kept = np.r_[np.flatnonzero(y < 4), np.flatnonzero(y == 4)[::2]]
+    X, y = X[kept], y[kept]
+    whole = {"batch_size": len(y), "tau": 0.5, "sigma": 0.3}
+    expected = quick(name, **whole).fit(X, y).decision_function(X)
+    for same in SAME[name]:
+        found = quick(same, **whole).fit(X, y).decision_function(X)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    other = quick("topk_transition", **whole).fit(X, y).decision_function(X)
+    assert np.abs(other - expected).max() > 1e-3
 
 
 class Scaled(nn.Module):

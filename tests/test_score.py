@@ -59,10 +59,10 @@ def test_a_default_k_beyond_the_classes_is_clipped_without_a_word(digits):
         TopKClassifier(k=4, **QUICK).fit(X[few], y[few])
 
 
-def test_a_search_without_scoring_chooses_by_the_first_k(digits):
+def test_a_search_without_scoring_chooses_by_k(digits):
     X, y = digits
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
-    clf = TopKClassifier(k=3, order=None, **QUICK | {"max_epochs": 40})
+    clf = TopKClassifier(k=3, **QUICK | {"max_epochs": 40})
     search = GridSearchCV(clf, {"loss": ["cross_entropy", "smooth_topk"]}, cv=cv).fit(X, y)
     for i, params in enumerate(search.cv_results_["params"]):
         fits = [(clf.set_params(**params).fit(X[a], y[a]), b) for a, b in [*cv.split(X, y)][:1]]

@@ -3,20 +3,19 @@
 import inspect
 import pickle
 import warnings
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, make_blobs
-from sklearn.model_selection import GridSearchCV
+from sklearn.datasets import load_breast_cancer, load_digits, make_blobs
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback
 from torch import nn
 
@@ -28,7 +27,6 @@ from sktopk import (
 )
 from sktopk.metrics import make_topk_scorer, topk_accuracy_score
 from sktopk.modules import MLP, TabularMLP
-from sktopk.modules._members import ordered_sets
 from tests.named_losses import NAMED_LOSSES
 
 
@@ -48,25 +46,44 @@ def noisy():
 # What the parameters change.
 
 
-def test_loss_tau_sigma_and_k_change_the_set(noisy):
+CHANGES = {
+    "cross-entropy": ("smooth_topk", {"loss": "cross_entropy"}),
+    "hinge": ("smooth_topk", {"loss": "topk_hinge"}),
+    "tau": ("smooth_topk", {"tau": 5.0}),
+    "sigma": ("noised_topk", {"sigma": 2.0}),
+    "k": ("smooth_topk", {"k": 5}),
+    "k of the loss": ("smooth_topk", {"loss_params": {"k": 1}}),
+    "share of cross-entropy": ("topk_hinge", {"log_loss_share": 0}),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_the_parameters_of_the_loss_change_the_set_of_new_samples(noisy, case):
     X, y = noisy
+    loss, change = CHANGES[case]
 
-    def sets(loss, **params):
+    def sets(**params):
         params = {"k": 3, "max_epochs": 12, "n_estimators": 2, "random_state": 0} | params
-        labels = TopKClassifier(loss, **params).fit(X, y).predict_topk(X, k=3)
-        return np.sort(labels, axis=1)
+        clf = TopKClassifier(**{"loss": loss} | params).fit(X[:300], y[:300])
+        return np.sort(clf.predict_topk(X[300:], k=3), axis=1)
 
-    def n_changed(one, other):
-        return (one != other).any(axis=1).sum()
+    assert (sets() != sets(**change)).any(axis=1).mean() > 0.02
 
-    smooth, noised = sets("smooth_topk"), sets("noised_topk")
-    assert n_changed(smooth, sets("cross_entropy")) > 20
-    assert n_changed(smooth, sets("topk_hinge")) > 20
-    assert n_changed(smooth, sets("smooth_topk", tau=0.1)) > 20
-    assert n_changed(smooth, sets("smooth_topk", k=5)) > 20
-    assert n_changed(noised, sets("noised_topk", sigma=2.0)) > 20
-    # With one head, too.
-    assert n_changed(sets("smooth_topk", order=None), sets("smooth_topk", order=None, k=1)) > 20
+
+@pytest.mark.parametrize("k", [3, {1: 0.5, 3: 0.5}], ids=str)
+def test_score_and_sets_keep_k_if_the_loss_has_its_own(noisy, k):
+    X, y = noisy
+    if isinstance(k, dict):
+        with pytest.raises(ValueError, match="loss__k must not be set if k is a dict"):
+            quick(k=k, loss_params={"k": 1}).fit(X, y)
+        return
+    clf = quick(k=k).set_params(loss__k=1).fit(X, y)
+    assert clf.loss_params == {"k": 1}
+    assert clf.k_ == k
+    assert clf.predict_topk(X).shape == (600, k)
+    assert clf.score(X, y) == topk_accuracy_score(y, clf.decision_function(X), k=k)
+    trained = quick(k=1).fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(clf.decision_function(X), trained)
 
 
 def test_four_rankers_end_with_four_networks():
@@ -118,87 +135,51 @@ class Stop(Callback):
 # Labels, sets, probabilities.
 
 
-@pytest.mark.parametrize(
-    ("params", "calibration"),
-    [({}, None), ({"order": None}, None), ({"order": None}, "temperature"), ({"k": 1}, None),
-     ({"loss": "cross_entropy"}, "temperature")], ids=str,
-)  # fmt: skip
-def test_labels_scores_sets_and_probabilities_agree(blobs, params, calibration):
+@pytest.mark.filterwarnings("ignore:(tau|sigma)=:UserWarning")
+@pytest.mark.parametrize("calibration", [None, "temperature"])
+@pytest.mark.parametrize("loss", NAMED_LOSSES)
+def test_labels_scores_sets_and_probabilities_agree(blobs, loss, calibration):
     X, y = blobs
     y = np.array(["oak", "elm", "ash", "fir", "yew"])[y]
     # float64, because one minibatch holds all samples.
-    whole = {"batch_size": len(y), "calibration": calibration, "n_estimators": 2}
-    clf = quick(**whole, **params).fit(X, y)
+    clf = quick(loss, batch_size=len(y), calibration=calibration, n_estimators=2).fit(X, y)
     scores, labels = clf.decision_function(X), clf.predict(X)
+    proba = clf.predict_proba(X)
     best = clf.classes_[np.argsort(-scores, axis=1, kind="stable")]
+    np.testing.assert_array_equal(best, clf.classes_[np.argsort(-proba, axis=1, kind="stable")])
     np.testing.assert_array_equal(labels, best[:, 0])
     for k in (1, 2, 3, 4):
         np.testing.assert_array_equal(clf.predict_topk(X, k=k), best[:, :k])
     np.testing.assert_array_equal(clf.predict_topk(X), best[:, : clf.k_])
     found = (clf.predict_topk(X) == y[:, None]).any(axis=1).mean()
     assert clf.score(X, y) == pytest.approx(found)
-    # With one head the scores of a top-k loss are no log-probabilities.
-    has_proba = calibration is not None or params in ({}, {"loss": "cross_entropy"})
-    assert hasattr(clf, "predict_proba") == has_proba
-    if has_proba:
-        proba = clf.predict_proba(X)
-        np.testing.assert_allclose(proba.sum(axis=1), 1)
-        np.testing.assert_array_equal(clf.classes_[proba.argmax(axis=1)], labels)
-        np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba)
-
-
-def test_the_order_head_says_the_order_and_the_set_head_the_rest(blobs):
-    """By the definition, one sample after the other."""
-    X, y = blobs
-    whole = {"batch_size": len(y), "max_epochs": 16}
-    clf = quick(n_estimators=3, learning_rate=0.05, calibration=None, **whole).fit(X, y)
-    with torch.no_grad():
-        heads = clf.net_.module_(torch.from_numpy(X)).mean(1).numpy()
-    assert heads.shape == (len(X), 10)
-    of_set, of_order = heads[:, :5], heads[:, 5:]
-    for s, o, labels in zip(of_set, of_order, clf.predict_topk(X), strict=True):
-        first = o.argmax()
-        other = max(set(range(5)) - {first}, key=lambda j: s[j])
-        assert labels.tolist() == [first, other]
-    np.testing.assert_allclose(clf.predict_proba(X), softmax(of_order, axis=1))
-    # The question is asked: the heads disagree somewhere.
-    assert (np.argsort(-of_order, axis=1)[:, :2] != clf.predict_topk(X)).any()
-
-
-SCORES = st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6, width=32))
-
-
-@given(st.data(), st.integers(2, 7), st.sampled_from([torch.float32, torch.float64]))
-def test_the_k_largest_of_ordered_scores_are_the_set_in_order(data, n_classes, dtype):
-    k = data.draw(st.integers(1, n_classes - 1))
-    row = st.lists(SCORES, min_size=n_classes, max_size=n_classes)
-    s, o = torch.tensor([data.draw(row), data.draw(row)], dtype=dtype)
-    found = ordered_sets(s[None], o[None], k)[0]
-    s, o = s.tolist(), o.tolist()
-    first = max(range(n_classes), key=lambda j: (o[j], -j))
-    others = sorted({*range(n_classes)} - {first}, key=lambda j: (-s[j], j))
-    inside, outside = [first, *others[: k - 1]], others[k - 1 :]
-    assert found.isfinite().all()
-    assert found[outside].tolist() == [o[j] for j in outside]
-    assert found[inside].min() >= found[outside].max()
-    for part in (inside, outside):
-        ranked = sorted(part, key=lambda j: o[j])
-        assert all(found[a] <= found[b] for a, b in pairwise(ranked))
-    if min(o[j] for j in inside) <= max(o[j] for j in outside):
-        assert found[inside].min() > found[outside].max()
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba)
 
 
 def test_the_temperature_is_the_best_one(blobs):
     X, y = blobs
     clf = quick(batch_size=len(y)).fit(X, y, X_val=X, y_val=y)
-    _, slope, _ = clf.calibration_
-    with torch.no_grad():
-        order = clf.net_.module_(torch.from_numpy(X))[:, 5:].numpy()
+    _, slope, intercept = clf.calibration_
+    scores = clf.decision_function(X)
     losses = [
-        -log_softmax(factor * slope[0] * order, axis=1)[np.arange(len(y)), y].mean()
+        -log_softmax(factor * slope[0] * scores, axis=1)[np.arange(len(y)), y].mean()
         for factor in (0.98, 1.0, 1.02)
     ]
     assert np.argmin(losses) == 1
+    assert intercept == [0]
+    np.testing.assert_allclose(clf.predict_proba(X), softmax(slope[0] * scores, axis=1))
+
+
+# Measured: 0.6 points less accurate with cross-entropy, 0.4 with the default loss.
+@pytest.mark.parametrize("loss", ["cross_entropy", "smooth_topk"])
+def test_a_linear_model_is_about_as_accurate_as_logistic_regression(loss):
+    X, y = load_digits(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    cv = StratifiedKFold(3, shuffle=True, random_state=0)
+    clf = TopKClassifier(loss, k=1, hidden_layer_sizes=(), random_state=0)
+    found = cross_val_score(clf, X, y, cv=cv).mean()
+    assert found > cross_val_score(LogisticRegression(max_iter=1000), X, y, cv=cv).mean() - 0.01
 
 
 def test_two_classes_have_one_score(blobs):

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+import warnings
 
 import joblib
 import numpy as np
@@ -58,24 +59,90 @@ def weights(clf):
 # Epochs.
 
 
-@pytest.mark.parametrize(("pretrain", "n_first"), [(0, 0), (0.4, 2), (0.99, 5)], ids=str)
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
-def test_the_history_says_which_epoch_trained_what(cls, pretrain, n_first):
-    clf = quick(cls, pretrain=pretrain, n_iter_no_change=None)
+def test_the_history_has_an_entry_per_epoch(cls):
+    clf = quick(cls)
     clf.fit(X, target(clf))
-    name = "smooth_topk" if cls is TopKClassifier else "PatMat"
-    losses = n_first * ["cross_entropy"] + [name] * (6 - n_first)
-    assert [row["loss"] for row in clf.history_] == losses
-    assert clf.n_iter_ == clf.max_epochs_ == 6
+    assert clf.n_iter_ == clf.kept_epoch_ == clf.max_epochs_ == 6
     assert [row["epoch"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
     assert all(row["train_loss"] > 0 and row["dur"] > 0 for row in clf.history_)
-    assert all(("threshold" in row) == (row["loss"] == "PatMat") for row in clf.history_)
+    assert all(("threshold" in row) == (cls is PatMatClassifier) for row in clf.history_)
 
 
-def test_one_epoch_trains_the_named_loss():
-    assert quick(max_epochs=1).fit(X, Y).history_[0]["loss"] == "smooth_topk"
-    assert quick(loss="cross_entropy").fit(X, Y).history_[-1]["loss"] == "cross_entropy"
-    assert quick(loss=nn.CrossEntropyLoss()).fit(X, Y).history_[-1]["loss"] == "CrossEntropyLoss"
+# The loss of the first epoch. The only minibatch holds all samples and changes nothing.
+ONE_STEP = {"learning_rate": 1e-12, "batch_size": 300, "max_epochs": 1}
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+@pytest.mark.parametrize("loss", ["smooth_topk", "topk_hinge", "focal", "cross_entropy"])
+def test_the_loss_of_labels_is_a_mean_of_the_named_loss_and_cross_entropy(loss, share):
+    clf = quick(loss=loss, log_loss_share=share, **ONE_STEP).fit(X, Y)
+    scores, label = torch.from_numpy(clf.decision_function(X)), torch.from_numpy(Y)
+    function = getattr(sktopk.losses, f"{loss}_loss", nn.functional.cross_entropy)
+    params = {"k": 2, "tau": 0.2} if loss == "smooth_topk" else {"k": 2}
+    named = function(scores, label, **params if loss.endswith(("topk", "hinge")) else {}).item()
+    partner = nn.functional.cross_entropy(scores, label, label_smoothing=0.1).item()
+    expected = (1 - share) * named + share * partner
+    assert clf.history_[0]["train_loss"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, FScoreClassifier])
+def test_the_loss_of_rankers_is_a_mean_of_their_loss_and_cross_entropy(cls):
+    found = {}
+    for share in (0, 0.3, 1):
+        clf = quick(cls, log_loss_share=share, **ONE_STEP).fit(X, POSITIVE)
+        found[share] = clf.history_[0]["train_loss"]
+    scores = torch.from_numpy(clf.net_.scores(X)[:, 0])
+    positive = torch.from_numpy(POSITIVE).to(scores.dtype)
+    expected = nn.functional.binary_cross_entropy_with_logits(scores, positive).item()
+    assert found[1] == pytest.approx(expected)
+    assert found[0.3] == pytest.approx(0.7 * found[0] + 0.3 * found[1])
+    assert abs(found[0] - found[1]) > 0.01
+
+
+@pytest.mark.parametrize("schedule", [[], [LRScheduler("StepLR", step_size=2)]], ids=str)
+@pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
+def test_weights_are_averages_over_about_one_epoch(cls, schedule):
+    epochs, steps = Epochs(), []
+
+    class Steps(Callback):
+        def on_batch_end(self, net, **kwargs):
+            values = [each.detach().double().flatten() for each in net.module_.parameters()]
+            steps.append(torch.cat(values))
+
+    clf = quick(cls, callbacks=[*schedule, Steps(), epochs], max_epochs=3)
+    clf.fit(X, target(clf))
+    n_steps = clf.history_[0]["train_batch_count"]
+    assert len(steps) == 3 * n_steps
+    for epoch, found in enumerate(epochs.weights, 1):
+        total, mass = 0.0, 0.0
+        for i, each in enumerate(steps[: epoch * n_steps]):
+            share = (1 - 1 / n_steps) ** (epoch * n_steps - 1 - i)
+            total, mass = total + share * each, mass + share
+        found = torch.cat([value.double().flatten() for value in found.values()])
+        torch.testing.assert_close(found, total / mass, rtol=1e-4, atol=1e-6)
+        assert (found - steps[epoch * n_steps - 1]).abs().max() > 1e-4
+    check_same(weights(clf), epochs.weights[-1])
+    # An epoch of `partial_fit` keeps the weights of the last step.
+    clf.partial_fit(X, target(clf))
+    last = torch.cat([value.double().flatten() for value in weights(clf).values()])
+    torch.testing.assert_close(last, steps[-1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("share", "advice"), [(0, "raise log_loss_share"), (0.8, "raise log_loss_share"),
+                          (1, "raise max_epochs")],
+)  # fmt: skip
+@pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, AUCClassifier])
+def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, advice):
+    clf = quick(cls, log_loss_share=share, learning_rate=1e-6)
+    with pytest.warns(UserWarning, match=f"about that of constant scores.*poor: {advice}") as said:
+        clf.fit(X, np.random.default_rng(1).permutation(300) % 2)
+    assert len([each for each in said if "constant scores" in str(each.message)]) == 1
+    clf.set_params(log_loss_share=0.8, learning_rate=0.03, max_epochs=20)
+    easy = (X[:, 0] > 0).astype(int)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        clf.fit(X, easy)
 
 
 def test_the_learning_rate_runs_through_one_cycle():
@@ -98,35 +165,77 @@ def test_the_learning_rate_runs_through_one_cycle():
 # Early stopping.
 
 
+class ValidationScores(Callback):
+    """Keeps the scores of samples after every epoch."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def on_train_begin(self, net, **kwargs):
+        self.scores = []
+
+    def on_epoch_end(self, net, **kwargs):
+        self.scores.append(net.scores(self.samples))
+
+
+def accuracies(scores, labels):
+    """The mean of top-1 and top-2 accuracy of each sample, as a loop."""
+    found = []
+    for row, label in zip(scores, labels, strict=True):
+        n_higher = sum(row[j] >= row[label] for j in range(len(row)) if j != label)
+        found.append((int(n_higher < 1) + int(n_higher < 2)) / 2)
+    return np.array(found)
+
+
+# The rate of the second half of the epochs: a high one makes the last epoch worse than the best.
+@pytest.mark.parametrize(("gamma", "is_best"), [(0.5, False), (1e3, True)])
+@pytest.mark.parametrize("n_estimators", [1, 3])
+def test_the_best_epoch_on_validation_samples_is_kept_if_better_by_two_errors(
+    n_estimators, gamma, is_best
+):
+    epochs, seen = Epochs(), ValidationScores(X[150:])
+    schedule = LRScheduler("StepLR", step_size=5, gamma=gamma)
+    clf = quick(
+        n_estimators=n_estimators, callbacks=[schedule, epochs, seen], max_epochs=10,
+        learning_rate=0.01,
+    )  # fmt: skip
+    clf.fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
+    values = [accuracies(scores, Y[150:]) for scores in seen.scores]
+    found = [row["valid_score"] for row in clf.history_]
+    np.testing.assert_allclose(found, np.mean(values, axis=1))
+    best = int(np.argmax(found))
+    gain = values[best] - values[-1]
+    error = gain.std() / np.sqrt(len(gain))
+    assert (gain.mean() > 2 * error) == is_best
+    kept = best if is_best else 9
+    assert clf.kept_epoch_ == kept + 1
+    assert clf.n_iter_ == 10
+    check_same(weights(clf), epochs.weights[kept])
+
+
+def test_other_validation_samples_choose_another_epoch():
+    kept = {}
+    schedule = LRScheduler("StepLR", step_size=5, gamma=1e3)
+    for case, labels in (("true", Y), ("reversed", 2 - Y)):
+        clf = quick(callbacks=[schedule], max_epochs=10, learning_rate=0.01, random_state=0)
+        kept[case] = clf.fit(X[:150], Y[:150], X_val=X[150:], y_val=labels[150:]).kept_epoch_
+    assert kept["true"] != kept["reversed"]
+
+
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 @pytest.mark.parametrize("n_estimators", [1, 3])
-def test_early_stopping_keeps_the_best_epoch_of_the_loss_for_each_network(cls, n_estimators):
+def test_early_stopping_keeps_the_best_epoch(cls, n_estimators):
     epochs = Epochs()
     clf = quick(
-        cls, n_estimators=n_estimators, n_iter_no_change=3, pretrain=0.1, max_epochs=40,
-        learning_rate=0.03, callbacks=[epochs],
+        cls, n_estimators=n_estimators, n_iter_no_change=3, max_epochs=40, learning_rate=0.03,
+        callbacks=[epochs],
     )  # fmt: skip
     clf.fit(X, target(clf))
-    assert 4 < clf.n_iter_ == len(epochs.weights) < 40
-    if n_estimators == 1:
-        scores = [row["valid_score"] for row in clf.history_][4:]
-        best = 4 + int(np.argmax(scores))
-        assert clf.n_iter_ == best + 1 + 3
-        check_same(weights(clf), epochs.weights[best])
-        return
-    kept = weights(clf)
-    epoch_of = []
-    for m in range(n_estimators):
-        own = {name: value for name, value in kept.items() if name.startswith(f"{m}.")}
-        found = [
-            i for i, each in enumerate(epochs.weights)
-            if all(torch.equal(each[name], value) for name, value in own.items())
-        ]  # fmt: skip
-        epoch_of += found
-    assert len(epoch_of) == n_estimators
-    assert min(epoch_of) >= 4  # none of cross-entropy
-    assert len(set(epoch_of)) > 1
-    assert max(epoch_of) + 1 + 3 == clf.n_iter_
+    scores = [row["valid_score"] for row in clf.history_]
+    best = next(i for i, each in enumerate(scores) if each > max(scores) - 1e-9)
+    assert clf.kept_epoch_ == best + 1
+    assert clf.n_iter_ == len(epochs.weights) == best + 1 + 3 < 40
+    check_same(weights(clf), epochs.weights[best])
 
 
 def test_given_validation_samples_stop_and_calibrate_the_training():
@@ -136,7 +245,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     assert not hasattr(clf, "oob_score_")
     assert clf.class_count_.sum() == 200
     assert all({"valid_loss", "valid_score"} <= row.keys() for row in clf.history_)
-    # Without early stopping they change nothing but the calibration.
+    # The last epoch is kept unless another is clearly better: only the calibration changes here.
     one, other = (quick(loss="noised_topk", calibration=c) for c in ("temperature", None))
     one.fit(X, Y, X_val=X[:50], y_val=Y[:50])
     np.testing.assert_array_equal(one.decision_function(X), other.fit(X, Y).decision_function(X))
@@ -149,13 +258,15 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
 
 
-def test_the_loss_of_validation_samples_is_that_of_training():
-    for cls in (TopKClassifier, PatMatClassifier, FScoreClassifier):
-        # The training samples themselves, in one minibatch that changes nothing.
-        clf = quick(cls, learning_rate=1e-12, batch_size=300, max_epochs=2, pretrain=0.5)
-        clf.fit(X, target(clf), X_val=X, y_val=target(clf))
-        for row in clf.history_:
-            assert row["valid_loss"] == pytest.approx(row["train_loss"])
+@pytest.mark.filterwarnings("ignore:.*about that of constant scores:UserWarning")
+@pytest.mark.parametrize("share", [0, 0.5])
+@pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier, FScoreClassifier])
+def test_the_loss_of_validation_samples_is_that_of_training(cls, share):
+    # The training samples themselves, in one minibatch that changes nothing.
+    clf = quick(cls, log_loss_share=share, **ONE_STEP | {"max_epochs": 2})
+    clf.fit(X, target(clf), X_val=X, y_val=target(clf))
+    for row in clf.history_:
+        assert row["valid_loss"] == pytest.approx(row["train_loss"])
 
 
 def test_a_single_network_holds_out_a_tenth_but_no_class():
@@ -166,7 +277,7 @@ def test_a_single_network_holds_out_a_tenth_but_no_class():
         def on_train_begin(self, net, X, y, **kwargs):
             shown.append(y)
 
-    for params in ({"n_iter_no_change": 2}, {"calibration": "sigmoid"}):
+    for params in ({"n_iter_no_change": 2}, {"calibration": "temperature"}):
         clf = quick(callbacks=[Labels()], max_epochs=3, **params).fit(X, y)
         assert 77 in clf.classes_
         assert (shown[-1] == 3).sum() == 1
@@ -212,7 +323,6 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
     before = weights(first)
     first.partial_fit(X, Y)
     assert any(not torch.equal(value, before[name]) for name, value in weights(first).items())
-    assert [row["loss"] for row in first.history_][-1] == "smooth_topk"
     assert first.n_iter_ == 7
     # These networks have seen all samples by now.
     assert not hasattr(first, "oob_score_")
@@ -261,19 +371,21 @@ def test_fitted_state_is_arrays_and_plain_values():
     assert kinds(fitted) <= {np.ndarray, np.float64, str, int, float, bool, type(None)}
 
 
-def test_score_is_the_metric_that_was_trained_for():
-    for clf, change in [
+@pytest.mark.parametrize(
+    ("clf", "change"),
+    [
         (TopPushKClassifier(k=1), {"k": 60}),
         (RecallAtKClassifier(k=10), {"k": 100}),
         (FScoreClassifier(beta=0.1), {"beta": 10.0}),
         (TopKClassifier(k=1), {"k": 2}),
-        (AUCClassifier(multi_class="ovr"), {"multi_class": "mu"}),
-    ]:
-        y = Y if isinstance(clf, TopKClassifier | AUCClassifier) else POSITIVE
-        clf.set_params(max_epochs=2, n_estimators=1, module=MLP, random_state=0).fit(X, y)
-        then = clf.score(X, y)
-        assert clf.set_params(**change).score(X, y) == then
-        assert clf.fit(X, y).score(X, y) != then
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_score_is_the_metric_that_was_trained_for(clf, change):
+    clf = clone(clf).set_params(max_epochs=2, n_estimators=1, module=MLP, random_state=0)
+    then = clf.fit(X, target(clf)).score(X, target(clf))
+    assert clf.set_params(**change).score(X, target(clf)) == then
+    assert clf.fit(X, target(clf)).score(X, target(clf)) != then
 
 
 # Failures.
@@ -384,12 +496,14 @@ def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole():
     assert batches == pytest.approx(whole)
 
 
-def test_every_optimizer_lowers_the_loss():
-    optim, params = torch.optim, {"batch_size": 300, "pretrain": 0}
-    for optimizer, rate in ((optim.Adam, 0.01), (optim.SGD, 0.1), (optim.LBFGS, 0.5)):
-        clf = quick(net_params={"optimizer": optimizer}, learning_rate=rate, **params)
-        losses = [row["train_loss"] for row in clf.fit(X, Y).history_]
-        assert losses[-1] < losses[0]
+@pytest.mark.parametrize(
+    ("optimizer", "rate"),
+    [(torch.optim.Adam, 0.01), (torch.optim.SGD, 0.1), (torch.optim.LBFGS, 0.5)],
+)
+def test_every_optimizer_lowers_the_loss(optimizer, rate):
+    clf = quick(net_params={"optimizer": optimizer}, learning_rate=rate, batch_size=300)
+    losses = [row["train_loss"] for row in clf.fit(X, Y).history_]
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")

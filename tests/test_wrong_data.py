@@ -125,12 +125,21 @@ FEATURES = {
 }
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_features(name):
-    for case, (passed, error, says, *only) in FEATURES.items():
-        if not only or name in only[0]:
-            y = labels(name)[: len(passed)] if case == "images" else labels(name)
-            assert_refused(name, error, says, "fit", passed, y)
+def asked(cases, names=EVERY):
+    """Pairs of a case and a name, without those of which the case is not asked."""
+    return [
+        pytest.param(name, case, id=f"{name}-{case}")
+        for name in names
+        for case, (*_, last) in cases.items()
+        if isinstance(last, str) or name in last
+    ]
+
+
+@pytest.mark.parametrize(("name", "case"), asked(FEATURES))
+def test_features(name, case):
+    passed, error, says, *_ = FEATURES[case]
+    y = labels(name)[: len(passed)] if case == "images" else labels(name)
+    assert_refused(name, error, says, "fit", passed, y)
 
 
 DAYS = np.datetime64("2020-01-01") + np.arange(40)
@@ -186,13 +195,18 @@ LABELS = {
     "a list": (lambda y: at(y, [1]), (V, T), "y |label|sequence"),
     "dates": (
         lambda y: np.datetime64("2020-01-01") + y,
-        V,
-        r"y must hold labels that are strings.*; got datetime64\[D\]. Pass y.astype\(str\)",
+        T,
+        r"y must hold class labels; got times \(datetime64\[D\]\): convert.* astype\(str\)",
     ),
     "date objects": (
         lambda y: (np.datetime64("2020-01-01") + y).astype(object),
+        T,
+        r"y must hold class labels; got datetime.date.*: convert them to strings",
+    ),
+    "other objects": (
+        lambda y: np.array([V, T])[y % 2],
         V,
-        r"y must hold labels that are strings.*; got date. Pass \[str\(label\) for label in y\]",
+        r"y must hold labels that are strings.*; got type. Pass \[str\(label\) for label in y\]",
     ),
     "an enumeration": (
         lambda y: np.array([Enum("Colour", "RED GREEN BLUE GREY")(i + 1) for i in y]),
@@ -221,11 +235,10 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_labels(name):
-    for make, error, says, *only in LABELS.values():
-        if not only or name in only[0]:
-            assert_refused(name, error, says, "fit", X, make(labels(name)))
+@pytest.mark.parametrize(("name", "case"), asked(LABELS))
+def test_labels(name, case):
+    make, error, says, *_ = LABELS[case]
+    assert_refused(name, error, says, "fit", X, make(labels(name)))
 
 
 WEIGHTS = {
@@ -242,10 +255,11 @@ WEIGHTS = {
 }
 
 
-def test_weights():
-    for passed, says in WEIGHTS.values():
-        for name in EVERY:
-            assert_refused(name, V, says, "fit", X, labels(name), passed)
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_weights(name, case):
+    passed, says = WEIGHTS[case]
+    assert_refused(name, V, says, "fit", X, labels(name), passed)
 
 
 VALIDATION = {
@@ -264,11 +278,12 @@ VALIDATION = {
 }
 
 
-def test_validation_samples():
-    for make, error, says in VALIDATION.values():
-        for name in NETS:
-            X_val, y_val = make(labels(name))
-            assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("case", VALIDATION)
+def test_validation_samples(name, case):
+    make, error, says = VALIDATION[case]
+    X_val, y_val = make(labels(name))
+    assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
 
 
 PREDICTIONS = {
@@ -285,12 +300,12 @@ PREDICTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_predictions(name):
-    for passed, error, says, *only in PREDICTIONS.values():
-        for method in ("predict", "decision_function", "predict_topk", "predict_proba"):
-            if hasattr(fitted(name)[0], method) and (not only or name in only[0]):
-                assert_refused(name, error, says, method, passed)
+@pytest.mark.parametrize(("name", "case"), asked(PREDICTIONS))
+def test_predictions(name, case):
+    passed, error, says, *_ = PREDICTIONS[case]
+    for method in ("predict", "decision_function", "predict_topk", "predict_proba"):
+        if hasattr(fitted(name)[0], method):
+            assert_refused(name, error, says, method, passed)
 
 
 NUMBERS = {
@@ -304,9 +319,10 @@ NUMBERS = {
 }
 
 
-def test_numbers_in_predictions():
-    for name, method, value, error, says in NUMBERS.values():
-        assert_refused(name, error, says, method, X, value)
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_in_predictions(case):
+    name, method, value, error, says = NUMBERS[case]
+    assert_refused(name, error, says, method, X, value)
 
 
 PARTS = {
@@ -322,10 +338,11 @@ PARTS = {
 }
 
 
-def test_partial_fit():
-    for passed, error, says in PARTS.values():
-        for name in NETS:
-            assert_refused(name, error, says, "partial_fit", **{"X": X, "y": labels(name)} | passed)
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("case", PARTS)
+def test_partial_fit(name, case):
+    passed, error, says = PARTS[case]
+    assert_refused(name, error, says, "partial_fit", **{"X": X, "y": labels(name)} | passed)
 
 
 def test_scores_that_are_nan_raise():

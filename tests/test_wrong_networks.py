@@ -1,7 +1,6 @@
 """Networks, losses and callbacks of a user that do not do what they should."""
 
 import warnings
-from itertools import product
 
 import joblib
 import numpy as np
@@ -13,6 +12,7 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import DeepTopPushClassifier, FScoreClassifier, TopKClassifier
+from sktopk.modules import NormalizedLinear
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 OF_FOUR = np.arange(40) % 4
@@ -79,10 +79,11 @@ MODULES = {
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_modules(kind):
-    for what, error, says in MODULES.values():
-        with pytest.raises(error, match=says):
-            fit(kind, **of(what))
+@pytest.mark.parametrize("case", MODULES)
+def test_modules(kind, case):
+    what, error, says = MODULES[case]
+    with pytest.raises(error, match=says):
+        fit(kind, **of(what))
 
 
 IN_PLACE = {
@@ -127,10 +128,11 @@ LOSSES = {
 }
 
 
-def test_losses():
-    for value, error, says in LOSSES.values():
-        with pytest.raises(error, match=says):
-            fit("labels", loss=WrongLoss(value), calibration=None)
+@pytest.mark.parametrize("case", LOSSES)
+def test_losses(case):
+    value, error, says = LOSSES[case]
+    with pytest.raises(error, match=says):
+        fit("labels", loss=WrongLoss(value), calibration=None)
 
 
 class Unweighted(nn.Module):
@@ -143,7 +145,7 @@ def test_a_loss_that_takes_no_weights():
     with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*Unweighted"):
         clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
     with pytest.raises(TypeError, match="Held-out samples have weight 0: loss must take"):
-        clf.set_params(n_estimators=2, calibration="sigmoid").fit(X, OF_FOUR)
+        clf.set_params(n_estimators=2, calibration="temperature").fit(X, OF_FOUR)
 
 
 HOOKS = ("train_begin", "epoch_begin", "batch_begin", "grad_computed")
@@ -151,34 +153,48 @@ HOOKS += ("batch_end", "epoch_end", "train_end")
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_callbacks_that_raise_leave_the_fit_before(kind):
+@pytest.mark.parametrize("hook", HOOKS)
+def test_callbacks_that_raise_leave_the_fit_before(kind, hook):
     cls, y = ESTIMATORS[kind]
-    for hook in HOOKS:
-        callback = type("Raising", (Callback,), {f"on_{hook}": fail})()
-        clf = cls(**QUICK)
-        with pytest.raises(Failed):
-            clf.set_params(callbacks=[callback]).fit(X, y)
-        assert not [name for name in vars(clf) if name.endswith("_")]
-        with pytest.raises(NotFittedError):
-            clf.predict(X)
-        scores = clf.set_params(callbacks=None).fit(X, y).decision_function(X)
-        with pytest.raises(Failed):
-            clf.set_params(callbacks=[callback]).fit(X[:, :2], y)
-        np.testing.assert_array_equal(clf.decision_function(X), scores)
+    callback = type("Raising", (Callback,), {f"on_{hook}": fail})()
+    clf = cls(**QUICK)
+    with pytest.raises(Failed):
+        clf.set_params(callbacks=[callback]).fit(X, y)
+    assert not [name for name in vars(clf) if name.endswith("_")]
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+    scores = clf.set_params(callbacks=None).fit(X, y).decision_function(X)
+    with pytest.raises(Failed):
+        clf.set_params(callbacks=[callback]).fit(X[:, :2], y)
+    np.testing.assert_array_equal(clf.decision_function(X), scores)
 
 
 DIVERGING = {
     "a learning rate": ({"learning_rate": 1e30}, r"lower learning_rate \(now 1e\+30\)"),
-    "a weight decay": ({"weight_decay": 1e30}, r"lower weight_decay \(now 1e\+30\)"),
+    "a weight decay": (
+        {"weight_decay": 1e30, "hidden_layer_sizes": (4,)},
+        r"lower weight_decay \(now 1e\+30\)",
+    ),
 }
 
 
-def test_a_training_that_diverges_names_what_is_too_large():
-    for params, says in DIVERGING.values():
-        for (cls, y), dtype in product(ESTIMATORS.values(), (np.float32, np.float64)):
-            clf = cls(**QUICK | params | {"max_epochs": 3})
-            with pytest.raises(ValueError, match=f"Training diverged: .*epoch [123].*{says}"):
-                clf.fit(X.astype(dtype), y)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("case", DIVERGING)
+def test_a_training_that_diverges_names_what_is_too_large(case, kind, dtype):
+    (params, says), (cls, y) = DIVERGING[case], ESTIMATORS[kind]
+    clf = cls(**QUICK | {"max_epochs": 3} | params)
+    with pytest.raises(ValueError, match=f"Training diverged: .*epoch [123].*{says}"):
+        clf.fit(X.astype(dtype), y)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_output_layer_has_no_weight_decay(kind):
+    (cls, y), scores = ESTIMATORS[kind], []
+    for weight_decay in (0.0, 1e3):
+        clf = cls(**QUICK | {"max_epochs": 3, "weight_decay": weight_decay}).fit(X, y)
+        scores.append(clf.decision_function(X))
+    np.testing.assert_array_equal(*scores)
 
 
 class OfProbabilities(nn.Module):
@@ -194,15 +210,50 @@ ENDS = {
 }
 
 
-def test_a_network_that_ends_in_a_softmax_is_said():
-    for case, (last, loss, is_said) in ENDS.items():
-        params = {"k": 2, "loss": loss, "order": None, "calibration": None}
-        params["n_estimators"] = 2 if "ensemble" in case else 1
-        with warnings.catch_warnings(record=True) as record:
-            warnings.simplefilter("always")
-            clf = TopKClassifier(**QUICK | params)
-            clf.set_params(module=lambda n, m, last=last: nn.Sequential(nn.Linear(n, m), last))
-            clf.fit(X, OF_FOUR)
-        said = [each for each in record if "seems to return probabilities" in str(each.message)]
-        assert len(said) == is_said, case
-        assert all(each.filename == __file__ for each in said)
+@pytest.mark.parametrize("case", ENDS)
+def test_a_network_that_ends_in_a_softmax_is_said(case):
+    last, loss, is_said = ENDS[case]
+    params = {"k": 2, "loss": loss, "calibration": None}
+    params["n_estimators"] = 2 if "ensemble" in case else 1
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        clf = TopKClassifier(**QUICK | params)
+        clf.set_params(module=lambda n, m: nn.Sequential(nn.Linear(n, m), last))
+        clf.fit(X, OF_FOUR)
+    said = [each for each in record if "seems to return probabilities" in str(each.message)]
+    assert len(said) == is_said
+    assert all(each.filename == __file__ for each in said)
+
+
+BOUNDED = {
+    "a linear output": (nn.Linear, False),
+    "NormalizedLinear": (NormalizedLinear, True),
+    "a hidden layer and NormalizedLinear": (
+        lambda n, m: nn.Sequential(nn.Linear(n, 5), nn.ReLU(), NormalizedLinear(5, m)),
+        True,
+    ),
+    # Scores start in [-1, 1], but training can take them out.
+    "a small linear output": (lambda n, m: nn.Sequential(nn.Linear(n, m), Times(1e-2)), False),
+}
+
+
+class Times(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * x
+
+
+@pytest.mark.parametrize("case", BOUNDED)
+@pytest.mark.parametrize("loss", ["ldam", "noised_topk_imbalanced"])
+def test_losses_of_cosines_need_a_network_with_a_bound(loss, case):
+    module, is_bounded = BOUNDED[case]
+    if is_bounded:
+        scores = fit("labels", loss=loss, module=module).decision_function(X)
+        assert np.abs(scores).max() <= 1 + 1e-6
+        return
+    with pytest.raises(ValueError, match=f"module must return cosines for loss='{loss}'"):
+        fit("labels", loss=loss, module=module)
+    fit("labels", loss="focal", module=module)

@@ -31,7 +31,9 @@ def check_labels(y, name="y"):
     y = _without_nullable_dtype(on_host(y, name))
     values = np.asarray(y)
     refuse_missing(values, name)
-    refuse_times_and_complex(values, name, what="class labels", advice="convert them to strings")
+    refuse_times_and_complex(
+        values, name, what="class labels", advice="convert them to strings, such as by astype(str)"
+    )
     if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
@@ -112,22 +114,18 @@ def refuse_missing(values, name, what_held="labels"):
 
 
 def _refuse_other_types(values, name):
-    """Check that the labels are not dates, enumerations or other objects."""
-    if values.dtype.kind in "mM":
-        got, instead = values.dtype, f"{name}.astype(str)"
-    elif values.dtype.kind == "O" and values.ndim == 1:
-        # scikit-learn describes sequences, such as the label sets of multi-label targets.
-        known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
-        other = next((label for label in values if not isinstance(label, known)), None)
-        if other is None:
-            return
-        text = "label.name" if isinstance(other, Enum) else "str(label)"
-        got, instead = type(other).__name__, f"[{text} for label in {name}]"
-    else:
+    """Check that the labels are not enumerations or other objects."""
+    if values.dtype.kind != "O" or values.ndim != 1:
         return
-    raise ValueError(
-        f"{name} must hold labels that are strings, numbers or booleans; got {got}. Pass {instead}"
-    )
+    # scikit-learn describes sequences, such as the label sets of multi-label targets.
+    known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
+    other = next((label for label in values if not isinstance(label, known)), None)
+    if other is not None:
+        text = "label.name" if isinstance(other, Enum) else "str(label)"
+        raise ValueError(
+            f"{name} must hold labels that are strings, numbers or booleans; got "
+            f"{type(other).__name__}. Pass [{text} for label in {name}]"
+        )
 
 
 def _refuse_mixed(y, name, error=None):

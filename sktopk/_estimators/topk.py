@@ -10,7 +10,7 @@ from torch import nn
 
 from sktopk._common._input import own_labels
 from sktopk._common._public import public
-from sktopk._common._scalars import check_number, check_option
+from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._training.criteria._custom import CustomLoss, name_of
@@ -143,6 +143,7 @@ class TopKClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
+        loss = self._loss_or_name()
         if isinstance(self.loss, str):
             check_option(self.loss, "loss", tuple(LOSSES))
         elif isinstance(self.loss, type) or not callable(self.loss):
@@ -150,16 +151,18 @@ class TopKClassifier(BaseNetClassifier):
                 f"loss must be one of {', '.join(map(repr, LOSSES))}, or an nn.Module or "
                 f"function called as loss(scores, target); got {self.loss!r}"
             )
+        elif not isinstance(loss, str):
+            check_call(getattr(loss, "forward", loss), "loss", "scores", "target")
         if isinstance(self.k, dict):
             check_k_distribution(self.k)
         for k in self.k if isinstance(self.k, dict) else [self.k]:
             check_number(k, "k", 1, integer=True)
         check_number(self.tau, "tau", 0, bounds="neither")
         check_number(self.sigma, "sigma", 0)
-        self._check_loss_params()
+        self._check_loss_params(loss)
 
-    def _check_loss_params(self):
-        given, known = self.loss_params, own_parameters(self._loss_or_name())
+    def _check_loss_params(self, loss):
+        given, known = self.loss_params, own_parameters(loss)
         if given is None:
             return
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):

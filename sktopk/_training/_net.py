@@ -504,7 +504,7 @@ class Net(NeuralNetClassifier):
         else:
             return
         remedies = [f"lower learning_rate (now {self.lr:g})", "scale the features (StandardScaler)"]
-        decay = self.optimizer_.param_groups[0].get("weight_decay", 0.0)
+        decay = max(group.get("weight_decay", 0.0) for group in self.optimizer_.param_groups)
         if decay * self.lr > 1:
             remedies.append(f"lower weight_decay (now {decay:g})")
         remedies += self.criterion_.losses[0].remedies

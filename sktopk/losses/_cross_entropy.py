@@ -1,4 +1,4 @@
-"""Cross-entropy, used for pretraining and as a baseline."""
+"""Cross-entropy, trained alone or together with another loss."""
 
 import math
 

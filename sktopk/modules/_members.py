@@ -48,24 +48,6 @@ def best_classes(scores, k):
     return index
 
 
-def ordered_sets(sets, order, k):
-    """Combine two score matrices: `sets` chooses the top k classes, and `order` ranks these k.
-
-    Both matrices have shape (n_samples, n_classes). The top k classes are the best class of `order`
-    and the k - 1 other classes with the largest scores in `sets`. Ties prefer the first class.
-    Return `order`, with a constant per sample added to the scores of the top k classes.
-    """
-    first = order.argmax(dim=1, keepdim=True)
-    columns = best_classes(sets.scatter(1, first, torch.inf), k)
-    inside = torch.zeros_like(sets, dtype=torch.bool).scatter(1, columns, True)
-    lowest = order.masked_fill(~inside, torch.inf).amin(1, keepdim=True)
-    highest = order.masked_fill(inside, -torch.inf).amax(1, keepdim=True)
-    # Separate the top k scores from the other scores, so that rounding does not create ties.
-    room = (lowest.abs() + highest.abs() + 1) * 2.0**-10
-    raised = torch.where(highest >= lowest, highest - lowest + room, 0)
-    return torch.where(inside, order + raised, order)
-
-
 def score_of_member(module, m):
     """Return a function that maps samples to the scores of ensemble member m."""
     if hasattr(module, "score_member"):

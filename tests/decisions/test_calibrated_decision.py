@@ -250,6 +250,8 @@ def test_wrong_labels_and_weights_are_refused_by_name(make, data):
 def test_dates_in_score_are_refused_by_type(make, labels, data):
     X, y = data
     dates = np.full(900, "2026-01-01", dtype="M8[D]")
-    dates, got = (dates, "datetime64") if labels != "datetime" else (dates.astype(object), "date")
-    with pytest.raises(ValueError, match=f"y must hold labels that are strings.*got {got}"):
+    got = r"times \(datetime64"
+    if labels == "datetime":
+        dates, got = dates.astype(object), "datetime.date"
+    with pytest.raises(TypeError, match=f"y must hold class labels; got {got}.*to strings"):
         make(LogisticRegression()).fit(X, y).score(X, dates)

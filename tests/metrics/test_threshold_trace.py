@@ -32,11 +32,6 @@ def fit(data, cls=DeepTopPushClassifier, **params):
     return cls(random_state=0, **defaults | params).fit(*data)
 
 
-@pytest.fixture(scope="module")
-def fitted(data):
-    return fit(data)
-
-
 @pytest.fixture
 def recorded():
     """An object that is no estimator, of three epochs with 2, 3 and 1 steps."""
@@ -105,24 +100,29 @@ def test_epochs_that_are_no_integers_are_refused(recorded, epoch):
         ThresholdTraceDisplay.from_estimator(recorded, epoch=epoch)
 
 
-def test_epochs_of_cross_entropy_are_told_which_have_thresholds(data):
-    clf = fit(data, pretrain=0.6, max_epochs=5)
-    with pytest.raises(ValueError, match=r"with a threshold \(epochs 4 to 5\); got 3"):
-        ThresholdTraceDisplay.from_estimator(clf, epoch=3)
-    assert len(ThresholdTraceDisplay.from_estimator(clf, epoch=(3, 4)).threshold) > 0
+@pytest.mark.parametrize("log_loss_share", [0, 0.8, 1])
+def test_all_epochs_have_thresholds(data, log_loss_share):
+    clf = fit(data, log_loss_share=log_loss_share)
+    display = ThresholdTraceDisplay.from_estimator(clf)
+    assert len(display.threshold) == sum(row["train_batch_count"] for row in clf.history_)
 
 
-def test_estimators_without_thresholds_are_refused(data, fitted):
-    X, y = data
-    missing = [
-        (LogisticRegression().fit(X, y), "LogisticRegression, which has no history_"),
-        (TopKClassifier(k=1, max_epochs=1).fit(X, y), "TopKClassifier, which has no 'threshold'"),
-        (make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y), "Pipeline, which"),
-        (SimpleNamespace(), "SimpleNamespace, which has no history_"),
-    ]
-    for estimator, message in missing:
-        with pytest.raises(TypeError, match=rf"DeepTopPushClassifier; got {message}"):
-            ThresholdTraceDisplay.from_estimator(estimator)
+MISSING = {
+    "scikit-learn": (LogisticRegression(), "LogisticRegression, which has no history_"),
+    "labels": (TopKClassifier(k=1, max_epochs=1), "TopKClassifier, which has no 'threshold'"),
+    "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), "Pipeline, which"),
+    "object": (SimpleNamespace(), "SimpleNamespace, which has no history_"),
+    "no epoch": (SimpleNamespace(history_=[]), "SimpleNamespace, which has no 'threshold'"),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_estimators_without_thresholds_are_refused(data, case):
+    estimator, message = MISSING[case]
+    if hasattr(estimator, "fit"):
+        estimator.fit(*data)
+    with pytest.raises(TypeError, match=rf"DeepTopPushClassifier; got {message}"):
+        ThresholdTraceDisplay.from_estimator(estimator)
 
 
 def test_many_steps_are_smoothed_over_the_band_of_all_of_them():

@@ -45,8 +45,10 @@ class BoostersAsText(Versioned):
         if "boosters_" in state:
             lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
             n_classes = 1 if len(self.classes_) == 2 else len(self.classes_)
+            # Target statistics of more than two classes append columns to those of the user.
+            n_columns = int(self.input_shape_[0])
             self.boosters_ = [
-                booster_from_text(lightgbm, text, self.n_features_in_, n_classes, int(n_rounds))
+                booster_from_text(lightgbm, text, n_columns, n_classes, int(n_rounds))
                 for text, n_rounds in zip(state["boosters_"], self.n_iter_, strict=True)
             ]
 

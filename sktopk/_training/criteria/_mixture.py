@@ -23,7 +23,8 @@ class CrossEntropy(RowLoss):
     def __init__(self, scale=1.0, tau=0.0, n_counts=None):
         super().__init__(
             cross_entropy_loss,
-            {"label_smoothing": LABEL_SMOOTHING},
+            # With corrected class frequencies, smoothed labels would prefer rare classes.
+            {"label_smoothing": 0.0 if tau else LABEL_SMOOTHING},
             n_counts=n_counts,
             gradient_of_rows=cross_entropy_of_rows,
         )

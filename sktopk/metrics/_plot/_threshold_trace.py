@@ -111,19 +111,11 @@ class ThresholdTraceDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If the history contains no thresholds, if `epoch` does not exist, or if all epochs were
-            pretraining with cross-entropy, which has no threshold.
+            If the history contains no thresholds, or if `epoch` does not exist.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
         rows = history[first - 1 : last]
-        if not any(len(row["threshold"]) for row in rows):
-            known = [i for i, row in enumerate(history, 1) if len(row["threshold"])]
-            where = f"epochs {known[0]} to {known[-1]}" if known else "no epoch"
-            raise ValueError(
-                f"epoch must be an epoch with a threshold ({where}); got {epoch!r}, pretraining "
-                "with cross-entropy"
-            )
         n_before = sum(len(row["threshold"]) for row in history[: first - 1])
         threshold = np.concatenate([row["threshold"] for row in rows])
         true_threshold = None
@@ -174,10 +166,8 @@ def _threshold_history(estimator):
         if hasattr(estimator, "fit"):
             check_is_fitted(estimator)
         missing = "has no history_"
-    elif any("threshold" in row for row in estimator.history_):
-        # Epochs of pretraining have no thresholds and get an empty array.
-        none = {"threshold": np.empty(0)}
-        return [none | row for row in estimator.history_]
+    elif estimator.history_ and all("threshold" in row for row in estimator.history_):
+        return estimator.history_
     else:
         missing = "has no 'threshold' in its history_"
     raise TypeError(
