@@ -50,13 +50,11 @@ def of_equal_classes(X):
     return softmax(log_density(X), axis=1)
 
 
-@pytest.mark.parametrize("share", [0, 0.6, 1])
 @pytest.mark.parametrize("calibration", [None, "temperature"])
-def test_logit_adjusted_knows_the_probabilities_of_equally_frequent_classes(
-    rare, calibration, share
-):
+def test_logit_adjusted_knows_the_probabilities_of_equally_frequent_classes(rare, calibration):
     X, y = rare
-    clf = linear(calibration=calibration, log_loss_share=share).fit(X, y)
+    # Smoothed labels of cross-entropy would raise the probabilities of rare classes.
+    clf = linear(calibration=calibration, log_loss_share=0).fit(X, y)
     proba = clf.predict_proba(X)
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-6)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba, rtol=1e-6)

@@ -29,7 +29,7 @@ from sktopk.modules import MLP
 # A learning rate that leaves the scores as they are: what remains is the estimate.
 STILL = {
     "learning_rate": 1e-12, "batch_size": 32, "hidden_layer_sizes": (),
-    "random_state": 0, "n_estimators": 1, "module": MLP, "log_loss_share": 0, "n_iter_no_change": None,
+    "random_state": 0, "n_estimators": 1, "module": MLP, "log_loss_share": 0,
     "callbacks": [TrueThreshold()],
 }  # fmt: skip
 

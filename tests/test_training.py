@@ -100,7 +100,9 @@ def test_the_loss_of_rankers_is_a_mean_of_their_loss_and_cross_entropy(cls):
     assert abs(found[0] - found[1]) > 0.01
 
 
-@pytest.mark.parametrize("schedule", [[], [LRScheduler("StepLR", step_size=2)]], ids=str)
+@pytest.mark.parametrize(
+    "schedule", [[], [LRScheduler("StepLR", step_size=2)]], ids=["own schedule", "StepLR"]
+)
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 def test_weights_are_averages_over_about_one_epoch(cls, schedule):
     epochs, steps = Epochs(), []

@@ -222,12 +222,13 @@ class RankingHead:
 
     def check_learned(self, net, target, weight, history):
         """Warn if the training loss at the end is about that of constant scores."""
-        values = (
-            torch.zeros(len(target), 1),
-            torch.from_numpy(target == 1),
-            torch.from_numpy(weight),
+        positive, weight = (torch.from_numpy(each).to(net.device) for each in (target == 1, weight))
+        share = (positive * weight).sum() / weight.sum()
+        # Two constants: 0, and the log-odds of the class frequencies, where log loss is lowest.
+        constant = min(
+            float(net.criterion_(each.expand(len(target), 1), positive, weight))
+            for each in (torch.zeros_like(share), share.logit())
         )
-        constant = float(net.criterion_(*(each.to(net.device) for each in values)))
         last = history[-1]["train_loss"]
         if last > NEARLY * constant:
             advice = "raise log_loss_share" if self.share < 1 else "raise max_epochs"

@@ -68,9 +68,9 @@ class RankingClassifier(BaseNetClassifier):
     Attributes
     ----------
     threshold_ : float
-        Decision threshold. `predict` returns `pos_label_` for samples with a score above it. If
-        samples are held out, `threshold_` is computed from estimates of the scores of new samples.
-        Otherwise, `threshold_` is computed from the training scores.
+        Decision threshold, which `decision_function` has already subtracted. If samples are held
+        out, `threshold_` is computed from estimates of the scores of new samples, otherwise from
+        the training scores.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
@@ -155,6 +155,23 @@ class RankingClassifier(BaseNetClassifier):
         self._check_params()
         self._check_groups(groups)
         return self._partial_fit(X, y, classes, sample_weight, groups)
+
+    def decision_function(self, X: RowsLike) -> np.ndarray:
+        """Return the score of each sample minus `threshold_`.
+
+        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
+        `classes_[0]`).
+
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples,)
+            The larger, the likelier is the label ``classes_[1]``.
+        """
+        return super().decision_function(X)
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for samples whose score is above `threshold_`.

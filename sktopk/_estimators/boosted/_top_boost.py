@@ -134,7 +134,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Positive label of two classes.
     threshold_ : float
-        Decision threshold for two classes: the quantile of the scores that corresponds to the
+        Decision threshold for two classes, which `decision_function` has already subtracted: the
+        quantile of the scores that corresponds to the
         threshold of the loss. If the loss has no threshold, the share of selected samples is the
         share of positives. For the log loss, `threshold_` is 0. It is computed from out-of-fold
         scores if samples are held out.
@@ -225,9 +226,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores of the samples.
+        """Return the score of each class or, for two classes, the score minus `threshold_`.
 
-        For two classes, `threshold_` is subtracted. A positive score means ``classes_[1]``.
+        With two classes, a sample is flagged if its `decision_function` is above 0 (below 0 if the
+        positive label is `classes_[0]`).
         """
         return self._decision(self._scores(X))
 

@@ -17,14 +17,15 @@ class CrossEntropy(RowLoss):
 
     Here s are the scores and :math:`\pi` the class frequencies. Partners of losses that scale
     cosines have :math:`\alpha \ne 1`. Partners of losses that correct for class frequencies have
-    :math:`\tau \ne 0` and `n_counts`, the number of classes.
+    :math:`\tau \ne 0` and `n_counts`, the number of classes. There, smoothed labels raise the
+    scores of rare classes further, which increases accuracy on long tails
+    (benchmarks/results/label_tasks.md).
     """
 
     def __init__(self, scale=1.0, tau=0.0, n_counts=None):
         super().__init__(
             cross_entropy_loss,
-            # With corrected class frequencies, smoothed labels would prefer rare classes.
-            {"label_smoothing": 0.0 if tau else LABEL_SMOOTHING},
+            {"label_smoothing": LABEL_SMOOTHING},
             n_counts=n_counts,
             gradient_of_rows=cross_entropy_of_rows,
         )

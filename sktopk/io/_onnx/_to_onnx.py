@@ -73,7 +73,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     =================  =================================================================
     output             equal to
     =================  =================================================================
-    "scores"           `decision_function`, with the threshold subtracted
+    "scores"           `decision_function`, with the threshold subtracted (flagged: above 0)
     "topk_labels"      `predict_topk` of a `TopKClassifier`, with k = `k_`
     "label"            `predict` of all other classifiers
     "proba"            `predict_proba`, calibrated; only if the estimator has this method
