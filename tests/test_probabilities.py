@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from scipy.special import expit, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
@@ -116,7 +116,7 @@ def test_other_losses_alone_have_no_probabilities(rare, loss):
     clf = linear(loss, log_loss_share=0)
     assert not hasattr(clf, "predict_proba")
     assert not hasattr(clf.fit(X, y), "predict_proba")
-    with pytest.raises(AttributeError, match=r"not available without calibration.*not prob"):
+    with pytest.raises(AttributeError, match=r"predict_proba is not available.*not prob"):
         clf.predict_proba(X)
     for params in ({"calibration": "temperature"}, {"log_loss_share": 0.1}):
         assert hasattr(linear(loss, **{"log_loss_share": 0} | params).fit(X, y), "predict_proba")
@@ -150,42 +150,57 @@ def test_calibrated_probabilities_are_about_those_of_scikit_learn(case, binary):
     assert own < 0.9 * np.mean(y) * (1 - np.mean(y))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_unit_of_weights_and_the_unit_and_zero_of_scores_do_not_matter(method):
+@pytest.fixture(params=["temperature", "sigmoid"])
+def held_out(request):
+    """Scores of a class for each sample, or of both classes; target and weight."""
     rng = np.random.default_rng(0)
     target = (rng.random(400) < 0.2).astype(int)
     scores, weight = rng.normal(size=400) + target, rng.integers(0, 4, 400).astype(float)
-    scores = np.column_stack([np.zeros(400), scores])
+    if request.param == "temperature":
+        scores = np.column_stack([np.zeros(400), scores])
+    return scores, target, weight
 
-    def proba(scores, weight):
-        return calibrated_proba(method, *fit_calibration(method, scores, target, weight), scores)
 
-    expected = proba(scores, weight)
+def proba_of(scores, target, weight):
+    return calibrated_proba(*fit_calibration(scores, target, weight), scores)
+
+
+def test_the_unit_and_zero_of_scores_do_not_matter(held_out):
+    scores, target, weight = held_out
+    expected = proba_of(scores, target, weight)
     assert expected.std() > 0.05
     for unit, zero in ((1e-8, 3), (1e4, 0), (1, 1e3)):
-        np.testing.assert_allclose(proba(zero + unit * scores, weight), expected, atol=1e-3)
-    for unit in (1e-6, 1 / 400, 50):
-        np.testing.assert_allclose(proba(scores, unit * weight), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            proba_of(zero + unit * scores, target, weight), expected, atol=1e-3
+        )
+
+
+def test_weights_of_the_calibration_equal_repetition(held_out):
+    scores, target, weight = held_out
+    index = np.repeat(np.arange(400), weight.astype(int))
+    found = fit_calibration(scores, target, weight)
+    expected = fit_calibration(scores[index], target[index], np.ones(len(index)))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_unit_of_small_weights_does_not_matter(held_out):
+    scores, target, weight = held_out
+    expected = proba_of(scores, target, weight / weight.sum())
+    for unit in (1e-6, 1e-3):
+        np.testing.assert_allclose(
+            proba_of(scores, target, unit * weight / weight.sum()), expected, atol=1e-6
+        )
 
 
 def test_light_samples_far_away_change_nothing():
     rng = np.random.default_rng(0)
     target = (rng.random(400) < 0.2).astype(int)
-    scores, weight = rng.normal(size=(400, 1)) + target[:, None], np.ones(400)
+    scores, weight = rng.normal(size=400) + target, np.ones(400)
     scores[0], weight[0] = 1e6, 0
-    expected = fit_calibration("sigmoid", scores[1:], target[1:], weight[1:])
-    np.testing.assert_allclose(fit_calibration("sigmoid", scores, target, weight), expected, 1e-4)
+    expected = fit_calibration(scores[1:], target[1:], weight[1:])
+    np.testing.assert_allclose(fit_calibration(scores, target, weight), expected, 1e-4)
     weight[0] = 1e-9
-    np.testing.assert_allclose(fit_calibration("sigmoid", scores, target, weight), expected, 0.05)
-
-
-def test_a_sigmoid_is_uniform_far_away_from_all_classes():
-    slope, intercept = np.array([1.0, 2.0, 1.0]), np.zeros(3)
-    scores = np.array([[-1e4, -1e4, -1e4], [-1e4, 3.0, -1e4], [0.0, 1.0, -1.0]])
-    proba = calibrated_proba("sigmoid", slope, intercept, scores)
-    each = expit(slope * scores)
-    np.testing.assert_array_equal(proba[0], [1 / 3] * 3)
-    np.testing.assert_allclose(proba[1:], each[1:] / each[1:].sum(1, keepdims=True))
+    np.testing.assert_allclose(fit_calibration(scores, target, weight), expected, 0.05)
 
 
 def test_probabilities_of_samples_far_away_sum_to_one():
@@ -216,6 +231,6 @@ def test_many_scores_are_calibrated_on_a_part(monkeypatch):
     monkeypatch.setattr(_base, "PART_OF_SCORES", 1000)
     part = clone(clf).fit(X, y)
     np.testing.assert_array_equal(part.decision_function(X), whole.decision_function(X))
-    assert part.calibration_[1] != whole.calibration_[1]
+    assert part.calibration_ != whole.calibration_
     assert not hasattr(part, "oob_decision_function_")
     assert 0 < part.oob_score_ < 1

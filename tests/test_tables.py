@@ -330,7 +330,7 @@ def test_out_of_fold_scores_of_tables_of_categories_alone(name, n_categories):
     if name == "TopKClassifier":
         clf = TopKClassifier(k=1, n_estimators=3, random_state=0)
     else:
-        clf = TopBoostClassifier("cross_entropy", k=1, calibration="temperature", random_state=0)
+        clf = TopBoostClassifier("cross_entropy", k=1, random_state=0)
     clf.fit(table[:1200], y[:1200])
     # If all samples of a category were held out, these scores would be those of chance.
     assert roc_auc_score(y[:1200], clf.oob_decision_function_) > 0.85

@@ -160,15 +160,15 @@ def test_labels_scores_sets_and_probabilities_agree(blobs, loss, calibration):
 def test_the_temperature_is_the_best_one(blobs):
     X, y = blobs
     clf = quick(batch_size=len(y)).fit(X, y, X_val=X, y_val=y)
-    _, slope, intercept = clf.calibration_
+    slope, intercept = clf.calibration_
     scores = clf.decision_function(X)
     losses = [
-        -log_softmax(factor * slope[0] * scores, axis=1)[np.arange(len(y)), y].mean()
+        -log_softmax(factor * slope * scores, axis=1)[np.arange(len(y)), y].mean()
         for factor in (0.98, 1.0, 1.02)
     ]
     assert np.argmin(losses) == 1
-    assert intercept == [0]
-    np.testing.assert_allclose(clf.predict_proba(X), softmax(slope[0] * scores, axis=1))
+    assert intercept == 0
+    np.testing.assert_allclose(clf.predict_proba(X), softmax(slope * scores, axis=1))
 
 
 # Measured: 0.6 points less accurate with cross-entropy, 0.4 with the default loss.
@@ -306,7 +306,7 @@ def test_weight_is_repetition_in_the_default_network(blobs):
         weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
     )
     assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
-    np.testing.assert_allclose(weighted.calibration_[1], repeated.calibration_[1], rtol=1e-4)
+    np.testing.assert_allclose(weighted.calibration_, repeated.calibration_, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

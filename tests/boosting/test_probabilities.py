@@ -23,7 +23,6 @@ def test_the_default_is_a_sigmoid_that_is_calibrated_on_new_samples(loss):
     clf = make(loss).fit(X[TRAIN], Y[TRAIN])
     proba = clf.predict_proba(X[NEW])
     np.testing.assert_allclose(proba.sum(axis=1), 1)
-    assert clf.calibration_[0] == "sigmoid"
     assert proba[:, 1].mean() == pytest.approx(Y[NEW].mean(), abs=0.03)
     trees = ExtraTreesClassifier(random_state=0).fit(X[TRAIN], Y[TRAIN])
     assert log_loss(Y[NEW], proba) < log_loss(Y[NEW], trees.predict_proba(X[NEW])) + 0.02
@@ -32,11 +31,15 @@ def test_the_default_is_a_sigmoid_that_is_calibrated_on_new_samples(loss):
     assert (np.diff(proba[order, 1]) >= 0).all()
 
 
-def test_the_probability_at_the_threshold_is_half_with_temperature():
-    clf = make(calibration="temperature").fit(X[TRAIN], Y[TRAIN])
-    assert clf.calibration_[0] == "temperature"
-    above = clf.predict_proba(X[NEW])[:, 1] > 0.5
-    np.testing.assert_array_equal(above, clf.predict(X[NEW]) == 1)
+def test_one_slope_keeps_the_order_of_several_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 4))
+    y = (X[:, :3] + rng.normal(size=(900, 3))).argmax(1)
+    clf = make("smooth_topk", k=2).fit(X[:600], y[:600])
+    scores, proba = clf.decision_function(X[600:]), clf.predict_proba(X[600:])
+    np.testing.assert_array_equal(proba.argsort(1), scores.argsort(1))
+    plain = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    assert log_loss(y[600:], proba) < log_loss(y[600:], plain) + 0.01
 
 
 def test_the_trees_and_the_threshold_are_those_without_calibration():
@@ -45,7 +48,7 @@ def test_the_trees_and_the_threshold_are_those_without_calibration():
     assert not hasattr(other, "predict_proba")
     with pytest.raises(AttributeError, match=r"calibration=None and n_members=5\. Set calib"):
         other.predict_proba(X)
-    with pytest.raises(ValueError, match="calibration must be one of None, 'temperature', 'sigm"):
+    with pytest.raises(ValueError, match="calibration must be one of None, 'sigmoid'"):
         make(calibration="isotonic").fit(X, Y)
 
 

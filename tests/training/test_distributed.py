@@ -96,7 +96,7 @@ def fit_default(name, rows):
     clf.fit(X[rows], y[rows], sample_weight=weight[rows], **more)
     learned = [p.detach().clone() for p in clf.net_.module_.parameters()]
     derived = clf.classes_, clf.class_count_, clf.n_iter_, clf.history_[-1]["train_loss"]
-    derived += getattr(clf, "threshold_", 0), *getattr(clf, "calibration_", ())[1:]
+    derived += getattr(clf, "threshold_", 0), *getattr(clf, "calibration_", ())
     return learned + [torch.as_tensor(each) for each in derived]
 
 
