@@ -61,15 +61,6 @@ def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_
         )
 
 
-def holds_numbers(values):
-    """Return whether `values`, a column or a single value, can be converted to float."""
-    try:
-        np.asarray(values).astype(np.float64)
-    except (OverflowError, TypeError, ValueError):
-        return False
-    return True
-
-
 def explain(X, error, takes_missing=False):
     """Raise an error that names the first column with a value that is not a finite number.
 

@@ -23,7 +23,6 @@ from sktopk._training._checkpoint import Checkpoint, describe_call
 from sktopk._training._net import OURS, DivergedError, build_net
 from sktopk._training._process import all_objects, check_device, joined, world_size
 from sktopk.modules import TabularMLP
-from sktopk.modules._members import mean_of_members
 
 from ._calibration import calibrated_proba, fit_calibration, has_proba
 from ._held_out import (
@@ -573,13 +572,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Return the mean scores of the ensemble, of shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         return finite(self.net_.scores(check_rows(self, X, reset=False)))
-
-    def _scores_of(self, output):
-        """Return the result of `decision_function` as a tensor, from the output of the network."""
-        scores = mean_of_members(output)
-        combined = self._head.combine(scores.reshape(len(scores), -1))
-        two = combined.ndim == 2 and combined.shape[1] == 2
-        return combined[:, 1] - combined[:, 0] if two else combined
 
     # State and parameters.
 

@@ -87,10 +87,6 @@ class LabelHead:
         mean = (shared[:, 0] / unit) @ shared[:, 1] / shared[:, 2].sum()
         return weight / unit / mean
 
-    def combine(self, scores):
-        """Return the scores, a tensor of shape (n_samples, n_classes)."""
-        return scores
-
     def decide(self, scores):
         """Convert an array of network scores to the result of `decision_function`."""
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
@@ -182,10 +178,6 @@ class RankingHead:
     def weights(self, weight):
         """Return the sample weights unscaled, because a rank k refers to a sum of weights."""
         return weight
-
-    def combine(self, scores):
-        """Return a tensor of shape (n_samples,) from scores of shape (n_samples, 1)."""
-        return scores.squeeze(1)
 
     def decide(self, scores):
         """Return scores of shape (n_samples,), from which the estimator subtracts the threshold."""

@@ -338,10 +338,6 @@ class RankingClassifier(BaseNetClassifier):
         y_score = self._above_threshold(scores[:, 0])
         return -y_score if self._turned() else y_score
 
-    def _scores_of(self, output):
-        y_score = super()._scores_of(output) - self.threshold_
-        return -y_score if self._turned() else y_score
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

@@ -2,7 +2,6 @@
 
 import inspect
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +17,6 @@ class Members(nn.ModuleList):
         """Return the scores of all members, of shape (n_samples, n_members, n_outputs)."""
         scores = torch.stack([network(x) for network in self], dim=1)
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
-
-    def of_member(self, m: int) -> dict[str, Any]:
-        """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
-        return {f"{m}.{name}": ... for name in self[m].state_dict()}
 
     def score_member(self, x: Tensor, m: int) -> Tensor:
         """Return the scores of member m, of shape (n_samples, n_outputs)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -231,10 +231,6 @@ class TabularMLP(nn.Module):
         if columns is not None and ((columns < 0) | (columns >= max(self.n_features, 1))).any():
             raise ValueError(f"bin_column must have columns below {self.n_features}")
         super()._load_from_state_dict(state_dict, prefix, *args)
-
-    def of_member(self, m: int) -> dict[str, Any]:
-        """Return a dict {key: index}: ``state_dict()[key][index]`` are the values of member m."""
-        return {name: m for name, _ in self.named_parameters()}
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the input of the first layer for samples x of shape (..., n_features).

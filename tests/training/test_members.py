@@ -109,8 +109,10 @@ def test_the_scores_are_the_mean_of_those_of_the_networks():
 
 def own_weights(clf, m):
     """The parameters of network m."""
-    state, module = clf.net_.module_.state_dict(), clf.net_.module_
-    return {name: state[name][index] for name, index in module.of_member(m).items()}
+    module = clf.net_.module_
+    if isinstance(module, Members):
+        return module[m].state_dict()
+    return {name: parameter.detach()[m] for name, parameter in module.named_parameters()}
 
 
 @pytest.mark.parametrize("module", [TabularMLP, MLP])

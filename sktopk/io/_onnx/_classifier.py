@@ -59,8 +59,6 @@ class Outputs(nn.Module):
                     setattr(parent, name, _OneByOne(layer))
         self.dtype, self.row_dtype = net.dtype, net.row_dtype
         self.row_shape = tuple(classifier.input_shape_)
-        # The head converts outputs of the network to class scores, or to one score per sample.
-        self.head = net.head
         self.n_classes = len(classifier.classes_)
         self.k = int(classifier.k_) if isinstance(classifier, TopKClassifier) else None
         # Store the threshold as a tensor, because torch exports Python numbers as float32.
