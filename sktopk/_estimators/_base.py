@@ -18,8 +18,9 @@ from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._callbacks import ProgressBar, Validation
+from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._checkpoint import Checkpoint, describe_call
+from sktopk._training._folds import HeldOutRows
 from sktopk._training._net import OURS, DivergedError, build_net
 from sktopk._training._process import all_objects, check_device, joined, world_size
 from sktopk.modules import TabularMLP
@@ -29,9 +30,9 @@ from ._calibration import calibrated_proba, fit_calibration, has_proba
 from ._held_out import (
     ensemble_scores_as_unseen,
     finite,
+    held_out_by_fold,
     hold_out,
-    values_of_folds,
-    values_of_samples,
+    values_of,
 )
 from ._parameters import (
     batches_and_epochs,
@@ -394,12 +395,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
         """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
         net, head, target = self.net_, self._head, self._target(data.y)
-        callbacks = {}
+        callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
         if held_out is not None or folds is not None:
-            if folds is None:
-                values = values_of_samples(head, held_out, self._target(held_out.y))
-            else:
-                values = values_of_folds(head, data, target, folds)
+            unseen = held_out if folds is None else held_out_by_fold(data, folds)
+            given |= {"X_val": unseen.X, "y_val": self._target(unseen.y)}
+            values = values_of(head, unseen, given["y_val"], folds)
             callbacks["validation"] = Validation(values, self.n_iter_no_change)
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
@@ -422,9 +422,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             folds=folds,
             groups=data.groups,
         )
-        given = {"X": data.X, "y": target, "weight": data.weight}
-        if held_out is not None:
-            given |= {"X_val": held_out.X, "y_val": self._target(held_out.y)}
         try:
             interrupted = net.train(
                 batches,
@@ -438,9 +435,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         finally:
             net.criterion_.set_groups(None)
         self.history_ = net.plain_history()
-        self.n_iter_ = self.kept_epoch_ = len(self.history_)
-        if "validation" in callbacks:
-            self.kept_epoch_ = callbacks["validation"].epoch_
+        self.n_iter_ = len(self.history_)
+        self.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], self.history_)
         return interrupted
 
     def _class_totals(self):
@@ -469,8 +465,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if n_scores > MOST_SCORES:
             part = np.random.RandomState(0).random(len(target)) < PART_OF_SCORES / n_scores
             data, target, folds = data.take(part), target[part], folds.take(part)
-        scores, known = net.scores_out_of_fold(data.X, folds), folds.fold >= 0
-        target, weight, own = target[known], data.weight[known], scores[known]
+        rows, known = HeldOutRows(data.X, folds), folds.fold >= 0
+        own = net.scores(rows)[np.argsort(rows.index)]
+        target, weight = target[known], data.weight[known]
         if head.n_outputs(2) == 1:
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
             groups = None if data.groups is None else data.groups[known]

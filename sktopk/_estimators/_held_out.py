@@ -3,8 +3,9 @@
 import numpy as np
 
 from sktopk._common._folds import deal
+from sktopk._common._input import Labelled
 from sktopk._common._unseen import scores_as_unseen
-from sktopk._training._folds import Folds
+from sktopk._training._folds import Folds, HeldOutRows
 
 # Number of folds if there is a single network, which holds out the first fold.
 HELD_OUT_FOLDS = 10
@@ -51,32 +52,31 @@ def finite(scores, name="X"):
     return scores
 
 
-def values_of_samples(head, data, target):
-    """Return the function `values` of :class:`Validation` for the held-out samples `data`."""
-    cluster = np.arange(len(target))
+def held_out_by_fold(data, folds):
+    """Return the samples of all folds, with the rows `HeldOutRows`."""
+    X = HeldOutRows(data.X, folds)
+    groups = None if data.groups is None else data.groups[X.index]
+    return Labelled(X, data.y[X.index], data.weight[X.index], groups)
+
+
+def values_of(head, held_out, target, folds):
+    """Return the function `values` of :class:`Validation` for held-out samples."""
+    cluster, parts = np.arange(len(target)), [slice(None)]
+    if folds is not None:
+        cluster = np.unique(folds.order[held_out.X.index], return_inverse=True)[1]
+        # Scores of different networks are not compared.
+        stop = np.cumsum([len(own) for own, _ in held_out.X.parts]).tolist()
+        parts = list(map(slice, [0, *stop[:-1]], stop))
+    name, of_loss = "X" if folds else "X_val", head.weights(held_out.weight)
 
     def values(net):
-        scores = finite(net.scores(data.X), "X_val")
-        return *head.values(target, scores, data.weight, data.groups), cluster
-
-    return values
-
-
-def values_of_folds(head, data, target, folds):
-    """Return the function `values` of :class:`Validation` for the folds of an ensemble."""
-    parts = []
-    for fold in range(folds.n_folds):
-        mask = folds.fold == fold
-        parts.append((data.take(mask), target[mask], np.flatnonzero(folds.of_member == fold)))
-    order = np.concatenate([folds.order[folds.fold == fold] for fold in range(folds.n_folds)])
-    cluster = np.unique(order, return_inverse=True)[1]
-
-    def values(net):
+        scores = finite(net.scores(held_out.X), name)
+        columns = target, scores, held_out.weight, held_out.groups
         found = []
-        for own, own_target, members in parts:
-            scores = sum(net.scores_of_member(own.X, m) for m in members) / len(members)
-            found.append(head.values(own_target, scores.numpy(), own.weight, own.groups))
-        return *map(np.concatenate, zip(*found, strict=True)), cluster
+        for part in parts:
+            found.append(head.values(*(None if each is None else each[part] for each in columns)))
+        loss = net.loss_of(scores, target, of_loss)
+        return *map(np.concatenate, zip(*found, strict=True)), cluster, loss
 
     return values
 

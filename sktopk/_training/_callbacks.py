@@ -4,8 +4,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from skorch.callbacks import Callback
+from skorch.callbacks import (
+    BatchScoring,
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    EpochScoring,
+    LRScheduler,
+    PassthroughScoring,
+)
 from tqdm.auto import tqdm
+
+from sktopk._common._warnings import warn
 
 from ._process import all_objects
 from ._state import copied_weights
@@ -13,6 +23,7 @@ from .criteria._top import TopCriterion
 
 # The best epoch is kept if it is better than the last by this number of standard errors.
 N_ERRORS = 2.0
+HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
 
 
 class ProgressBar(Callback):
@@ -99,9 +110,10 @@ class Validation(Callback):
     Parameters
     ----------
     values : callable
-        Called with the net. Returns three arrays with one entry per held-out sample: its value (the
-        larger, the better), its weight and the number of its cluster. Samples of a cluster are
-        equal or belong together, and count as one in the standard error.
+        Called with the net. Returns three arrays with one entry per held-out sample, and the mean
+        loss. The arrays are the value of a sample (the larger, the better), its weight and the
+        number of its cluster. Samples of a cluster are equal or belong together, and count as one
+        in the standard error.
     patience : int or None
         Number of epochs without improvement after which training stops.
     """
@@ -114,17 +126,17 @@ class Validation(Callback):
         self.best_loss_ = np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        value, weight, cluster = joined_clusters(*self.values(net))
+        *of_samples, loss = self.values(net)
+        value, weight, cluster = joined_clusters(*of_samples)
+        # Callbacks of skorch read these entries of the history.
+        loss = float(np.mean(all_objects(loss)))
+        net.history.record("valid_loss", loss)
+        net.history.record("valid_loss_best", loss < self.best_loss_)
+        self.best_loss_ = min(loss, self.best_loss_)
         if not weight.any():
             return
         n_epochs, score = len(net.history), np.average(value, weights=weight)
         net.history.record("valid_score", float(score))
-        if dataset_valid is not None:
-            # Callbacks of skorch read these entries of the history.
-            loss = float(np.mean(all_objects(net.loss_of(dataset_valid.X, dataset_valid.y))))
-            net.history.record("valid_loss", loss)
-            net.history.record("valid_loss_best", loss < self.best_loss_)
-            self.best_loss_ = min(loss, self.best_loss_)
         # Ignore rounding errors: scores of the same ranking can differ slightly.
         if self.best_ is None or score > np.average(self.best_, weights=weight) + 1e-9:
             self.best_, self.epoch_ = value, n_epochs
@@ -151,6 +163,70 @@ class Validation(Callback):
         self.epoch_, self.keeps_best_ = state["epoch"], state["keeps_best"]
         self.weights_, self.best_loss_ = state["weights"], state["best_loss"]
         self.best_ = None if state["best"] is None else state["best"].numpy()
+
+
+def check_what_is_read(callbacks, has_val, is_fit):
+    """Raise ValueError if callbacks of skorch read minibatches or samples that do not exist.
+
+    skorch would record nothing, without an error. `partial_fit`, which holds out no samples, warns
+    instead, because a network keeps its callbacks.
+
+    Parameters
+    ----------
+    callbacks : list of tuple (name, callback)
+    has_val : bool
+        Whether samples are held out.
+    is_fit : bool
+        Whether the caller is `fit` and not `partial_fit`.
+    """
+    for _, each in callbacks:
+        kind = type(each).__name__
+        is_train_loss = isinstance(each, PassthroughScoring) and each.on_train
+        if isinstance(each, BatchScoring | PassthroughScoring) and not is_train_loss:
+            raise ValueError(
+                f"callbacks must not have {kind}: minibatches have no scores. Use EpochScoring"
+            )
+        if isinstance(each, EpochScoring) and not each.on_train and not has_val:
+            if is_fit:
+                raise ValueError(
+                    f"callbacks: {kind} needs held-out samples. Set on_train=True, or {HOLD_OUT}"
+                )
+            warn(f"callbacks: {kind} adds no entry, because partial_fit holds out no samples")
+
+
+def has_monitored(callback, net, has_val, is_fit):
+    """Return whether the history has the entry that a callback of skorch monitors.
+
+    If the entry is missing, `fit` raises ValueError. `partial_fit` trains only one epoch.
+    """
+    monitor, last = getattr(callback, "monitor", None), net.history[-1]
+    monitors = isinstance(callback, EarlyStopping | Checkpoint) or (
+        isinstance(callback, LRScheduler) and callback.policy == "ReduceLROnPlateau"
+    )
+    if not monitors or not isinstance(monitor, str) or monitor in last:
+        return True
+    if is_fit:
+        entries = ", ".join(sorted(last.keys() - {"batches"}))
+        advice = f"Set monitor to {'another entry' if has_val else 'one of these'}"
+        raise ValueError(
+            f"callbacks: {type(callback).__name__} monitors {monitor!r}, which is not in the "
+            f"history ({entries}). {advice}" + ("" if has_val else f", or {HOLD_OUT}")
+        )
+    return False
+
+
+def kept_epoch(callbacks, history):
+    """Return the number, from 1, of the epoch whose weights the network has after the training."""
+    epoch = len(history)
+    for _, each in callbacks:
+        if isinstance(each, Validation):
+            epoch = each.epoch_
+        elif isinstance(each, EarlyStopping) and each.load_best:
+            epoch = each.best_epoch_ or epoch
+        elif isinstance(each, Checkpoint) and each.load_best and each.event_name is not None:
+            saved = [i for i, row in enumerate(history, 1) if row.get(each.event_name)]
+            epoch = saved[-1] if saved else epoch
+    return epoch
 
 
 def is_positive(gain, weight, cluster):

@@ -3,6 +3,9 @@
 import numpy as np
 import torch
 
+from sktopk._common._input import take
+from sktopk._common._lazy_rows import SomeRows
+
 
 class Folds:
     """Folds of an ensemble: member m holds out fold m mod n_folds.
@@ -64,3 +67,25 @@ class Folds:
     def rows_of(self, m):
         """Return a boolean mask of the samples that member m holds out."""
         return self.fold == self.of_member[m]
+
+
+class HeldOutRows(SomeRows):
+    """The samples that the networks of an ensemble hold out, sorted by fold.
+
+    :meth:`Net.scores` returns the out-of-fold scores of these rows.
+
+    Attributes
+    ----------
+    index : ndarray of int of shape (n_held_out,)
+        Indices of these samples in the training set.
+    parts : list of tuple (X, members)
+        The samples of each fold, and the networks that hold out this fold.
+    """
+
+    def __init__(self, X, folds):
+        index = np.argsort(folds.fold, kind="stable")
+        super().__init__(X, index[np.count_nonzero(folds.fold < 0) :])
+        self.parts = [
+            (take(X, folds.fold == fold), np.flatnonzero(folds.of_member == fold))
+            for fold in range(folds.n_folds)
+        ]
