@@ -78,7 +78,7 @@ def test_early_stopping_stops_and_loads_the_best_epoch(case):
 @pytest.mark.parametrize("case", N_HELD_OUT)
 def test_checkpoint_saves_and_loads_the_best_epoch(case, tmp_path):
     # Rates that grow without a limit make the loss larger in the end.
-    growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=5.0)
+    growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=3.0)
     params = {"n_estimators": N_HELD_OUT[case], "max_epochs": 6, "learning_rate": 0.01}
     losses = [row["valid_loss"] for row in fitted([growing], **params).history_]
     clf = fitted([growing, Checkpoint(dirname=tmp_path, load_best=True)], **params)

@@ -292,8 +292,9 @@ class Net(NeuralNetClassifier):
                         self._rates = epoch / n_epochs, 1 / n_epochs, rates
                     self.run_single_epoch(batches, training=True, prefix="train")
                     share_buffers(self.module_)
-                    # Callbacks and predictions use the average.
+                    # Callbacks and predictions use the average, in eval mode as in skorch.
                     self.average.apply()
+                    self.module_.eval()
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets, is_fit)
                     self.stop_training = any(all_objects(self.stop_training))

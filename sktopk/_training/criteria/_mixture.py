@@ -135,11 +135,13 @@ class Mixture(Criterion):
 
     def gradient(self, scores, target, weight):
         loss, gradient = self.named.gradient(scores, target, weight)
-        hard, n_fresh = self.hard_rows, None
+        gradient, hard = gradient.mul_(1 - self.share), self.hard_rows
+        fresh = gradient
         if hard is not None and hard.each[0].batch is not None:
-            n_fresh = hard.each[0].n_fresh
-        weight = None if weight is None else weight[:n_fresh]
-        other, of_fresh = self.cross_entropy.gradient(scores[:n_fresh], target[:n_fresh], weight)
-        gradient = (1 - self.share) * gradient
-        gradient[:n_fresh] += self.share * of_fresh
+            fresh, scores, target, weight = (
+                None if each is None else each[: hard.each[0].n_fresh]
+                for each in (gradient, scores, target, weight)
+            )
+        other, of_fresh = self.cross_entropy.gradient(scores, target, weight)
+        fresh.add_(of_fresh, alpha=self.share)
         return (1 - self.share) * loss + self.share * other, gradient
