@@ -37,6 +37,7 @@ from ._held_out import (
 from ._parameters import (
     batches_and_epochs,
     check_net_parameters,
+    n_networks,
     routed,
     routed_entries,
     split_net_params,
@@ -68,9 +69,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
         times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
         0 trains the estimator's loss alone, as in the papers.
-    n_estimators : int, default=8
+    n_estimators : int or "auto", default="auto"
         Number of networks whose scores are averaged. They have different initial weights and hold
-        out different folds.
+        out different folds. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns,
         handles missing values and categories, and in rankers with hidden layers bins columns.
@@ -117,8 +118,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
-    batch_size_, max_epochs_ : int
-        Batch size and number of epochs that `fit` used.
+    n_estimators_, batch_size_, max_epochs_ : int
+        Number of networks, batch size and number of epochs that `fit` used.
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
@@ -142,7 +143,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     _: KW_ONLY
     log_loss_share: float = 0.6
-    n_estimators: int = 8
+    n_estimators: int | str = "auto"
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
     learning_rate: float = 0.03
@@ -317,6 +318,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 f"classes must be those of the first call, {self.classes_}; got {found}"
             )
         self.classes_ = found
+        if not resumed:
+            self.n_estimators_ = n_networks(self)
         target = encode(self.classes_, data.y)
         if (target < 0).any():
             raise ValueError(
@@ -349,7 +352,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if validation is not None or not needed:
             return data, validation, None
         ranks = self._head.n_outputs(2) == 1
-        return hold_out(data, self._target(data.y), self.n_estimators, is_ranking=ranks, seed=seed)
+        return hold_out(data, self._target(data.y), self.n_estimators_, is_ranking=ranks, seed=seed)
 
     def _build(self, data, seed, own_rows):
         """Create the network, compute its column scaling from the data, and check its output."""
@@ -374,12 +377,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 module_params.setdefault("n_categories", self.categories_.sizes)
         self.net_ = build_net(
             self.module,
-            head.criterion(self.n_estimators, own_rows),
+            head.criterion(self.n_estimators_, own_rows),
             head,
             n_features=self.input_shape_[0],
             n_outputs=head.n_outputs(len(self.classes_)),
             n_classes=len(self.classes_),
-            n_members=self.n_estimators,
+            n_members=self.n_estimators_,
             module_params=module_params,
             learning_rate=float(self.learning_rate),
             weight_decay=float(self.weight_decay),

@@ -31,9 +31,10 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
     for n_folds in range(n_estimators if n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
         fold = deal(order, target, n_folds)
         dealt = fold >= 0
-        parts = {*zip(target[dealt], fold[dealt], strict=True)}
-        n_classes = len(np.unique(target if is_ranking else target[dealt]))
-        if len(parts) == n_folds * n_classes > 0:
+        # Rankings need both classes in each fold. Labels only need samples, because no class is
+        # held out as a whole.
+        parts = {*zip(target[dealt] if is_ranking else fold[dealt], fold[dealt], strict=True)}
+        if len(parts) == n_folds * (len(np.unique(target)) if is_ranking else 1):
             break
     else:
         return data, None, None
@@ -61,21 +62,27 @@ def held_out_by_fold(data, folds):
 
 def values_of(head, held_out, target, folds):
     """Return the function `values` of :class:`Validation` for held-out samples."""
-    cluster, parts = np.arange(len(target)), [slice(None)]
+    weight, parts, name = head.weights(held_out.weight), [held_out.X], "X_val"
+    cluster = np.arange(len(target))
     if folds is not None:
         cluster = np.unique(folds.order[held_out.X.index], return_inverse=True)[1]
-        # Scores of different networks are not compared.
-        stop = np.cumsum([len(own) for own, _ in held_out.X.parts]).tolist()
-        parts = list(map(slice, [0, *stop[:-1]], stop))
-    name, of_loss = "X" if folds else "X_val", head.weights(held_out.weight)
+        # The scores of different networks are not compared, and need not be in memory together.
+        parts, name = held_out.X.parts, "X"
+    stop = np.cumsum([part.shape[0] for part in parts]).tolist()
+    columns = target, held_out.weight, weight, held_out.groups
+    own = [
+        [None if each is None else each[start:end] for each in columns]
+        for start, end in zip([0, *stop[:-1]], stop, strict=True)
+    ]
+    shares = np.array([each[2].sum() for each in own])
 
     def values(net):
-        scores = finite(net.scores(held_out.X), name)
-        columns = target, scores, held_out.weight, held_out.groups
-        found = []
-        for part in parts:
-            found.append(head.values(*(None if each is None else each[part] for each in columns)))
-        loss = net.loss_of(scores, target, of_loss)
+        found, losses = [], []
+        for X, (y, given, of_loss, groups) in zip(parts, own, strict=True):
+            scores = finite(net.scores(X), name)
+            found.append(head.values(y, scores, given, groups))
+            losses.append(net.loss_of(scores, y, of_loss))
+        loss = losses @ shares / max(shares.sum(), 1e-300)
         return *map(np.concatenate, zip(*found, strict=True)), cluster, loss
 
     return values

@@ -69,23 +69,21 @@ class Folds:
         return self.fold == self.of_member[m]
 
 
+class FoldRows(SomeRows):
+    """The samples of one fold, and the numbers of the networks that hold out this fold."""
+
+    def __init__(self, X, folds, fold):
+        mask = folds.fold == fold
+        super().__init__(X, np.flatnonzero(mask))
+        self.rows, self.members = take(X, mask), np.flatnonzero(folds.of_member == fold)
+
+
 class HeldOutRows(SomeRows):
     """The samples that the networks of an ensemble hold out, sorted by fold.
 
-    :meth:`Net.scores` returns the out-of-fold scores of these rows.
-
-    Attributes
-    ----------
-    index : ndarray of int of shape (n_held_out,)
-        Indices of these samples in the training set.
-    parts : list of tuple (X, members)
-        The samples of each fold, and the networks that hold out this fold.
+    :meth:`Net.scores` returns the out-of-fold scores of these rows, and of its parts `FoldRows`.
     """
 
     def __init__(self, X, folds):
-        index = np.argsort(folds.fold, kind="stable")
-        super().__init__(X, index[np.count_nonzero(folds.fold < 0) :])
-        self.parts = [
-            (take(X, folds.fold == fold), np.flatnonzero(folds.of_member == fold))
-            for fold in range(folds.n_folds)
-        ]
+        self.parts = [FoldRows(X, folds, fold) for fold in range(folds.n_folds)]
+        super().__init__(X, np.concatenate([part.index for part in self.parts]))

@@ -21,7 +21,7 @@ from sktopk.modules._mlp import takes_sparse
 from ._average import WeightAverage
 from ._batches import Rows
 from ._callbacks import check_what_is_read, has_monitored
-from ._folds import HeldOutRows
+from ._folds import FoldRows, HeldOutRows
 from ._process import (
     all_objects,
     in_parallel,
@@ -43,6 +43,8 @@ MOST_SHOWN = 1 << 15
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
 RATE_INCREASE = 0.1
+# Number of scores per chunk when the loss of held-out samples is computed.
+LOSS_NUMBERS = 1 << 23
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
@@ -441,12 +443,10 @@ class Net(NeuralNetClassifier):
         For `HeldOutRows`, each sample gets the mean of the networks that hold out the sample.
         """
         if isinstance(X, HeldOutRows):
-            means = [
-                sum(self.scores_of_member(own, m) for m in members) / len(members)
-                for own, members in X.parts
-                if len(own)
-            ]
-            return torch.cat(means).numpy()
+            return np.concatenate([self.scores(part) for part in X.parts])
+        if isinstance(X, FoldRows):
+            each = [self.scores_of_member(X.rows, m) for m in X.members]
+            return (sum(each) / len(each)).numpy()
         each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
         return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 
@@ -464,12 +464,17 @@ class Net(NeuralNetClassifier):
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
-        values = [torch.from_numpy(each[known]).to(self.device) for each in (scores, y, weight)]
-        if not known.any():
+        total, step, n_used = weight[known].sum(), len(y), 2 if (weight == 1).all() else 3
+        if not total:
             return 0.0
-        with torch.no_grad():
-            # Losses of users need not take weights.
-            loss = self.criterion_(*values[: 2 if bool((weight == 1).all()) else 3]).item()
+        if self.n_outputs > 1:  # a mean over samples, here in chunks to save memory
+            step = max(1, LOSS_NUMBERS // self.n_outputs)
+        values, loss = [scores[known], y[known], weight[known]], 0.0
+        for start in range(0, len(values[0]), step):
+            part = [torch.from_numpy(each[start : start + step]) for each in values]
+            with torch.no_grad():
+                own = self.criterion_(*(each.to(self.device) for each in part[:n_used])).item()
+            loss += own * float(part[2].sum() / total)
         if state is not None:
             noise.set_state(state)
         return loss
