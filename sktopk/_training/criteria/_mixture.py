@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from sktopk.losses._cross_entropy import cross_entropy_loss, cross_entropy_of_rows
 
-from ._base import Criterion, RowLoss, TwoClassCriterion, rows_of_classes
+from ._base import Criterion, RowLoss, TwoClassCriterion, known_scores, rows_of_classes
 
 # Label smoothing of cross-entropy. It increases top-1 accuracy.
 LABEL_SMOOTHING = 0.1
@@ -69,7 +69,7 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     Classes are weighted to their training-set proportions. Scores have shape (n_samples,
     n_members, 1) and weights (n_samples, n_members).
     """
-    scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)
+    scores, positive = known_scores(scores.squeeze(2), weight), (target == 1).unsqueeze(1)
     class_total = torch.stack([each.class_total for each in criteria], dim=1)
     mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1)
     seen = rows_of_classes(positive, weight) * mean_weight
