@@ -69,3 +69,24 @@ def test_a_data_loader_raises_and_says_what_to_pass():
         TypeError, match=r"X must be a Dataset .* got a DataLoader: pass its dataset"
     ):
         TopKClassifier().fit(loader)
+
+
+class Minibatches(TensorDataset):
+    """Reads all samples of a minibatch at once."""
+
+    largest = 0
+
+    def __getitems__(self, indices):
+        self.largest = max(self.largest, len(indices))
+        return list(zip(*(tensor[indices] for tensor in self.tensors), strict=True))
+
+
+def test_workers_raise_and_a_dataset_can_read_a_minibatch_at_once():
+    dataset = Minibatches(torch.from_numpy(X), torch.from_numpy(Y))
+    clf = TopKClassifier(k=3, batch_size=64, **QUICK)
+    for name in ("iterator_train__num_workers", "iterator_valid__num_workers"):
+        with pytest.raises(ValueError, match=f"net_params must not set '{name}'.*__getitems__"):
+            TopKClassifier(k=3, net_params={name: 2}).fit(dataset)
+    expected = clf.fit(X, Y).decision_function(X)
+    np.testing.assert_array_equal(clf.fit(dataset).decision_function(X), expected)
+    assert dataset.largest >= 64

@@ -40,10 +40,12 @@ class ProgressBar(Callback):
             "train_loss": net.history[-1, "batches", -1, "train_loss"],
             "valid_score": net.history[-1].get("valid_score"),
         }
-        self.bar_.set_postfix({k: f"{v:.4g}" for k, v in shown.items() if v is not None})
+        shown = {k: f"{v:.4g}" for k, v in shown.items() if v is not None}
+        self.bar_.set_postfix(shown, refresh=False)
         self.bar_.update(len(net.history) - self.bar_.n if self.bar_.n else 1)
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
+        self.bar_.total = self.bar_.n  # fewer than planned after early stopping
         self.bar_.close()
         del self.bar_
 
