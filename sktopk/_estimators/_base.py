@@ -193,7 +193,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             default network accepts missing values and frames with categories. Memory maps and torch
             Datasets are read in minibatches, without worker processes: a Dataset with the method
             ``__getitems__(indices)`` can read a minibatch in parallel. Items of a Dataset are
-            samples or tuples (sample, label, ...). A custom `module` also accepts images (n_samples, channels, height, width).
+            samples or tuples (sample, label, ...). A custom `module` also accepts images
+            (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -20,8 +20,8 @@ from sktopk.modules._mlp import takes_sparse
 
 from ._average import WeightAverage
 from ._batches import Rows
-from ._callbacks import check_what_is_read, has_monitored
 from ._folds import FoldRows, HeldOutRows
+from ._held_out_entries import check_what_is_read, has_monitored
 from ._process import (
     all_objects,
     in_parallel,
