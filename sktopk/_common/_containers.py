@@ -12,7 +12,9 @@ def is_dataset(X, kind="Dataset"):
 
 def as_lazy(X):
     """Return a Dataset, or a list of its items, as lazy rows, and any other X unchanged."""
-    if not (is_dataset(X) or _are_items(X)):
+    # skorch's SliceDataset is a sequence of samples for searches of scikit-learn.
+    sliced = getattr(sys.modules.get("skorch.helper"), "SliceDataset", ())
+    if not (is_dataset(X) or _are_items(X) or isinstance(X, sliced)):
         return X
     from ._dataset_rows import DatasetRows
 

@@ -5,14 +5,16 @@ are multiplied by positive numbers, if float32 is converted to float64, or if sa
 or repeated.
 """
 
+import math
+
 import numpy as np
 from scipy.sparse import issparse
 
 from ._lazy_rows import LazyRows, SomeRows
-from ._row_keys import row_keys
 
 # Numbers per chunk.
 BLOCK = 1 << 20
+LAZY_BLOCK = 1 << 25
 
 
 def shuffled_order(X, seed, groups=None):
@@ -48,8 +50,8 @@ def sample_ranks(X):
     while isinstance(table, SomeRows):
         index, table = table.index[index], table.table
     if isinstance(table, LazyRows):
-        return np.unique(row_keys(X, seed=0), return_inverse=True)[1]
-    if issparse(table):
+        next_keys = _lazy_keys
+    elif issparse(table):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
@@ -82,6 +84,18 @@ def _dense_keys(X, index, start):
     """Return a chunk of columns of the samples `index`, and the index of the next column."""
     stop = min(start + max(1, BLOCK // len(index)), X.shape[1])
     return list(X[index, start:stop].T), stop
+
+
+def _lazy_keys(X, index, start):
+    """Return the same as `_dense_keys`, in larger chunks, because each call reads all samples."""
+    n_columns = math.prod(X.shape[1:])
+    stop = min(start + max(1, LAZY_BLOCK // len(index)), n_columns)
+    keys = np.empty((len(index), stop - start), X.dtype)
+    step = max(1, BLOCK // max(1, n_columns))
+    for first in range(0, len(index) if stop > start else 0, step):
+        rows = X[index[first : first + step]]
+        keys[first : first + step] = rows.reshape(len(rows), -1)[:, start:stop]
+    return list(keys.T), stop
 
 
 def _sparse_keys(X, index, number):

@@ -18,8 +18,9 @@ from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._callbacks import ProgressBar, Validation
+from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._checkpoint import Checkpoint, describe_call
+from sktopk._training._folds import HeldOutRows
 from sktopk._training._net import OURS, DivergedError, build_net
 from sktopk._training._process import all_objects, check_device, joined, world_size
 from sktopk.modules import TabularMLP
@@ -28,13 +29,14 @@ from ._calibration import calibrated_proba, fit_calibration, has_proba
 from ._held_out import (
     ensemble_scores_as_unseen,
     finite,
+    held_out_by_fold,
     hold_out,
-    values_of_folds,
-    values_of_samples,
+    values_of,
 )
 from ._parameters import (
     batches_and_epochs,
     check_net_parameters,
+    n_networks,
     routed,
     routed_entries,
     split_net_params,
@@ -66,9 +68,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
         times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
         0 trains the estimator's loss alone, as in the papers.
-    n_estimators : int, default=8
+    n_estimators : int or "auto", default="auto"
         Number of networks whose scores are averaged. They have different initial weights and hold
-        out different folds.
+        out different folds. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns,
         handles missing values and categories, and in rankers with hidden layers bins columns.
@@ -115,8 +117,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
-    batch_size_, max_epochs_ : int
-        Batch size and number of epochs that `fit` used.
+    n_estimators_, batch_size_, max_epochs_ : int
+        Number of networks, batch size and number of epochs that `fit` used.
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
@@ -140,7 +142,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     _: KW_ONLY
     log_loss_share: float = 0.6
-    n_estimators: int = 8
+    n_estimators: int | str = "auto"
     module: Callable = TabularMLP
     hidden_layer_sizes: Sequence[int] = (128, 128)
     learning_rate: float = 0.03
@@ -188,8 +190,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             float32 or float64. Weights are float32, unless one minibatch holds all samples. The
             default network accepts missing values and frames with categories. Memory maps and torch
-            Datasets are read in minibatches. Items of a Dataset are samples or tuples (sample,
-            label, ...). A custom `module` also accepts images (n_samples, channels, height, width).
+            Datasets are read in minibatches, without worker processes: a Dataset with the method
+            ``__getitems__(indices)`` can read a minibatch in parallel. Items of a Dataset are
+            samples or tuples (sample, label, ...). A custom `module` also accepts images
+            (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -315,6 +319,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 f"classes must be those of the first call, {self.classes_}; got {found}"
             )
         self.classes_ = found
+        if not resumed:
+            self.n_estimators_ = n_networks(self)
         target = encode(self.classes_, data.y)
         if (target < 0).any():
             raise ValueError(
@@ -347,7 +353,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if validation is not None or not needed:
             return data, validation, None
         ranks = self._head.n_outputs(2) == 1
-        return hold_out(data, self._target(data.y), self.n_estimators, is_ranking=ranks, seed=seed)
+        return hold_out(data, self._target(data.y), self.n_estimators_, is_ranking=ranks, seed=seed)
 
     def _build(self, data, seed, own_rows):
         """Create the network, compute its column scaling from the data, and check its output."""
@@ -372,12 +378,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 module_params.setdefault("n_categories", self.categories_.sizes)
         self.net_ = build_net(
             self.module,
-            head.criterion(self.n_estimators, own_rows),
+            head.criterion(self.n_estimators_, own_rows),
             head,
             n_features=self.input_shape_[0],
             n_outputs=head.n_outputs(len(self.classes_)),
             n_classes=len(self.classes_),
-            n_members=self.n_estimators,
+            n_members=self.n_estimators_,
             module_params=module_params,
             learning_rate=float(self.learning_rate),
             weight_decay=float(self.weight_decay),
@@ -393,12 +399,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def _train(self, data, held_out, folds, checkpoint, resumed=False):
         """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
         net, head, target = self.net_, self._head, self._target(data.y)
-        callbacks = {}
+        callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
         if held_out is not None or folds is not None:
-            if folds is None:
-                values = values_of_samples(head, held_out, self._target(held_out.y))
-            else:
-                values = values_of_folds(head, data, target, folds)
+            unseen = held_out if folds is None else held_out_by_fold(data, folds)
+            given |= {"X_val": unseen.X, "y_val": self._target(unseen.y)}
+            values = values_of(head, unseen, given["y_val"], folds)
             callbacks["validation"] = Validation(values, self.n_iter_no_change)
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:
@@ -421,9 +426,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             folds=folds,
             groups=data.groups,
         )
-        given = {"X": data.X, "y": target, "weight": data.weight}
-        if held_out is not None:
-            given |= {"X_val": held_out.X, "y_val": self._target(held_out.y)}
         try:
             interrupted = net.train(
                 batches,
@@ -437,9 +439,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         finally:
             net.criterion_.set_groups(None)
         self.history_ = net.plain_history()
-        self.n_iter_ = self.kept_epoch_ = len(self.history_)
-        if "validation" in callbacks:
-            self.kept_epoch_ = callbacks["validation"].epoch_
+        self.n_iter_ = len(self.history_)
+        self.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], self.history_)
         return interrupted
 
     def _class_totals(self):
@@ -468,8 +469,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if n_scores > MOST_SCORES:
             part = np.random.RandomState(0).random(len(target)) < PART_OF_SCORES / n_scores
             data, target, folds = data.take(part), target[part], folds.take(part)
-        scores, known = net.scores_out_of_fold(data.X, folds), folds.fold >= 0
-        target, weight, own = target[known], data.weight[known], scores[known]
+        rows, known = HeldOutRows(data.X, folds), folds.fold >= 0
+        own = net.scores(rows)[np.argsort(rows.index)]
+        target, weight = target[known], data.weight[known]
         if head.n_outputs(2) == 1:
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
             groups = None if data.groups is None else data.groups[known]

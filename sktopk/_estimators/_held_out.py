@@ -3,8 +3,9 @@
 import numpy as np
 
 from sktopk._common._folds import deal
+from sktopk._common._input import Labelled
 from sktopk._common._unseen import scores_as_unseen
-from sktopk._training._folds import Folds
+from sktopk._training._folds import Folds, HeldOutRows
 
 # Number of folds if there is a single network, which holds out the first fold.
 HELD_OUT_FOLDS = 10
@@ -30,9 +31,10 @@ def hold_out(data, target, n_estimators, *, is_ranking, seed):
     for n_folds in range(n_estimators if n_estimators > 1 else HELD_OUT_FOLDS, 1, -1):
         fold = deal(order, target, n_folds)
         dealt = fold >= 0
-        parts = {*zip(target[dealt], fold[dealt], strict=True)}
-        n_classes = len(np.unique(target if is_ranking else target[dealt]))
-        if len(parts) == n_folds * n_classes > 0:
+        # Rankings need both classes in each fold. Labels only need samples, because no class is
+        # held out as a whole.
+        parts = {*zip(target[dealt] if is_ranking else fold[dealt], fold[dealt], strict=True)}
+        if len(parts) == n_folds * (len(np.unique(target)) if is_ranking else 1):
             break
     else:
         return data, None, None
@@ -51,32 +53,37 @@ def finite(scores, name="X"):
     return scores
 
 
-def values_of_samples(head, data, target):
-    """Return the function `values` of :class:`Validation` for the held-out samples `data`."""
+def held_out_by_fold(data, folds):
+    """Return the samples of all folds, with the rows `HeldOutRows`."""
+    X = HeldOutRows(data.X, folds)
+    groups = None if data.groups is None else data.groups[X.index]
+    return Labelled(X, data.y[X.index], data.weight[X.index], groups)
+
+
+def values_of(head, held_out, target, folds):
+    """Return the function `values` of :class:`Validation` for held-out samples."""
+    weight, parts, name = head.weights(held_out.weight), [held_out.X], "X_val"
     cluster = np.arange(len(target))
+    if folds is not None:
+        cluster = np.unique(folds.order[held_out.X.index], return_inverse=True)[1]
+        # The scores of different networks are not compared, and need not be in memory together.
+        parts, name = held_out.X.parts, "X"
+    stop = np.cumsum([part.shape[0] for part in parts]).tolist()
+    columns = target, held_out.weight, weight, held_out.groups
+    own = [
+        [None if each is None else each[start:end] for each in columns]
+        for start, end in zip([0, *stop[:-1]], stop, strict=True)
+    ]
+    shares = np.array([each[2].sum() for each in own])
 
     def values(net):
-        scores = finite(net.scores(data.X), "X_val")
-        return *head.values(target, scores, data.weight, data.groups), cluster
-
-    return values
-
-
-def values_of_folds(head, data, target, folds):
-    """Return the function `values` of :class:`Validation` for the folds of an ensemble."""
-    parts = []
-    for fold in range(folds.n_folds):
-        mask = folds.fold == fold
-        parts.append((data.take(mask), target[mask], np.flatnonzero(folds.of_member == fold)))
-    order = np.concatenate([folds.order[folds.fold == fold] for fold in range(folds.n_folds)])
-    cluster = np.unique(order, return_inverse=True)[1]
-
-    def values(net):
-        found = []
-        for own, own_target, members in parts:
-            scores = sum(net.scores_of_member(own.X, m) for m in members) / len(members)
-            found.append(head.values(own_target, scores.numpy(), own.weight, own.groups))
-        return *map(np.concatenate, zip(*found, strict=True)), cluster
+        found, losses = [], []
+        for X, (y, given, of_loss, groups) in zip(parts, own, strict=True):
+            scores = finite(net.scores(X), name)
+            found.append(head.values(y, scores, given, groups))
+            losses.append(net.loss_of(scores, y, of_loss))
+        loss = losses @ shares / max(shares.sum(), 1e-300)
+        return *map(np.concatenate, zip(*found, strict=True)), cluster, loss
 
     return values
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sktopk._common._scalars import check_auto, check_number, check_option, check_random
+from sktopk._common._warnings import warn
 from sktopk._training._net import OURS
 from sktopk._training._process import check_device
 
@@ -41,6 +42,22 @@ ROUTED = {
 
 # batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
+# n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
+NETWORKS, MOST_CLASSES = 8, 1000
+
+
+def n_networks(estimator):
+    """Return the number of networks. Warn if "auto" is not `NETWORKS`."""
+    n_classes, given = len(estimator.classes_), estimator.n_estimators
+    if not isinstance(given, str):
+        return int(given)
+    if n_classes <= MOST_CLASSES:
+        return NETWORKS
+    warn(
+        f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
+        f"(more than {MOST_CLASSES}): set n_estimators"
+    )
+    return 1
 
 
 def batches_and_epochs(estimator, n_samples):
@@ -171,7 +188,7 @@ def check_net_parameters(estimator):
     check_sizes(estimator.hidden_layer_sizes)
     check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
     # The limit of 1000 networks prevents mistakes that would fill the memory.
-    check_number(estimator.n_estimators, "n_estimators", 1, 1000, integer=True)
+    check_auto(estimator.n_estimators, "n_estimators", check_number, low=1, high=1000, integer=True)
     check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")
     check_number(estimator.weight_decay, "weight_decay", 0, bounds="left")
     check_auto(estimator.batch_size, "batch_size", check_number, low=1, integer=True)
@@ -217,6 +234,11 @@ def check_net_params(net_params):
             raise TypeError(f"net_params must have strings as keys; got {name!r}")
         if name in OWN:
             raise ValueError(f"net_params must not set {name!r}: use {OWN[name]}")
+        if name.endswith("__num_workers"):
+            raise ValueError(
+                f"net_params must not set {name!r}: samples of a Dataset are read in the process "
+                "of fit. Give the Dataset a method __getitems__(indices) that reads many at once"
+            )
         if name.split("__")[0] in FEEDING:
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator makes its own minibatches. "

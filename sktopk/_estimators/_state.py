@@ -40,19 +40,27 @@ def unpacked(estimator, net):
         raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
     if not isinstance(net["own_rows"], bool):
         raise ValueError(f"net_ must have own_rows of type bool; got {net['own_rows']!r:.80}")
+    before = dict(vars(estimator))
+    attributes = {k: v for k, v in before.items() if k.endswith("_")}
     # Use the parameters from the last `fit`, because `set_params` may have changed them since.
-    fitted = type(estimator)(**estimator._fit_params)
-    vars(fitted).update({k: v for k, v in vars(estimator).items() if k.endswith("_")})
-    fitted._fit_params = estimator._fit_params
-    fitted._head = fitted._make_head()
-    with torch.inference_mode(False), torch.enable_grad():
-        with _NoLargerThan(net.get("weights")):
-            fitted._make_net(net["dtypes"], 0, net["own_rows"], usable_device(fitted.device))
-        state = to_tensors({k: net[k] for k in net if k not in BUILT})
-        check_net_state(fitted.net_, state)
-        load_net_state(fitted.net_, state)
-        fitted.net_.module_.eval()
-    return fitted.net_, fitted._head
+    vars(estimator).update(vars(type(estimator)(**estimator._fit_params)))
+    try:
+        head = estimator._head = estimator._make_head()
+        # Attributes such as `k_` depend on the samples of the first `partial_fit`.
+        vars(estimator).update(attributes)
+        with torch.inference_mode(False), torch.enable_grad():
+            with _NoLargerThan(net.get("weights")):
+                device = usable_device(estimator.device)
+                estimator._make_net(net["dtypes"], 0, net["own_rows"], device)
+            built = estimator.net_
+            state = to_tensors({k: net[k] for k in net if k not in BUILT})
+            check_net_state(built, state)
+            load_net_state(built, state)
+            built.module_.eval()
+    finally:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+    return built, head
 
 
 class _NoLargerThan(TorchFunctionMode):

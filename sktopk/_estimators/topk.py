@@ -233,7 +233,7 @@ class TopKClassifier(BaseNetClassifier):
 
     def _holds_out(self):
         held_out = self.calibration is not None or self.n_iter_no_change is not None
-        return held_out and self.n_estimators > 1
+        return held_out and self.n_estimators_ > 1
 
     def _metric(self, target, y_score, weight):
         classes = np.arange(len(self.classes_))

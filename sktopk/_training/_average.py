@@ -1,5 +1,7 @@
 """Exponential moving average of the weights of a network."""
 
+import torch
+
 
 class WeightAverage:
     """Exponential moving average of weights and buffers, over about `n_steps` steps.
@@ -32,8 +34,8 @@ class WeightAverage:
         """Add the present weights to the average."""
         self._n_updates += 1
         share = (1 - self._decay) / (1 - self._decay**self._n_updates)
-        for average, now in zip(self._others, self._tensors, strict=True):
-            average.lerp_(now, share)
+        if self._tensors:
+            torch._foreach_lerp_(self._others, self._tensors, share)
 
     def apply(self, applied=True):
         """Put the average into the module, or the trained weights if `applied` is False."""

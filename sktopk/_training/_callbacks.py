@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from skorch.callbacks import Callback
+from skorch.callbacks import Callback, Checkpoint, EarlyStopping
 from tqdm.auto import tqdm
 
 from ._process import all_objects
@@ -29,10 +29,12 @@ class ProgressBar(Callback):
             "train_loss": net.history[-1, "batches", -1, "train_loss"],
             "valid_score": net.history[-1].get("valid_score"),
         }
-        self.bar_.set_postfix({k: f"{v:.4g}" for k, v in shown.items() if v is not None})
+        shown = {k: f"{v:.4g}" for k, v in shown.items() if v is not None}
+        self.bar_.set_postfix(shown, refresh=False)
         self.bar_.update(len(net.history) - self.bar_.n if self.bar_.n else 1)
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
+        self.bar_.total = self.bar_.n  # fewer than planned after early stopping
         self.bar_.close()
         del self.bar_
 
@@ -99,9 +101,10 @@ class Validation(Callback):
     Parameters
     ----------
     values : callable
-        Called with the net. Returns three arrays with one entry per held-out sample: its value (the
-        larger, the better), its weight and the number of its cluster. Samples of a cluster are
-        equal or belong together, and count as one in the standard error.
+        Called with the net. Returns three arrays with one entry per held-out sample, and the mean
+        loss. The arrays are the value of a sample (the larger, the better), its weight and the
+        number of its cluster. Samples of a cluster are equal or belong together, and count as one
+        in the standard error.
     patience : int or None
         Number of epochs without improvement after which training stops.
     """
@@ -114,17 +117,17 @@ class Validation(Callback):
         self.best_loss_ = np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        value, weight, cluster = joined_clusters(*self.values(net))
+        *of_samples, loss = self.values(net)
+        value, weight, cluster = joined_clusters(*of_samples)
+        # Callbacks of skorch read these entries of the history.
+        loss = float(np.mean(all_objects(loss)))
+        net.history.record("valid_loss", loss)
+        net.history.record("valid_loss_best", loss < self.best_loss_)
+        self.best_loss_ = min(loss, self.best_loss_)
         if not weight.any():
             return
         n_epochs, score = len(net.history), np.average(value, weights=weight)
         net.history.record("valid_score", float(score))
-        if dataset_valid is not None:
-            # Callbacks of skorch read these entries of the history.
-            loss = float(np.mean(all_objects(net.loss_of(dataset_valid.X, dataset_valid.y))))
-            net.history.record("valid_loss", loss)
-            net.history.record("valid_loss_best", loss < self.best_loss_)
-            self.best_loss_ = min(loss, self.best_loss_)
         # Ignore rounding errors: scores of the same ranking can differ slightly.
         if self.best_ is None or score > np.average(self.best_, weights=weight) + 1e-9:
             self.best_, self.epoch_ = value, n_epochs
@@ -151,6 +154,20 @@ class Validation(Callback):
         self.epoch_, self.keeps_best_ = state["epoch"], state["keeps_best"]
         self.weights_, self.best_loss_ = state["weights"], state["best_loss"]
         self.best_ = None if state["best"] is None else state["best"].numpy()
+
+
+def kept_epoch(callbacks, history):
+    """Return the number, from 1, of the epoch whose weights the network has after the training."""
+    epoch = len(history)
+    for _, each in callbacks:
+        if isinstance(each, Validation):
+            epoch = each.epoch_
+        elif isinstance(each, EarlyStopping) and each.load_best:
+            epoch = each.best_epoch_ or epoch
+        elif isinstance(each, Checkpoint) and each.load_best and each.event_name is not None:
+            saved = [i for i, row in enumerate(history, 1) if row.get(each.event_name)]
+            epoch = saved[-1] if saved else epoch
+    return epoch
 
 
 def is_positive(gain, weight, cluster):

@@ -92,6 +92,8 @@ class Checkpoint:
                 type(found.get(key)) is not kind for key, kind in KINDS.items()
             ):
                 raise self._refused("is not a checkpoint")
+            if not 0 <= found["seed"] < 2**31:
+                raise self._refused("is not a checkpoint: seed must be between 0 and 2**31")
             self.found, then = found, found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:

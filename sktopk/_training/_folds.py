@@ -3,6 +3,9 @@
 import numpy as np
 import torch
 
+from sktopk._common._input import take
+from sktopk._common._lazy_rows import SomeRows
+
 
 class Folds:
     """Folds of an ensemble: member m holds out fold m mod n_folds.
@@ -64,3 +67,23 @@ class Folds:
     def rows_of(self, m):
         """Return a boolean mask of the samples that member m holds out."""
         return self.fold == self.of_member[m]
+
+
+class FoldRows(SomeRows):
+    """The samples of one fold, and the numbers of the networks that hold out this fold."""
+
+    def __init__(self, X, folds, fold):
+        mask = folds.fold == fold
+        super().__init__(X, np.flatnonzero(mask))
+        self.rows, self.members = take(X, mask), np.flatnonzero(folds.of_member == fold)
+
+
+class HeldOutRows(SomeRows):
+    """The samples that the networks of an ensemble hold out, sorted by fold.
+
+    :meth:`Net.scores` returns the out-of-fold scores of these rows, and of its parts `FoldRows`.
+    """
+
+    def __init__(self, X, folds):
+        self.parts = [FoldRows(X, folds, fold) for fold in range(folds.n_folds)]
+        super().__init__(X, np.concatenate([part.index for part in self.parts]))

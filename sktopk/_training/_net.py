@@ -12,7 +12,6 @@ from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScori
 from skorch.dataset import Dataset
 
 from sktopk._common._available import available_if
-from sktopk._common._input import take
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TabularMLP
@@ -21,6 +20,8 @@ from sktopk.modules._mlp import takes_sparse
 
 from ._average import WeightAverage
 from ._batches import Rows
+from ._folds import FoldRows, HeldOutRows
+from ._held_out_entries import check_what_is_read, has_monitored
 from ._process import (
     all_objects,
     in_parallel,
@@ -42,6 +43,8 @@ MOST_SHOWN = 1 << 15
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
 RATE_INCREASE = 0.1
+# Number of scores per chunk when the loss of held-out samples is computed.
+LOSS_NUMBERS = 1 << 23
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
@@ -264,16 +267,17 @@ class Net(NeuralNetClassifier):
         gets the average of its weights over about one epoch of steps. `data` is a dict with X, y
         and weight. The optional keys X_val and y_val are for callbacks.
         """
-        own = self.callbacks_
+        own, is_fit, has_val = self.callbacks_, cycle, data.get("X_val") is not None
+        check_what_is_read(own, has_val, is_fit)
         # The user's callbacks run last, so that they can use the validation score.
         self.callbacks_ = [*callbacks.items(), *own]
         note_threads()
         self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
-        X, y, has_val = data["X"], data["y"], data.get("X_val") is not None
+        X, y = data["X"], data["y"]
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(data["X_val"], data["y_val"]) if has_val else None
         self.average = WeightAverage(self.module_, len(batches) if cycle else 1)
-        cycle = cycle and not any(isinstance(each, LRScheduler) for _, each in own)
+        cycle = is_fit and not any(isinstance(each, LRScheduler) for _, each in own)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         last_good = copied_weights(self.module_) if self.history_ else None
         with self.isolated():
@@ -290,11 +294,12 @@ class Net(NeuralNetClassifier):
                         self._rates = epoch / n_epochs, 1 / n_epochs, rates
                     self.run_single_epoch(batches, training=True, prefix="train")
                     share_buffers(self.module_)
-                    # Callbacks and predictions use the average.
+                    # Callbacks and predictions use the average, in eval mode as in skorch.
                     self.average.apply()
                     share_buffers(self.module_)
+                    self.module_.eval()
                     last_good = copied_weights(self.module_)
-                    self._end_epoch(own, sets)
+                    self._end_epoch(own, sets, is_fit)
                     self.stop_training = any(all_objects(self.stop_training))
                     if checkpoint is not None:
                         checkpoint.end_epoch(self, epoch + 1)
@@ -319,10 +324,12 @@ class Net(NeuralNetClassifier):
                     self.rng_state = rng_state(torch.device(self.device))
         return None
 
-    def _end_epoch(self, own, sets):
+    def _end_epoch(self, own, sets, is_fit):
         self.on_epoch_end(self, **sets)
         users = [callback for _, callback in own]
         for _, callback in self.callbacks_:
+            if not has_monitored(callback, self, sets["dataset_valid"] is not None, is_fit):
+                continue
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
@@ -432,7 +439,15 @@ class Net(NeuralNetClassifier):
                 yield chunk, scores.to(self.dtype)
 
     def scores(self, X):
-        """Return the scores averaged over ensemble members, an array (n_samples, n_outputs)."""
+        """Return the scores averaged over ensemble members, an array (n_samples, n_outputs).
+
+        For `HeldOutRows`, each sample gets the mean of the networks that hold out the sample.
+        """
+        if isinstance(X, HeldOutRows):
+            return np.concatenate([self.scores(part) for part in X.parts])
+        if isinstance(X, FoldRows):
+            each = [self.scores_of_member(X.rows, m) for m in X.members]
+            return (sum(each) / len(each)).numpy()
         each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
         return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 
@@ -441,29 +456,26 @@ class Net(NeuralNetClassifier):
         chunks = self.score_chunks(self.rows(X), score_of_member(self.module_, m))
         return torch.cat([scores.reshape(len(scores), -1) for _, scores in chunks]).cpu()
 
-    def scores_out_of_fold(self, X, folds):
-        """Return out-of-fold scores (n_samples, n_outputs), or NaN for samples in no fold."""
-        out = np.full((len(folds.fold), self.n_outputs), np.nan, str(self.dtype)[6:])
-        for fold in range(folds.n_folds):
-            index = np.flatnonzero(folds.fold == fold)
-            members = np.flatnonzero(folds.of_member == fold)
-            if len(index):
-                some = take(X, folds.fold == fold)
-                out[index] = sum(self.scores_of_member(some, m) for m in members) / len(members)
-        return out
-
     def scores_by_member(self, X):
         """Return the first output of each ensemble member, a tensor (n_samples, n_members)."""
         return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
 
-    def loss_of(self, X, y):
+    def loss_of(self, scores, y, weight):
         """Return the mean loss of samples with y >= 0. The random generator keeps its state."""
         noise = self.criterion_.generator
         state = None if noise is None else noise.get_state()
         known = y >= 0
-        scores = torch.from_numpy(self.scores(X)).to(self.device)[torch.from_numpy(known)]
-        target = torch.from_numpy(y[known]).to(self.device)
-        loss = self.criterion_(scores, target).item() if len(target) else 0.0
+        total, step, n_used = weight[known].sum(), len(y), 2 if (weight == 1).all() else 3
+        if not total:
+            return 0.0
+        if self.n_outputs > 1:  # a mean over samples, here in chunks to save memory
+            step = max(1, LOSS_NUMBERS // self.n_outputs)
+        values, loss = [scores[known], y[known], weight[known]], 0.0
+        for start in range(0, len(values[0]), step):
+            part = [torch.from_numpy(each[start : start + step]) for each in values]
+            with torch.no_grad():
+                own = self.criterion_(*(each.to(self.device) for each in part[:n_used])).item()
+            loss += own * float(part[2].sum() / total)
         if state is not None:
             noise.set_state(state)
         return loss

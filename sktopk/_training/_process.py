@@ -75,7 +75,8 @@ def check_device(device):
     try:
         torch.zeros(1, device=checked).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        message = f"device={device!r} cannot be used here ({error}): use 'cpu' or 'auto'"
+        reason = str(error).splitlines()[0].partition(". ")[0]  # torch adds a list of backends
+        message = f"device={device!r} cannot be used here ({reason}): use 'cpu' or 'auto'"
         raise ValueError(message) from error
     return checked
 

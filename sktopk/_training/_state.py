@@ -14,7 +14,10 @@ _GENERATOR_SIZE, _GENERATOR_NUMBERS = 5056, 624
 
 def copied_weights(module):
     """Return a copy of the state dict of a module."""
-    return copy.deepcopy(dict(module.state_dict()))
+    return {
+        name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
+        for name, value in module.state_dict().items()
+    }
 
 
 def net_state(net):

@@ -244,6 +244,8 @@ def check_count(value, name, allowed="an integer"):
     """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise TypeError(f"{name} must be {allowed}; got {value!r}")
+    if not -(2**63) <= value < 2**63:  # do not print thousands of digits
+        raise ValueError(f"{name} must be less than 2**63 and at least 1")
     if value < 1:
         raise ValueError(f"{name}={value} must be at least 1")
 

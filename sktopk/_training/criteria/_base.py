@@ -154,7 +154,8 @@ class RowLoss(Criterion):
     def gradient(self, scores, target, weight):
         if self.gradient_of_rows is None:
             return super().gradient(scores, target, weight)
-        losses, gradient = self.losses_and_gradient(scores.detach(), target)
+        scores = known_scores(scores, weight)
+        losses, gradient = self.losses_and_gradient(scores, target)
         if weight is None:
             return losses.mean(), gradient.div_(len(losses))
         share = weight / len(weight)
@@ -194,6 +195,20 @@ def rows_of_classes(positive, weight):
     counted = torch.ones_like(positive) if weight is None else weight > 0
     n_positives = (counted & positive).sum(0)
     return torch.stack([counted.sum(0) - n_positives, n_positives])
+
+
+def known_scores(scores, weight):
+    """Return detached scores, but 0 for samples of weight 0, whose gradient would be 0 * NaN.
+
+    Unlike `losses._loss.without_absent`, this takes one weight per sample or per score, and does
+    not round weights, which may have any unit.
+    """
+    scores = scores.detach()
+    if weight is None:
+        return scores
+    return scores.masked_fill(
+        (weight == 0).view(*weight.shape, *[1] * (scores.ndim - weight.ndim)), 0
+    )
 
 
 def remedies_of(loss):

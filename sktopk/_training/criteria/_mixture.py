@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from sktopk.losses._cross_entropy import cross_entropy_loss, cross_entropy_of_rows
 
-from ._base import Criterion, RowLoss, TwoClassCriterion, rows_of_classes
+from ._base import Criterion, RowLoss, TwoClassCriterion, known_scores, rows_of_classes
 
 # Label smoothing of cross-entropy. It increases top-1 accuracy.
 LABEL_SMOOTHING = 0.1
@@ -71,7 +71,7 @@ def cross_entropy_of_members(criteria, scores, target, weight, n_processes):
     Classes are weighted to their training-set proportions. Scores have shape (n_samples,
     n_members, 1) and weights (n_samples, n_members).
     """
-    scores, positive = scores.detach().squeeze(2), (target == 1).unsqueeze(1)
+    scores, positive = known_scores(scores.squeeze(2), weight), (target == 1).unsqueeze(1)
     class_total = torch.stack([each.class_total for each in criteria], dim=1)
     mean_weight = torch.stack([each.mean_weight for each in criteria], dim=1)
     seen = rows_of_classes(positive, weight) * mean_weight
@@ -137,11 +137,13 @@ class Mixture(Criterion):
 
     def gradient(self, scores, target, weight):
         loss, gradient = self.named.gradient(scores, target, weight)
-        hard, n_fresh = self.hard_rows, None
+        gradient, hard = gradient.mul_(1 - self.share), self.hard_rows
+        fresh = gradient
         if hard is not None and hard.each[0].batch is not None:
-            n_fresh = hard.each[0].n_fresh
-        weight = None if weight is None else weight[:n_fresh]
-        other, of_fresh = self.cross_entropy.gradient(scores[:n_fresh], target[:n_fresh], weight)
-        gradient = (1 - self.share) * gradient
-        gradient[:n_fresh] += self.share * of_fresh
+            fresh, scores, target, weight = (
+                None if each is None else each[: hard.each[0].n_fresh]
+                for each in (gradient, scores, target, weight)
+            )
+        other, of_fresh = self.cross_entropy.gradient(scores, target, weight)
+        fresh.add_(of_fresh, alpha=self.share)
         return (1 - self.share) * loss + self.share * other, gradient
