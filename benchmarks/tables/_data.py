@@ -303,6 +303,12 @@ def halves():
 HALF = halves()
 
 
+def chose_defaults(table):
+    """Return whether the dataset chose defaults of the estimator that is compared on it."""
+    chose_labels = table.kind != "binary" and table.family in CHOSE_LABELS
+    return chose_labels or HALF[table.name] == "choosing"
+
+
 @cache
 def loaded(name):
     """X, y 0 to n_classes - 1, and the group of each class, or None."""
