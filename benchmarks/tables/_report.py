@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from reproduce._protocol import markdown
 
-from ._data import HALF, MAX_TEST, MAX_TRAIN, TABLES
+from ._data import HALF, MAX_TEST, MAX_TRAIN, TABLES, chose_defaults
 from ._differences import by_job, by_table, clearly_lost
 from ._jobs import JOBS
 from ._methods import DEFAULTS, FEW_SPLITS, METHODS, OURS, RANKERS, shown
@@ -58,11 +58,6 @@ def job_scores(lines):
     return pd.concat(rows, ignore_index=True)
 
 
-# For wrong labels and the long tail, the page also ranks on the datasets that chose the defaults.
-RANKED = [(kind, "reporting") for kind in JOBS]
-RANKED += [(kind, "choosing") for kind in ("wrong labels", "long tail")]
-
-
 # Compared with the rankers.
 RIVALS = "RecallAtFPRClassifier", "TopBoostClassifier", "vote of three", "extra trees"
 
@@ -82,10 +77,25 @@ class Ranking:
     unfinished: dict
 
 
-def ranking(scores, kind, least=1, half="reporting"):
+def reporting(kind):
+    """Return the datasets of a kind that the ranks are computed on."""
+    return [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == "reporting"]
+
+
+def ranked():
+    """Yield the kind of datasets, the datasets of a rank table and what to add to its title."""
+    for kind in JOBS:
+        yield kind, reporting(kind), ""
+    unused = [t for t in reporting("multiclass") if not chose_defaults(t)]
+    yield "multiclass", unused, " that did not choose the defaults"
+    for kind in ("wrong labels", "long tail"):
+        used = [t for t in TABLES.values() if t.kind == kind and chose_defaults(t)]
+        yield kind, used, " that chose the defaults"
+
+
+def ranking(scores, kind, tables, least=1):
     """Rank the methods that have at least `least` splits of each of their datasets."""
-    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == half]
-    here = scores[(scores.kind == kind) & (scores.table.map(HALF) == half)]
+    here = scores[(scores.kind == kind) & scores.table.isin([t.name for t in tables])]
     n_splits = here.groupby(["method", "table"]).split.nunique().groupby("method").min()
     here = here[here.method.map(n_splits) >= least]
     unfinished = {}
@@ -122,10 +132,10 @@ def ranking(scores, kind, least=1, half="reporting"):
     )
 
 
-def usual(scores, kind, half="reporting"):
+def usual(scores, kind, tables):
     """Rank with at least as many splits as slow methods have, if this package has as many."""
-    found = ranking(scores, kind, FEW_SPLITS, half)
-    return found if OURS in found.rank.index else ranking(scores, kind, half=half)
+    found = ranking(scores, kind, tables, FEW_SPLITS)
+    return found if OURS in found.rank.index else ranking(scores, kind, tables)
 
 
 def rank_table(found):
@@ -145,11 +155,10 @@ def rank_table(found):
 def mean_ranks(scores):
     """Return the ranks, a section for each kind."""
     text = []
-    for kind, half in RANKED:
-        found = usual(scores, kind, half)
+    for kind, tables, which in ranked():
+        found = usual(scores, kind, tables)
         if found.rank.empty:
             continue
-        which = " that chose the defaults" if half == "choosing" else ""
         least, most = found.n_splits
         title = (
             f"### {TITLES[kind]}, {found.n_tables.max()} datasets{which}, {least} to {most} splits"
@@ -171,7 +180,7 @@ def scores_by_table(scores, kind):
         rows = []
         for name, values in mean.iterrows():
             cells = [f"**{v:.1f}**" if v == values.max() else f"{v:.1f}" for v in values]
-            mark = "*" if HALF[name] == "choosing" else ""
+            mark = "*" if chose_defaults(TABLES[name]) else ""
             rows.append([name + mark, *(c.replace("nan", "") for c in cells)])
         text += ["", f"### {job}", "", markdown(["dataset", *mean], rows)]
     return text
@@ -208,7 +217,8 @@ def page(lines, figure="top_of_the_table.png"):
         + ", ".join(f"{name} for {TITLES[kind].lower()}" for kind, name in DEFAULTS.items())
         + ".",
         "",
-        "Datasets with * chose the defaults of TopKClassifier. Differences exclude them.",
+        "Datasets with * chose defaults of TopKClassifier. For wrong labels and the long tail, the "
+        "differences exclude them.",
         "",
         "Rank 1 is the best method, by the mean over the splits that all methods have. "
         f"{len(lines)} fits, {lines.error.notna().sum()} of them failed (ranked last).",
@@ -244,7 +254,7 @@ def draw(lines, path):
     scores = job_scores(lines)
     figure, axes = plt.subplots(2, 2, figsize=(11, 9.2), layout="constrained")
     for ax, kind in zip(axes.flat, JOBS, strict=True):
-        found = usual(scores, kind)
+        found = usual(scores, kind, reporting(kind))
         if found.rank.empty:
             continue
         ax.set(title=TITLES[kind], xlabel="seconds of a fit (median, one thread)", xscale="log")
