@@ -187,9 +187,15 @@ def scores_by_table(scores, kind):
 
 
 def rankers(lines):
-    """Return the mean score in percent over datasets and splits that all rankers have."""
+    """Return mean scores in percent over the splits that all of these methods have.
+
+    Methods that lack datasets are left out.
+    """
+    here = lines[lines.table.map(KIND) == "binary"]
+    n_tables = here.groupby("method").table.nunique()
     names = [*(type(ranker).__name__ for ranker in RANKERS.values()), *RIVALS]
-    here = lines[(lines.table.map(KIND) == "binary") & lines.method.isin(names)]
+    names = [name for name in names if n_tables.get(name, 0) == here.table.nunique()]
+    here = here[here.method.isin(names)]
     here = here[here.groupby(["table", "split"]).method.transform("nunique") == len(names)]
     mean = 100 * here.groupby(["method", "table"])[[*JOBS["binary"]]].mean()
     mean = mean.groupby("method").mean().reindex(names)
