@@ -22,11 +22,12 @@ N_SAMPLES, N_FEATURES, N_CLASSES = 37_241, 100, 10
 NETWORK = {"hidden_layer_sizes": (50, 25), "batch_norm": True}
 LR, WEIGHT_DECAY = 1e-3, 1e-4
 # One network that is trained with the loss alone.
-ONE = {"module": MLP, "pretrain": 0, "n_estimators": 1, "calibration": None}
-ONE |= {"n_iter_no_change": None, "learning_rate": LR, "weight_decay": WEIGHT_DECAY}
+ONE = {"module": MLP, "log_loss_share": 0, "n_estimators": 1, "calibration": None}
+ONE |= {"n_iter_no_change": None, "learning_rate": LR}
+ADAM = {"optimizer": torch.optim.Adam, "optimizer__weight_decay": WEIGHT_DECAY}
 OURS = ONE | {
     "hidden_layer_sizes": (50, 25),
-    "net_params": {"module__batch_norm": True, "optimizer": torch.optim.Adam},
+    "net_params": ADAM | {"module__batch_norm": True},
 }
 
 

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import torch
 from tables._data import HALF, HALVES, TABLES, split_of
-from tables._jobs import fit_and_score
+from tables._jobs import JOBS, fit_and_score
 from tables._methods import FEW_SPLITS, METHODS, MORE_SPLITS, last_step
 from tables._report import read, write_report
 
@@ -73,8 +73,8 @@ def missing(args):
 
 
 def is_asked(table, args):
-    in_half = args.half in (None, HALF[table.name])
-    return in_half and (not args.tables or any(part in table.name for part in args.tables))
+    is_wanted = args.half in (None, HALF[table.name]) and table.kind in args.kinds
+    return is_wanted and (not args.tables or any(part in table.name for part in args.tables))
 
 
 def named(method, args):
@@ -109,6 +109,7 @@ def main():
     add = parser.add_argument
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="NAME")
     add("--tables", nargs="+", help="substrings of names", metavar="NAME")
+    add("--kinds", nargs="+", choices=JOBS, default=list(JOBS), metavar="NAME")
     add("--half", choices=HALVES, help="default: both")
     add("--splits", type=int, default=10 * MORE_SPLITS, help="at most so many of each table")
     add("--shard", default="0/1", help="every n-th table from the i-th on: i/n")

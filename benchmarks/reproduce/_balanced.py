@@ -27,9 +27,8 @@ class Baseline(RankingClassifier):
 
     def _make_head(self):
         return RankingHead(
-            name="balanced_cross_entropy",
             make=lambda: BatchCriterion(BalancedCrossEntropy()),
             metric=lambda y, scores, weight: positives_at_top_score(y, scores),
             cut=lambda scores, positive, weight: torch.zeros(()),
-            pretrain=False,
+            share=0.0,
         )

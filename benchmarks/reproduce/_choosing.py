@@ -61,4 +61,4 @@ def choose_and_judge(run, cases, args, *, seconds):
         for seed in seeds_of(args)
         for case in cases
     ]
-    return run_missing(run, settings, args, seconds=seconds)
+    return run_missing(run, settings, args, seconds=seconds) if settings else runs

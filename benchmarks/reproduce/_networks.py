@@ -14,22 +14,19 @@ from sktopk.modules import MLP
 
 # A constant learning rate; without it an estimator runs through one cycle of it.
 CONSTANT_RATE = LRScheduler(policy=torch.optim.lr_scheduler.ConstantLR, factor=1.0)
-# Parameters of all estimators for the papers' training: one network, the loss from the first epoch.
+# Parameters of all estimators for the papers' training: one network, the named loss alone.
 AS_PUBLISHED = {
-    "pretrain": 0,
+    "log_loss_share": 0,
     "n_estimators": 1,
     "calibration": None,
     "n_iter_no_change": None,
     "callbacks": [CONSTANT_RATE],
 }
-# The same for TopKClassifier: one score per class.
-LABELS_AS_PUBLISHED = AS_PUBLISHED | {"order": None}
 # What many packages train small networks with.
 ADAM = {
     "learning_rate": 1e-3,
-    "weight_decay": 1e-4,
     "batch_size": 128,
-    "net_params": {"optimizer": torch.optim.Adam},
+    "net_params": {"optimizer": torch.optim.Adam, "optimizer__weight_decay": 1e-4},
 }
 
 

@@ -34,7 +34,7 @@ import torch
 from _choosing import TUNING
 from _clinc150 import clinc150
 from _images import cifar100, train
-from _networks import LABELS_AS_PUBLISHED, DenseNet, scaled_mlp
+from _networks import AS_PUBLISHED, DenseNet, scaled_mlp
 from _paired import RULE, verdict
 from _patch_features import patch_features
 from _protocol import (
@@ -70,7 +70,7 @@ PAPER = {
 # tau are those of cross-entropy.
 METHODS = {
     "cross_entropy": ("cross_entropy", (0.2, 1.0), {}),
-    "smooth, k=5": ("smooth_topk", (1.0, 5.0), {}),
+    "smooth, k=5": ("smooth_topk", (1.0, 5.0), {"tau": 1.0}),
     "noised, sigma=0.2": ("noised_topk", (1.0,), {"sigma": 0.2, "loss_params": {"n_noise": 10}}),
     "noised, sigma=1": ("noised_topk", (1.0,), {"sigma": 1.0, "loss_params": {"n_noise": 10}}),
 }
@@ -103,7 +103,7 @@ def run(case, noise, method, score_scale, learning_rate, weight_decay, seed, epo
 
 def network(loss, score_scale, learning_rate, weight_decay, seed, epochs, *, k=K, **params):
     """One network of 512 hidden units, to be trained from the start, that keeps its best epoch."""
-    fixed = LABELS_AS_PUBLISHED | {"n_iter_no_change": epochs}
+    fixed = AS_PUBLISHED | {"n_iter_no_change": epochs}
     return TopKClassifier(
         loss,
         k=k,

@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 from _choosing import TUNING
 from _clinc150 import clinc150
-from _networks import LABELS_AS_PUBLISHED, scaled_mlp
+from _networks import AS_PUBLISHED, scaled_mlp
 from _paired import RULE, gain
 from _patch_features import patch_features
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
@@ -29,11 +29,10 @@ from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, wr
 from sktopk import TopKClassifier
 from sktopk.datasets import make_long_tail
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules import MLP
-from sktopk.modules._normalized_linear import NormalizedLinear
+from sktopk.modules import MLP, NormalizedLinear
 
 DATA = {"clinc150": clinc150, "CIFAR-100, patch features": patch_features}
-FACTOR, HIDDEN = 100, 512
+FACTOR, HIDDEN, TAU = 100, 512, 1.0
 KS = (5, 1)
 EPOCHS = {"full": 20, "small": 1}
 RATES, DECAYS = {"full": (1e-3, 3e-3), "small": (1e-3,)}, {"full": (0.01, 0.3), "small": (0.01,)}
@@ -93,10 +92,12 @@ def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, 
         batch_size=128,
         max_epochs=epochs,
         random_state=seed,
-        **LABELS_AS_PUBLISHED | {"n_iter_no_change": epochs},
+        **AS_PUBLISHED | {"n_iter_no_change": epochs},
     )
     if loss not in OF_COSINES:
         clf.set_params(module__width=HIDDEN, module__factor=score_scale)
+        if loss.startswith("smooth"):
+            clf.set_params(tau=TAU)
     else:
         clf.set_params(loss__max_margin=max_margin, loss__scale=loss_scale)
     clf.fit(X, y, X_val=valid[0], y_val=valid[1])

@@ -14,7 +14,7 @@ from functools import cache, partial
 import numpy as np
 import torch
 from _image_files import load_cifar100
-from _networks import ADAM, LABELS_AS_PUBLISHED, ConvNet, DenseNet, Scaled
+from _networks import ADAM, AS_PUBLISHED, ConvNet, DenseNet, Scaled
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from skorch.callbacks import LRScheduler
 
@@ -29,7 +29,7 @@ SIZES = {
     "full": {"side": 32, "n_train": 50_000, "max_epochs": 300},
 }
 SIZE_OF = {"full": "small", "small": "tiny", "published": "full"}
-SIGMA, N_NOISE = 0.2, 10
+SIGMA, N_NOISE, TAU = 0.2, 10, 1.0
 FEW_SIGMAS, FEW_DRAWS = (0, 1e-3, 0.1, 1, 100), (1, 10, 100)
 SIGMAS = {
     "small": FEW_SIGMAS,
@@ -79,12 +79,14 @@ def run(loss, sigma, n_noise, training, size, seed):
         k=K,
         sigma=sigma,
         module=partial(network, size=size, factor=1.0 if training == "published" else 10.0),
-        **LABELS_AS_PUBLISHED | ADAM | {"batch_size": 64},
+        **AS_PUBLISHED | ADAM | {"batch_size": 64},
         max_epochs=sizes["max_epochs"],
         random_state=seed,
     )
     if loss == "noised_topk":
         clf.set_params(loss__n_noise=n_noise)
+    elif loss == "smooth_topk":
+        clf.set_params(tau=TAU)
     if training == "published":
         epochs = sizes["max_epochs"]
         # 0.1 with batch normalisation, which the small network has not.

@@ -25,7 +25,7 @@ import mpmath
 import numpy as np
 import torch
 from _images import cifar100, train
-from _networks import ADAM, LABELS_AS_PUBLISHED, ConvNet, DenseNet, Scaled
+from _networks import ADAM, AS_PUBLISHED, ConvNet, DenseNet, Scaled
 from _paired import RULE, gain
 from _protocol import arguments, markdown, plus_minus, run_missing, seeds_of, write_page
 from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def run(recipe, tau, seed, *, epochs):
         module=functools.partial(small_network, factor=K * max(5, 10 * tau)),
         max_epochs=epochs,
         random_state=seed,
-        **LABELS_AS_PUBLISHED | ADAM | {"batch_size": 64},
+        **AS_PUBLISHED | ADAM | {"batch_size": 64},
     ).fit(X, y)
     found = [
         topk_accuracy_score(t, clf.decision_function(x), k=K, labels=clf.classes_)

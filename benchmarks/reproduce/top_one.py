@@ -139,17 +139,17 @@ def untrained(part, method, seed, max_epochs):
     """A classifier with the training of its method; part "trace" records the true threshold."""
     clf, optimizer, factor = METHODS[method]
     rate = RATE * EPOCHS / max_epochs
-    training = {"learning_rate": factor * rate, "weight_decay": WEIGHT_DECAY}
+    rate, decay = factor * rate, WEIGHT_DECAY
     if optimizer is torch.optim.Adam or part == "trace":
-        optimizer, training = torch.optim.Adam, ADAM
+        optimizer, rate, decay = torch.optim.Adam, *ADAM.values()
     clf = clone(clf).set_params(
         module=network,
         **AS_PUBLISHED,
         batch_size=32,
         max_epochs=max_epochs,
-        net_params={"optimizer": optimizer},
+        learning_rate=rate,
+        net_params={"optimizer": optimizer, "optimizer__weight_decay": decay},
         random_state=seed,
-        **training,
     )
     if part == "trace":
         clf.set_params(callbacks=[CONSTANT_RATE, TrueThreshold()])

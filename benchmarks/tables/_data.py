@@ -1,4 +1,4 @@
-"""The tables: how each is loaded, split, and on which half of them defaults are chosen."""
+"""The datasets: how each is loaded, split, and which of them chose the defaults."""
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -26,11 +26,16 @@ from sktopk.datasets import inject_label_noise, make_long_tail
 MAX_TRAIN = MAX_TEST = 8000
 TRAIN_SHARE = 2 / 3
 HALVES = ("choosing", "reporting")
+# The families of `benchmarks/label_tasks.py`, which chose the defaults of TopKClassifier.
+CHOSE_LABELS = ("clinc150", "digits", "leaves100", "letter")
+# Digits and clothes with similar shapes.
+SIMILAR_DIGITS = [0, 1, 2, 2, 1, 2, 0, 1, 2, 0]
+SIMILAR_CLOTHES = [0, 1, 0, 0, 0, 2, 0, 2, 1, 2]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of two classes or of several.
+    """A dataset of two classes or of several.
 
     Parameters
     ----------
@@ -43,7 +48,9 @@ class Table:
     components : int, default=None
         Sparse rows become so many components of the training rows.
     noise : float, default=0.0
-        Share of the training labels that are redrawn within their group.
+        Share of the training labels that are redrawn within their group. Test labels are correct.
+    tail : float, default=1.0
+        Ratio of the sizes of the largest and the smallest class in the training set.
     """
 
     name: str
@@ -52,10 +59,13 @@ class Table:
     load: object
     components: int | None = None
     noise: float = 0.0
+    tail: float = 1.0
 
     @property
     def kind(self):
-        return "binary" if self.n_classes == 2 else "multiclass"
+        if self.n_classes == 2:
+            return "binary"
+        return "wrong labels" if self.noise else "long tail" if self.tail > 1 else "multiclass"
 
 
 @dataclass(frozen=True)
@@ -182,6 +192,19 @@ def pmlb(name):
     return lambda: load_pmlb(name, return_X_y=True)
 
 
+def grouped(load, groups):
+    """Return a function that also returns the groups of the classes."""
+    return lambda: (*load(), groups)
+
+
+def fashion_mnist():
+    return small_images(load_fashion_mnist)
+
+
+def mnist():
+    return small_images(load_mnist)
+
+
 TABLES = [
     adbench(1, "ALOI"),
     adbench(2, "annthyroid", "thyroid"),
@@ -223,7 +246,7 @@ TABLES = [
     ),
     multiclass("clinc150, long tail", 150, clinc150, "clinc150", components=200),
     multiclass("digits", 10, digits),
-    multiclass("Fashion-MNIST", 10, lambda: small_images(load_fashion_mnist)),
+    multiclass("Fashion-MNIST", 10, fashion_mnist),
     multiclass("kddcup, at most 2 000 of a class", 23, kddcup),
     multiclass(
         "leaves100, margin", 100, lambda: load_leaves100("margin", return_X_y=True), "leaves100"
@@ -231,16 +254,44 @@ TABLES = [
     multiclass("leaves100, shape", 100, leaves100, "leaves100"),
     multiclass("letter", 26, letter),
     multiclass("letter, long tail", 26, long_tail_of_letters, "letter"),
-    multiclass("MNIST", 10, lambda: small_images(load_mnist)),
+    multiclass("MNIST", 10, mnist),
     multiclass("shuttle", 7, pmlb("shuttle")),
     multiclass("trec", 50, trec, components=200),
+    *(
+        multiclass(f"{name}, {noise:.0%} redrawn", n_classes, load, name, noise=noise, **more)
+        for name, n_classes, load, noise, more in (
+            # Eleven groups of seven neighbours in the alphabet.
+            ("banking77", 77, grouped(banking77, np.arange(77) // 7), 0.5, {"components": 200}),
+            ("digits", 10, grouped(digits, SIMILAR_DIGITS), 0.6, {}),
+            ("Fashion-MNIST", 10, grouped(fashion_mnist, SIMILAR_CLOTHES), 0.6, {}),
+            ("letter", 26, grouped(letter, np.arange(26) % 5), 0.2, {}),
+            ("letter", 26, grouped(letter, np.arange(26) % 5), 0.6, {}),
+            ("MNIST", 10, grouped(mnist, SIMILAR_DIGITS), 0.6, {}),
+        )
+    ),
+    *(
+        multiclass(f"{name}, tail of {tail}", n_classes, load, name, tail=tail, **more)
+        for name, n_classes, load, tail, more in (
+            ("banking77", 77, banking77, 20, {"components": 200}),
+            ("CIFAR-100", 100, cifar100, 20, {}),
+            ("clinc150", 150, requests, 20, {"components": 200}),
+            ("digits", 10, digits, 50, {}),
+            ("Fashion-MNIST", 10, fashion_mnist, 50, {}),
+            ("letter", 26, letter, 50, {}),
+            ("MNIST", 10, mnist, 50, {}),
+        )
+    ),
 ]
 TABLES = {table.name: table for table in sorted(TABLES, key=lambda t: (t.kind, t.name.lower()))}
 
 
 def halves():
-    """The half of each table: families take turns, in alphabetical order, within each kind."""
-    half = {}
+    """Return the half of each dataset.
+
+    Families take turns, in alphabetical order, for two classes and for several. For wrong labels
+    and the long tail, "choosing" are the families that chose the defaults of TopKClassifier.
+    """
+    half = {t.name: HALVES[t.family not in CHOSE_LABELS] for t in TABLES.values()}
     for kind in ("binary", "multiclass"):
         tables = [table for table in TABLES.values() if table.kind == kind]
         families = sorted({table.family for table in tables}, key=str.lower)
@@ -250,6 +301,12 @@ def halves():
 
 
 HALF = halves()
+
+
+def chose_defaults(table):
+    """Return whether the dataset chose defaults of the estimator that is compared on it."""
+    chose_labels = table.kind != "binary" and table.family in CHOSE_LABELS
+    return chose_labels or HALF[table.name] == "choosing"
 
 
 @cache
@@ -268,6 +325,12 @@ def n_train_of(name, max_train=MAX_TRAIN):
     return min(max_train, int(TRAIN_SHARE * len(loaded(name)[1])))
 
 
+def long_tailed(rows, y, factor, seed):
+    """Return the rows of a long tail. The seed draws which classes are frequent."""
+    place = np.random.default_rng(seed).permutation(y.max() + 1)
+    return make_long_tail(rows, place[y[rows]], factor, random_state=seed)[0]
+
+
 @lru_cache(maxsize=128)
 def split_of(name, split, max_train=MAX_TRAIN):
     """Rows of a table drawn by the number of the split; the same for all methods."""
@@ -278,6 +341,8 @@ def split_of(name, split, max_train=MAX_TRAIN):
     train, test = train_test_split(
         np.arange(len(y)), train_size=n_train, test_size=n_test, stratify=y, random_state=split
     )
+    if table.tail > 1:
+        train = long_tailed(train, y, table.tail, split)
     X, X_test, y_train = X[train], X[test], y[train]
     if table.components is not None:
         svd = TruncatedSVD(table.components, random_state=0).fit(X)

@@ -35,7 +35,13 @@ MULTICLASS = {
     "top-5": _topk(5),
     "macro top-5": _topk(5, "macro"),
 }
-JOBS = {"binary": BINARY, "multiclass": MULTICLASS}
+# Test labels are correct. On the long tail all classes count equally.
+JOBS = {
+    "binary": BINARY,
+    "multiclass": MULTICLASS,
+    "wrong labels": {f"top-{k}": _topk(k) for k in (1, 3, 5)},
+    "long tail": {f"macro top-{k}": _topk(k, "macro") for k in (1, 3, 5)},
+}
 
 
 def scores_of(kind, y, y_score, labels):
@@ -44,7 +50,7 @@ def scores_of(kind, y, y_score, labels):
         warnings.simplefilter("ignore")
         if kind == "binary":
             return {job: float(score(y, y_score)) for job, score in BINARY.items()}
-        return {job: float(score(y, y_score, labels)) for job, score in MULTICLASS.items()}
+        return {job: float(score(y, y_score, labels)) for job, score in JOBS[kind].items()}
 
 
 def fit_and_score(estimator, rows, kind):

@@ -11,6 +11,7 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
+    VotingClassifier,
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterSampler, train_test_split
@@ -31,8 +32,10 @@ from sktopk import (
     TopKClassifier,
 )
 
-from ._jobs import BINARY, MULTICLASS
+from ._jobs import JOBS
 
+USUAL = ("binary", "multiclass")
+LABELS = ("multiclass", "wrong labels", "long tail")
 MANY_CLASSES = 50
 FEW_SPLITS = 3
 # The tables of two classes of the reporting half with less than 1 000 rows to test, of which five
@@ -69,7 +72,7 @@ class Method:
     """
 
     make: object
-    kinds: tuple = ("binary", "multiclass")
+    kinds: tuple = tuple(JOBS)
     n_splits: int = 10
     n_splits_many: int = 10
 
@@ -182,6 +185,18 @@ def of_ranker(ranker, n_classes, seed):
     return network(clone(ranker), n_classes, seed)
 
 
+def vote(n_classes, seed):
+    """Return the mean probability of a network, boosting and a forest."""
+    return VotingClassifier(
+        [
+            ("network", network(RecallAtFPRClassifier(fpr=0.01), n_classes, seed)),
+            ("boosting", TopBoostClassifier(random_state=seed)),
+            ("forest", ExtraTreesClassifier(random_state=seed)),
+        ],
+        voting="soft",
+    )
+
+
 # What each job of two classes is trained with.
 RANKERS = {
     "precision at 1 %": PatMatClassifier(tau=0.01),
@@ -198,6 +213,14 @@ METHODS = {
     "LightGBM": Method(lambda n, seed: lightgbm_of(seed), n_splits_many=0),
     "k nearest neighbours": Method(lambda n, seed: scaled(KNeighborsClassifier())),
     "SVC": Method(lambda n, seed: scaled(SVC(random_state=seed))),
+    "logistic regression, balanced": Method(
+        lambda n, seed: scaled(LogisticRegression(max_iter=1000, class_weight="balanced")),
+        kinds=("long tail",),
+    ),
+    "SVC, balanced": Method(
+        lambda n, seed: scaled(SVC(random_state=seed, class_weight="balanced")),
+        kinds=("long tail",),
+    ),
     "extra trees": Method(lambda n, seed: ExtraTreesClassifier(random_state=seed)),
     "MLPClassifier": Method(lambda n, seed: scaled(MLPClassifier(random_state=seed))),
     "TopBoostClassifier": Method(
@@ -205,33 +228,57 @@ METHODS = {
     ),
     "histogram boosting": Method(
         lambda n, seed: HistGradientBoostingClassifier(random_state=seed),
+        kinds=USUAL,
         n_splits_many=0,
     ),
     "random forest": Method(lambda n, seed: RandomForestClassifier(random_state=seed, n_jobs=1)),
-    "TopKClassifier": Method(
-        lambda n, seed: network(TopKClassifier(), n, seed), kinds=("multiclass",)
+    "TopKClassifier": Method(lambda n, seed: network(TopKClassifier(), n, seed), kinds=LABELS),
+    "TopKClassifier, adjusted": Method(
+        lambda n, seed: network(TopKClassifier("smooth_topk_adjusted"), n, seed),
+        kinds=("long tail",),
     ),
     **{
         type(ranker).__name__: Method(partial(of_ranker, ranker), kinds=("binary",))
         for ranker in (*RANKERS.values(), RecallAtFPRClassifier(fpr=0.01))
     },
-    "CatBoost": Method(lambda n, seed: catboost_of(seed), n_splits=FEW_SPLITS, n_splits_many=0),
-    "RealMLP-TD": Method(
-        lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), n_splits=FEW_SPLITS
+    "vote of three": Method(vote, kinds=("binary",)),
+    "CatBoost": Method(
+        lambda n, seed: catboost_of(seed), USUAL, n_splits=FEW_SPLITS, n_splits_many=0
     ),
-    "TabM": Method(lambda n, seed: pytabkit_of("TabM_D_Classifier", seed), n_splits=FEW_SPLITS),
+    "RealMLP-TD": Method(
+        lambda n, seed: pytabkit_of("RealMLP_TD_Classifier", seed), USUAL, n_splits=FEW_SPLITS
+    ),
+    "TabM": Method(
+        lambda n, seed: pytabkit_of("TabM_D_Classifier", seed), USUAL, n_splits=FEW_SPLITS
+    ),
     "LightGBM, tuned": Method(
         lambda n, seed: TunedLightGBM(random_state=seed),
+        kinds=USUAL,
         n_splits=FEW_SPLITS,
         n_splits_many=0,
     ),
 }
-# The estimator of this package for each metric. On the choosing half RecallAtFPRClassifier was the
-# best of the rankers by average precision and by recall at 1 % false positives.
+# The estimator of this package for each kind of datasets. On the choosing half
+# RecallAtFPRClassifier was the best of the rankers by average precision and by recall at 1 % false
+# positives.
 DEFAULTS = {
-    **dict.fromkeys(BINARY, "RecallAtFPRClassifier"),
-    **dict.fromkeys(MULTICLASS, "TopKClassifier"),
+    "binary": "RecallAtFPRClassifier",
+    "multiclass": "TopKClassifier",
+    "wrong labels": "TopKClassifier",
+    "long tail": "TopKClassifier, adjusted",
 }
 OURS = "sktopk"
-# All estimators of this package.
-OWN = {*DEFAULTS.values(), *(type(ranker).__name__ for ranker in RANKERS.values())}
+
+
+def shown(kind):
+    """Return the name on the page of each method for this kind of datasets.
+
+    Of the rankers, the ranks have only the default of the kind.
+    """
+    rankers = {type(ranker).__name__ for ranker in RANKERS.values()}
+    others = {
+        name: name
+        for name, method in METHODS.items()
+        if name not in rankers and kind in method.kinds
+    }
+    return others | {DEFAULTS[kind]: OURS}

@@ -8,13 +8,19 @@ import numpy as np
 import pandas as pd
 from reproduce._protocol import markdown
 
-from ._data import HALF, MAX_TEST, MAX_TRAIN, TABLES
+from ._data import HALF, MAX_TEST, MAX_TRAIN, TABLES, chose_defaults
 from ._differences import by_job, by_table, clearly_lost
 from ._jobs import JOBS
-from ._methods import DEFAULTS, FEW_SPLITS, METHODS, OURS, OWN
+from ._methods import DEFAULTS, FEW_SPLITS, METHODS, OURS, RANKERS, shown
 
 KEYS = ["table", "method", "split"]
-TITLES = {"binary": "Two classes", "multiclass": "Several classes"}
+KIND = {table.name: table.kind for table in TABLES.values()}
+TITLES = {
+    "binary": "Two classes",
+    "multiclass": "Several classes",
+    "wrong labels": "Wrong labels",
+    "long tail": "Long tail",
+}
 
 
 def read(path):
@@ -36,13 +42,11 @@ def job_scores(lines):
 
     A failed fit has the score minus infinity.
     """
-    others = {name: name for name in METHODS if name not in OWN}
     rows = []
     for kind, jobs in JOBS.items():
-        of_kind = lines[[TABLES[table].kind == kind for table in lines.table]]
+        of_kind, names = lines[lines.table.map(KIND) == kind], shown(kind)
+        here = of_kind[of_kind.method.isin(names)]
         for job in jobs:
-            names = others | {DEFAULTS[job]: OURS}
-            here = of_kind[of_kind.method.isin(names)]
             rows.append(
                 here[[*KEYS, "n_train", "n_test", "fit_s", "predict_s"]].assign(
                     kind=kind,
@@ -52,6 +56,10 @@ def job_scores(lines):
                 )
             )
     return pd.concat(rows, ignore_index=True)
+
+
+# Compared with the rankers.
+RIVALS = "RecallAtFPRClassifier", "TopBoostClassifier", "vote of three", "extra trees"
 
 
 @dataclass
@@ -69,15 +77,30 @@ class Ranking:
     unfinished: dict
 
 
-def ranking(scores, kind, least=1):
+def reporting(kind):
+    """Return the datasets of a kind that the ranks are computed on."""
+    return [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == "reporting"]
+
+
+def ranked():
+    """Yield the kind of datasets, the datasets of a rank table and what to add to its title."""
+    for kind in JOBS:
+        yield kind, reporting(kind), ""
+    unused = [t for t in reporting("multiclass") if not chose_defaults(t)]
+    yield "multiclass", unused, " that did not choose the defaults"
+    for kind in ("wrong labels", "long tail"):
+        used = [t for t in TABLES.values() if t.kind == kind and chose_defaults(t)]
+        yield kind, used, " that chose the defaults"
+
+
+def ranking(scores, kind, tables, least=1):
     """Rank the methods that have at least `least` splits of each of their datasets."""
-    tables = [t for t in TABLES.values() if t.kind == kind and HALF[t.name] == "reporting"]
-    here = scores[scores.kind == kind]
+    here = scores[(scores.kind == kind) & scores.table.isin([t.name for t in tables])]
     n_splits = here.groupby(["method", "table"]).split.nunique().groupby("method").min()
     here = here[here.method.map(n_splits) >= least]
     unfinished = {}
-    for method in [OURS, *(m for m in METHODS if m not in OWN)]:
-        wanted = {t.name for t in tables if method == OURS or len(METHODS[method].splits(t))}
+    for name, method in shown(kind).items():
+        wanted = {t.name for t in tables if len(METHODS[name].splits(t))}
         of_method = here[here.method == method]
         jobs_done = of_method.groupby("table").job.nunique() == len(JOBS[kind])
         done = set(jobs_done.index[jobs_done])
@@ -109,10 +132,10 @@ def ranking(scores, kind, least=1):
     )
 
 
-def usual(scores, kind):
+def usual(scores, kind, tables):
     """Rank with at least as many splits as slow methods have, if this package has as many."""
-    found = ranking(scores, kind, FEW_SPLITS)
-    return found if OURS in found.rank.index else ranking(scores, kind)
+    found = ranking(scores, kind, tables, FEW_SPLITS)
+    return found if OURS in found.rank.index else ranking(scores, kind, tables)
 
 
 def rank_table(found):
@@ -132,9 +155,14 @@ def rank_table(found):
 def mean_ranks(scores):
     """Return the ranks, a section for each kind."""
     text = []
-    for kind in JOBS:
-        found = usual(scores, kind)
-        title = f"### {TITLES[kind]}, {found.n_splits[0]} to {found.n_splits[1]} splits"
+    for kind, tables, which in ranked():
+        found = usual(scores, kind, tables)
+        if found.rank.empty:
+            continue
+        least, most = found.n_splits
+        title = (
+            f"### {TITLES[kind]}, {found.n_tables.max()} datasets{which}, {least} to {most} splits"
+        )
         text += ["", title, "", rank_table(found)]
         if found.unfinished:
             parts = [f"{m} ({done} of {n} datasets)" for m, (done, n) in found.unfinished.items()]
@@ -146,15 +174,40 @@ def scores_by_table(scores, kind):
     """Return a table per metric: the mean score in percent of each method on each dataset."""
     text = []
     for job in JOBS[kind]:
-        here = scores[scores.job == job]
+        here = scores[(scores.kind == kind) & (scores.job == job)]
         mean = 100 * here.pivot_table(index="table", columns="method", values="score")
         mean = mean[[m for m in [OURS, *METHODS] if m in mean]].round(1)
         rows = []
         for name, values in mean.iterrows():
             cells = [f"**{v:.1f}**" if v == values.max() else f"{v:.1f}" for v in values]
-            rows.append([name, *(c.replace("nan", "") for c in cells)])
+            mark = "*" if chose_defaults(TABLES[name]) else ""
+            rows.append([name + mark, *(c.replace("nan", "") for c in cells)])
         text += ["", f"### {job}", "", markdown(["dataset", *mean], rows)]
     return text
+
+
+def rankers(lines):
+    """Return mean scores in percent over the splits that all of these methods have.
+
+    Methods that lack datasets are left out.
+    """
+    here = lines[lines.table.map(KIND) == "binary"]
+    n_tables = here.groupby("method").table.nunique()
+    names = [*(type(ranker).__name__ for ranker in RANKERS.values()), *RIVALS]
+    names = [name for name in names if n_tables.get(name, 0) == here.table.nunique()]
+    here = here[here.method.isin(names)]
+    here = here[here.groupby(["table", "split"]).method.transform("nunique") == len(names)]
+    mean = 100 * here.groupby(["method", "table"])[[*JOBS["binary"]]].mean()
+    mean = mean.groupby("method").mean().reindex(names)
+    best = mean.round(1).max()
+    rows = [
+        [
+            name,
+            *(f"**{v:.1f}**" if round(v, 1) == best[job] else f"{v:.1f}" for job, v in row.items()),
+        ]
+        for name, row in mean.iterrows()
+    ]
+    return markdown([f"mean over {here.table.nunique()} datasets", *mean], rows)
 
 
 def page(lines, figure="top_of_the_table.png"):
@@ -167,8 +220,11 @@ def page(lines, figure="top_of_the_table.png"):
         f"training and {MAX_TEST} test samples, drawn for each split, the same for all methods. "
         "One thread, seconds of the processor. All methods have their defaults, except "
         '"LightGBM, tuned" (20 tries). sktopk is '
-        + ", ".join(f"{name} for {job}" for job, name in DEFAULTS.items())
+        + ", ".join(f"{name} for {TITLES[kind].lower()}" for kind, name in DEFAULTS.items())
         + ".",
+        "",
+        "Datasets with * chose defaults of TopKClassifier. For wrong labels and the long tail, the "
+        "differences exclude them.",
         "",
         "Rank 1 is the best method, by the mean over the splits that all methods have. "
         f"{len(lines)} fits, {lines.error.notna().sum()} of them failed (ranked last).",
@@ -186,9 +242,10 @@ def page(lines, figure="top_of_the_table.png"):
     ]
     header = ["metric", "against", "difference", "won / equal / lost", "clearly won / lost"]
     for kind in JOBS:
-        found = by_table(scores, kind)
+        found = by_table(scores[scores.table.map(HALF) == "reporting"], kind)
         text += ["", f"### {TITLES[kind]}", "", markdown(header, by_job(found))]
         text += ["", f"### {TITLES[kind]}, clearly lost", "", clearly_lost(found)]
+    text += ["", "## Rankers of sktopk", "", rankers(lines)]
     for kind in JOBS:
         text += ["", f"## Scores in percent, {TITLES[kind].lower()}"]
         text += scores_by_table(scores, kind)
@@ -201,9 +258,11 @@ def draw(lines, path):
     import matplotlib.pyplot as plt
 
     scores = job_scores(lines)
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    for ax, kind in zip(axes, JOBS, strict=True):
-        found = usual(scores, kind)
+    figure, axes = plt.subplots(2, 2, figsize=(11, 9.2), layout="constrained")
+    for ax, kind in zip(axes.flat, JOBS, strict=True):
+        found = usual(scores, kind, reporting(kind))
+        if found.rank.empty:
+            continue
         ax.set(title=TITLES[kind], xlabel="seconds of a fit (median, one thread)", xscale="log")
         ax.set_ylabel("mean rank (1 is best)")
         ranks, decades = found.rank.mean(axis=1), np.log10(found.seconds.fit_s)
@@ -231,7 +290,8 @@ def draw(lines, path):
 def write_report(path):
     """Write page and figure of the reporting half next to a results file, and return the page."""
     lines = read(path)
-    lines = lines[lines.table.map(HALF) == "reporting"]
+    wanted = lines.table.map(HALF) == "reporting"
+    lines = lines[wanted | lines.table.map(KIND).isin(["wrong labels", "long tail"])]
     text = page(lines, path.with_suffix(".png").name)
     path.with_suffix(".md").write_text(text)
     draw(lines, path.with_suffix(".png"))
