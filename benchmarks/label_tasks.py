@@ -39,9 +39,7 @@ def noisy(y, groups, share, seed):
 def halves(X, y, seed, **sizes):
     y = np.unique(y, return_inverse=True)[1]
     sizes = sizes or {"test_size": 0.5}
-    return train_test_split(
-        np.asarray(X, float), y, stratify=y, random_state=seed, **sizes
-    )
+    return train_test_split(np.asarray(X, float), y, stratify=y, random_state=seed, **sizes)
 
 
 def digits(seed, share=0.0):
@@ -126,8 +124,7 @@ def main():
             clf = TopKClassifier(**{"k": k, "random_state": seed} | params | args.params).fit(X, y)
             seconds, y_score = time.process_time() - start, clf.decision_function(X_test)
             accuracy = (
-                100 * topk_accuracy_score(y_test, y_score, k=each, labels=labels)
-                for each in (1, k)
+                100 * topk_accuracy_score(y_test, y_score, k=each, labels=labels) for each in (1, k)
             )
             loss = log_loss(y_test, clf.predict_proba(X_test), labels=labels)
             rows.append([*accuracy, loss, seconds, getattr(clf, "kept_epoch_", clf.n_iter_)])
