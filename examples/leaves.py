@@ -9,8 +9,8 @@ over species of the share of photos whose species is among the five.
 Result: the two losses that use the class frequencies have the highest macro accuracy of all models.
 Sets of fewer than four names contain the species of nine in ten leaves.
 
-The leaves are generated: 60 species in 12 genera. Species of a genus look alike, and each species has
-leaves of two shapes.
+The leaves are generated: 60 species in 12 genera. Species of a genus look alike, and each species
+has leaves of two shapes.
 """
 
 import matplotlib.pyplot as plt

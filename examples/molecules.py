@@ -10,8 +10,8 @@ Result: classifiers of the cut activity and regressions find similar numbers of 
 here, and every model finds several times more than a random choice. Always compare with a
 regression if you cut a number.
 
-The molecules are generated: counts of substructures follow eight hidden properties, and two of these
-properties determine the activity.
+The molecules are generated: counts of substructures follow eight hidden properties, and two of
+these properties determine the activity.
 """
 
 import matplotlib.pyplot as plt

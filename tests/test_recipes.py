@@ -54,7 +54,9 @@ RECIPES = [
 ]
 
 
-@pytest.mark.parametrize("page, name, at_least", RECIPES, ids=[f"{p}: {n}" for p, n, _ in RECIPES])
+@pytest.mark.parametrize(
+    ("page", "name", "at_least"), RECIPES, ids=[f"{p}: {n}" for p, n, _ in RECIPES]
+)
 def test_top_5_accuracy_of(page, name, at_least, digits):
     X, X_test, y, y_test = digits
     clf = estimators(page)[name].fit(X, y)

@@ -54,8 +54,8 @@ for n in SIZES:
         plain.append(np.mean(scores[healthy] > np.quantile(negatives, 0.95)))
     false_alarms[n], found[n] = np.transpose(rates)
     print(
-        f"{n:5d} samples: above the limit in {np.mean(false_alarms[n] > 0.05):.0%} of calibrations, "
-        f"plain threshold {np.mean(np.array(plain) > 0.05):.0%}; "
+        f"{n:5d} samples: above the limit in {np.mean(false_alarms[n] > 0.05):.0%}, "
+        f"plain threshold in {np.mean(np.array(plain) > 0.05):.0%} of calibrations; "
         f"{found[n].mean():.0%} of the positives found"
     )
 

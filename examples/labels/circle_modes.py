@@ -6,8 +6,8 @@ Six classes lie on a circle. A third of each class forms a second mode behind th
 class. A linear model cannot place a class in two directions, so it loses accuracy. The losses
 differ in the accuracy that they lose: top-1 or top-2.
 
-Result: at 90 degrees the grouping loss has the highest top-2 accuracy and the lowest top-1 accuracy,
-and the smooth loss is better than cross-entropy at both.
+Result: at 90 degrees the grouping loss has the highest top-2 accuracy and the lowest top-1
+accuracy, and the smooth loss is better than cross-entropy at both.
 
 The data are those of experiment 2 of *Trade-offs in Top-k Classification Accuracies on Losses
 for Deep Learning* (Sawada, Kaneko, Sagi, 2020).

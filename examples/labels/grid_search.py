@@ -3,12 +3,12 @@ A search over loss, tau, sigma and k
 ====================================
 
 The parameters of the losses are parameters of the estimator. One search can therefore cover them,
-the loss itself and the steps of a pipeline. The score is the top-3 accuracy. ``loss__k`` is the k of
-the loss, so the score of all candidates has the same k. The search uses one small network, and the
-final model is an ensemble.
+the loss itself and the steps of a pipeline. The score is the top-3 accuracy. ``loss__k`` is the k
+of the loss, so the score of all candidates has the same k. The search uses one small network, and
+the final model is an ensemble.
 
-Result: on digits the best candidate is cross-entropy, and the final ensemble is at least as accurate
-as the best small network.
+Result: on digits the best candidate is cross-entropy, and the final ensemble is at least as
+accurate as the best small network.
 """
 
 import warnings

@@ -6,8 +6,9 @@ The most frequent class has many more samples than the rarest one, and all class
 Cross-entropy favours frequent classes. Losses for a long tail correct this by the class frequencies
 or by larger margins for rare classes.
 
-Result: the two losses that use the class frequencies gain more than eight points over cross-entropy,
-and the gain comes from the rare digits. On these easy data, balanced logistic regression is as good.
+Result: the two losses that use the class frequencies gain more than eight points over cross-
+entropy, and the gain comes from the rare digits. On these easy data, balanced logistic regression
+is as good.
 """
 
 import matplotlib.pyplot as plt
@@ -36,8 +37,8 @@ print(f"Samples of each digit: {np.bincount(y).tolist()}")
 # %%
 # Losses and baselines
 # --------------------
-# `"ldam"` and `"noised_topk_imbalanced"` use margins. The default network has cosines as scores with
-# these losses.
+# `"ldam"` and `"noised_topk_imbalanced"` use margins. With these losses, the scores of the default
+# network are cosines.
 
 shared = dict(k=2, random_state=0)
 models = {

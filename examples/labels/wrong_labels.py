@@ -6,8 +6,8 @@ Wrong labels are often similar to the right ones: an annotator takes a 3 for an 
 Here 60 % of the training labels are replaced by a random digit of the same group of similar digits.
 A network that trains for long memorizes the wrong labels.
 
-Result: `TopKClassifier` keeps an early epoch, which is far more accurate than the last one. On these
-data, `SVC` is better still.
+Result: `TopKClassifier` keeps an early epoch, which is far more accurate than the last one. On
+these data, `SVC` is better still.
 """
 
 import matplotlib.pyplot as plt
