@@ -115,8 +115,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-# Where this version is served, https://.../dev: versions stand in folders side by side, and the
-# newest versions.json beside those. Elsewhere there is nothing to switch to.
+# The address of this version, such as https://.../dev. The folder above has all versions, and the
+# newest versions.json. Without an address there is nothing to switch to.
 site_versions = ["dev"]
 site_card = "../benchmarks/results/evidence.png"
 html_baseurl = os.environ.get("SKTOPK_DOCS", "")

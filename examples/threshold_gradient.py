@@ -2,11 +2,11 @@
 Why the threshold needs its gradient
 ====================================
 
-Accuracy at the top moves positives above a threshold. The threshold is itself a score: that of the
-highest negative. It changes with the weights, so its gradient is part of the gradient of the loss.
-A loss that treats the threshold as a constant chases a number that moves away.
+Accuracy at the top moves positives above a threshold. The threshold is itself a score: the score of
+the highest negative. It changes with the weights, so its gradient is part of the gradient of the
+loss. A loss that treats the threshold as a constant chases a number that moves away.
 
-The data are those of appendix E of *DeepTopPush: Simple and Scalable Method for Accuracy at the
+The data are from appendix E of *DeepTopPush: Simple and Scalable Method for Accuracy at the
 Top* (Adam, Mácha, Šmídl, 2020). A constant threshold fails on them for every step size.
 
 Result: with a constant threshold the weights grow without bound and the loss increases. With the

@@ -2,8 +2,8 @@
 Label sets with a coverage guarantee
 ====================================
 
-Three labels are too many for a clear digit and too few for an unclear one. A conformal set has
-as many labels as needed to contain the true label of 90 % of the samples, for any classifier. The
+Three labels are too many for a clear digit and too few for an unclear one. Conformal
+sets are large enough to contain the true label of 90 % of the samples, for any classifier. The
 methods differ in the samples that get more labels.
 
 Result: "lac" covers 90 % of the samples with about half of the labels that three labels per sample

@@ -36,7 +36,7 @@ X_library, hit = molecules(3000)
 # %%
 # A bound on the share of inactive molecules
 # ------------------------------------------
-# Conformal selection chooses as many of the best samples of the batch as the guarantee allows.
+# Conformal selection chooses the largest number of samples that the guarantee allows.
 # `predict` keeps the same limit with one threshold for all batches.
 
 plate = BudgetClassifier(model, constraint="fdr", budget=0.2).fit(X_tested, active)
