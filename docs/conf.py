@@ -30,6 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
     "sphinx-mathjax-offline",  # readers may be offline, too
+    "class_names",
     "examples_first",
     "formula",
     "outside_links",
@@ -50,7 +51,7 @@ nitpick_ignore_regex = [
 
 autosummary_generate = True
 autodoc_typehints = "none"
-autodoc_preserve_defaults = True  # TabularMLP, not <class ...>
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
@@ -114,8 +115,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-# Where this version is served, https://.../dev: versions stand in folders side by side, and the
-# newest versions.json beside those. Elsewhere there is nothing to switch to.
+# The address of this version, such as https://.../dev. The folder above has all versions, and the
+# newest versions.json. Without an address there is nothing to switch to.
 site_versions = ["dev"]
 site_card = "../benchmarks/results/evidence.png"
 html_baseurl = os.environ.get("SKTOPK_DOCS", "")
@@ -128,4 +129,10 @@ if html_baseurl:
     }
     html_theme_options["check_switcher"] = False  # not there yet
     html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
-html_sidebars = {"index": [], "evidence": []}
+# The address of the repository, once it is hosted.
+site_repository = os.environ.get("SKTOPK_REPOSITORY", "")
+if site_repository:
+    html_theme_options["icon_links"] = [
+        {"name": "Repository", "url": site_repository, "icon": "fa-solid fa-code-branch"}
+    ]
+html_sidebars = {"index": [], "research": []}

@@ -2,15 +2,18 @@
 Why the threshold needs its gradient
 ====================================
 
-Accuracy at the top moves positives above a threshold. The threshold is itself a score: that of the
-highest negative. It changes with the weights, so its gradient is part of the gradient of the loss.
-A loss that treats the threshold as a constant chases a number that moves away.
+Accuracy at the top moves positives above a threshold. The threshold is itself a score: the score of
+the highest negative. It changes with the weights, so its gradient is part of the gradient of the
+loss. A loss that treats the threshold as a constant chases a number that moves away.
 
-The data are those of appendix E of *DeepTopPush: Simple and Scalable Method for Accuracy at the
+The data are from appendix E of *DeepTopPush: Simple and Scalable Method for Accuracy at the
 Top* (Adam, Mácha, Šmídl, 2020). A constant threshold fails on them for every step size.
+
+Result: with a constant threshold the weights grow without bound and the loss increases. With the
+gradient of the threshold, the loss decreases.
 """
 
-import sys
+# sphinx_gallery_thumbnail_number = 2
 
 import matplotlib.pyplot as plt
 import torch
@@ -29,6 +32,13 @@ negatives = torch.rand(100, 2, generator=generator) * torch.tensor([-1.0, 2.0])
 outlier = torch.tensor([[3.0, 1.0]])
 X = torch.cat([positives, negatives, outlier]) - torch.tensor([0.0, 1.0])
 y = torch.cat([torch.ones(100), torch.zeros(101)]).int()
+
+figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+for label, name, style in ((0, "negative", "s"), (1, "positive", "o")):
+    ax.plot(*X[y == label].T, style, markersize=4, label=name)
+ax.set(xlabel="$x_1$", ylabel="$x_2$")
+ax.legend(loc="lower right")
+plt.show()
 
 # %%
 # Three thresholds
@@ -101,17 +111,9 @@ for name, (norms, losses) in traces.items():
 
 # %%
 
-figure, (data_ax, norm_ax, loss_ax) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-for label, name, style in ((0, "negative", "s"), (1, "positive", "o")):
-    data_ax.plot(*X[y == label].T, style, markersize=4, label=name)
-data_ax.set(xlabel="$x_1$", ylabel="$x_2$", title="Data")
-data_ax.legend(loc="lower right")
-for (name, trace), style in zip(traces.items(), ("-", "--", ":"), strict=True):
-    for ax, values in zip((norm_ax, loss_ax), trace, strict=True):
-        ax.plot(values, style, linewidth=2, label=name)
-norm_ax.set(xlabel="Step", ylabel=r"$\|w\|$", title="Norm of the weights")
-loss_ax.set(xlabel="Step", ylabel="Loss", title="Loss")
-norm_ax.legend()
-if __name__ == "__main__" and len(sys.argv) > 1:
-    figure.savefig(sys.argv[1], dpi=120)
+figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+for (name, (_, losses)), style in zip(traces.items(), ("-", "--", ":"), strict=True):
+    ax.plot(losses, style, linewidth=2, label=name)
+ax.set(xlabel="Step", ylabel="Loss")
+ax.legend(title="Threshold")
 plt.show()

@@ -1,4 +1,4 @@
-"""What a guarantee costs: false-positive rates of thresholds from many calibration sets."""
+"""The margin of a guarantee: false-positive rates of thresholds from many calibration sets."""
 
 import matplotlib.pyplot as plt
 import numpy as np

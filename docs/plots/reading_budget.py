@@ -1,4 +1,4 @@
-"""What more reviews would bring: in money, and from fold to fold."""
+"""The value of more reviews, in money and by fold."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -27,9 +27,10 @@ def data(seed):
 
 def fit(seed, **params):
     X, _, y, _ = data(seed)
-    # A linear model needs larger weights than the default decay allows.
-    defaults = {"weight_decay": 0, "learning_rate": 0.1}
+    defaults = {"learning_rate": 0.1, "log_loss_share": 0}
     defaults |= {"k": 3, "hidden_layer_sizes": (), "n_estimators": 1, "calibration": None}
+    if params.get("loss") == "cross_entropy":
+        defaults.pop("log_loss_share")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return TopKClassifier(**defaults | params, random_state=seed).fit(X, y)

@@ -5,7 +5,7 @@ import numpy as np
 from small_digits import accuracies
 
 KS = np.arange(1, 8)
-# Differences are small compared with the curves: draw them relative to those of cross-entropy.
+# Differences are small compared with the curves: draw them relative to cross-entropy.
 baseline = accuracies(KS, loss="cross_entropy")
 
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")

@@ -1,11 +1,11 @@
-"""Accuracy against the learning rate, with and without pretraining."""
+"""Accuracy against the learning rate, with and without cross-entropy in the loss."""
 
 import matplotlib.pyplot as plt
 from small_digits import accuracies
 
 SETTINGS = {
-    "smooth, pretrain=0.3": ({"loss": "smooth_topk"}, "#d55e00", "o-"),
-    "smooth, pretrain=0": ({"loss": "smooth_topk", "pretrain": 0}, "#d55e00", "o:"),
+    "default mixture": ({"loss": "smooth_topk", "log_loss_share": 0.6}, "#d55e00", "o-"),
+    "smooth loss only": ({"loss": "smooth_topk"}, "#d55e00", "o:"),
     "cross-entropy": ({"loss": "cross_entropy"}, "#0072b2", "s-"),
 }
 rates = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]

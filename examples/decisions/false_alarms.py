@@ -5,6 +5,9 @@ A guaranteed false positive rate
 A screening programme may call back at most one healthy woman in twenty. A threshold that flags
 exactly one in twenty of a few hundred calibration samples exceeds this rate on new samples in half
 of the cases. `BudgetClassifier` adds the margin that a guarantee needs.
+
+Result: the plain threshold exceeds the limit in about half of the calibrations, the threshold with
+a guarantee in at most 5 %.
 """
 
 import matplotlib.pyplot as plt
@@ -24,13 +27,15 @@ X, X_new, y, y_new = X[2000:12_000], X[12_000:], y[2000:12_000], y[12_000:]
 # ---------------
 # ``rates_`` has the rates of the calibration samples with exact intervals.
 
-desk = BudgetClassifier(frozen, budget=0.05, constraint="fpr", delta=0.05).fit(X[:2000], y[:2000])
-for name, rate in desk.rates_.items():
+selection = BudgetClassifier(frozen, budget=0.05, constraint="fpr", delta=0.05).fit(
+    X[:2000], y[:2000]
+)
+for name, rate in selection.rates_.items():
     print(f"{name:10s} {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
 
 # %%
-# A hundred calibrations
-# ----------------------
+# Sixty calibrations
+# ------------------
 # ``delta`` is the probability that the guarantee fails because of the calibration samples. More
 # calibration samples make the margin smaller.
 
@@ -40,26 +45,25 @@ healthy = y_new == 0
 scores = frozen.decision_function(X_new)
 false_alarms, found = {}, {}
 for n in SIZES:
-    rates = []
+    rates, plain = [], []
     for _ in range(60):
         rows = rng.choice(len(X), n, replace=False)
-        flagged = scores > desk.fit(X[rows], y[rows]).threshold_
+        flagged = scores > selection.fit(X[rows], y[rows]).threshold_
         rates.append((flagged[healthy].mean(), flagged[~healthy].mean()))
+        negatives = frozen.decision_function(X[rows][y[rows] == 0])
+        plain.append(np.mean(scores[healthy] > np.quantile(negatives, 0.95)))
     false_alarms[n], found[n] = np.transpose(rates)
-    broken = np.mean(false_alarms[n] > 0.05)
     print(
-        f"{n:5d} samples: false alarms {false_alarms[n].mean():.3f}, above the budget in "
-        f"{broken:.0%} of calibrations; {found[n].mean():.0%} of the positives found"
+        f"{n:5d} samples: above the limit in {np.mean(false_alarms[n] > 0.05):.0%}, "
+        f"plain threshold in {np.mean(np.array(plain) > 0.05):.0%} of calibrations; "
+        f"{found[n].mean():.0%} of the positives found"
     )
 
 # %%
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-for ax, rates, label in zip(
-    axes, (false_alarms, found), ("False-positive rate on new samples", "Recall"), strict=True
-):
-    ax.boxplot(list(rates.values()), tick_labels=list(rates))
-    ax.set(xlabel="Calibration samples", ylabel=label)
-axes[0].axhline(0.05, color="k", linestyle="--", label="budget")
-axes[0].legend()
+figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+ax.boxplot(list(false_alarms.values()), tick_labels=list(false_alarms))
+ax.axhline(0.05, color="k", linestyle="--", label="limit")
+ax.set(xlabel="Calibration samples", ylabel="False positive rate on new samples")
+ax.legend()
 plt.show()

@@ -6,6 +6,10 @@ The calibrated hinge compares the label with the (k+1)-th largest score, so each
 gradient for only one class besides the label. The noised loss averages over random changes of the
 scores, so all classes near that rank have a gradient. ``sigma`` is the standard deviation of the
 changes.
+
+Result: the top-3 accuracy of a linear model depends little on the noise. It is at least as high as
+with cross-entropy, and the top-1 accuracy is much lower, because this example trains the top-k loss
+without cross-entropy (``log_loss_share=0``).
 """
 
 import warnings
@@ -44,10 +48,8 @@ def accuracies(**params):
     for seed in SEEDS:
         clf = TopKClassifier(
             k=3,
-            pretrain=0,
-            order=None,
+            log_loss_share=0,
             hidden_layer_sizes=(),
-            weight_decay=0,
             learning_rate=0.1,
             n_estimators=1,
             random_state=seed,
@@ -75,11 +77,10 @@ for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
-# The top-3 accuracy is up to one and a half points higher than that of cross-entropy (dotted) and
-# depends little on the noise. The top-1 accuracy is lower: the loss trains the set of three labels,
-# not their order.
+# Dotted lines are cross-entropy.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
+print(f"cross-entropy top-1 {baseline[0]:.3f}   top-3 {baseline[1]:.3f}")
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 place = np.arange(len(SIGMAS))
 for i, (k, color) in enumerate(((1, "#0072b2"), (3, "#d55e00"))):

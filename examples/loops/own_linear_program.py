@@ -13,6 +13,9 @@ missed frauds of amount a and hinges w for flagged payments of review cost r:
    & \\sum_i r_i w_i \\le B, \\quad z, w \\ge 0.
 
 ``LinearProgramLoss`` solves the program in each step and differentiates the optimum.
+
+Result: the linear program saves more money within the budget than cross-entropy, also if
+cross-entropy is weighted by the amounts.
 """
 
 import matplotlib.pyplot as plt
@@ -82,19 +85,17 @@ def money_lost_within_budget(scores, target):
 
 
 def fit(loss, n_steps=80, batch_size=48):
-    """Return a linear model and the losses of its steps."""
+    """Return a linear model."""
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-    trace = []
     for _ in range(n_steps):
         rows = torch.randperm(len(X))[:batch_size]
         optimizer.zero_grad()
         value = loss(model(X[rows]).squeeze(1), torch.stack([amount[rows], cost[rows]], 1))
         value.backward()
         optimizer.step()
-        trace.append(value.item())
-    return model, trace
+    return model
 
 
 def cross_entropy(scores, target):
@@ -121,14 +122,8 @@ models = {
 # -----------
 # New payments are reviewed by decreasing score until the budget is spent.
 
-figure, (loss_ax, money_ax) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-trace = models["linear program"][1]
-loss_ax.plot(trace, color="0.8")
-loss_ax.plot(np.arange(9, len(trace)), np.convolve(trace, np.full(10, 0.1), "valid"))
-loss_ax.set(
-    xlabel="Step", ylabel="Optimum of the program", title="Training, and the mean of ten steps"
-)
-for (name, (model, _)), style in zip(models.items(), ("-", "--", ":"), strict=True):
+figure, money_ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+for (name, model), style in zip(models.items(), ("-", "--", ":"), strict=True):
     with torch.no_grad():
         order = model(X_test).squeeze(1).argsort(descending=True)
     spent = np.cumsum(cost_test[order].numpy()) / cost_test.sum().item()

@@ -1,5 +1,6 @@
 """The pages as they are written: examples of the README run, references lead somewhere."""
 
+import ast
 import contextlib
 import io
 import re
@@ -101,6 +102,38 @@ def test_names_of_the_package_exist():
         if name and locate(name) is None
     ]
     assert missing == []
+
+
+def test_the_guide_has_at_most_twelve_pages():
+    text = (DOCS / "guide" / "index.rst").read_text()
+    lists = re.findall(r"^\.\. toctree::\n((?:   .*\n|\n)+)", text + "\n", re.MULTILINE)
+    assert len(lists) == 5  # start, labels, ranking, thresholds and sets, deployment
+    entries = [line.strip() for each in lists for line in each.splitlines()]
+    entries = [line for line in entries if line and not line.startswith(":")]
+    assert 10 <= len(entries) <= 12
+    assert all(exists(DOCS / "guide" / entry) for entry in entries)
+
+
+GALLERY = [
+    path
+    for path in sorted((ROOT / "examples").rglob("*.py"))
+    if path.stem != "demo" and "scale" not in path.parts
+]
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=[path.stem for path in GALLERY])
+def test_an_example_states_its_result_first(path):
+    tree = ast.parse(path.read_text())
+    assert "Result: " in ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=[path.stem for path in GALLERY])
+def test_the_thumbnail_of_an_example_has_one_panel(path):
+    text = path.read_text()
+    figures = re.findall(r"plt\.subplots\(([^)]*)\)|\.from_estimator", text)
+    number = re.search(r"sphinx_gallery_thumbnail_number = (\d+)", text)
+    shown = figures[int(number.group(1)) - 1 if number else 0]
+    assert not re.match(r"\d", shown)
 
 
 def test_each_loss_has_its_equation_in_the_guide_once():

@@ -89,6 +89,21 @@ def test_summaries_of_the_reference_are_on_a_phone_screen(address, browser):
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_signatures_show_classes_by_their_names(site):
+    pages = [path.read_text() for path in (site / "api" / "generated").glob("sktopk.*.html")]
+    assert len(pages) > 50
+    assert not [text for text in pages if "&lt;class" in text]
+    assert "TabularMLP" in (site / "api/generated/sktopk.PatMatClassifier.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "file"), [("tables.html", "top_of_the_table.md"), ("boosting.html", "top_boost.md")]
+)
+def test_files_of_the_repository_are_links(site, page, file):
+    (address,) = re.findall(rf'href="([^"]+/{file})"', (site / page).read_text())
+    assert urlparse(address).scheme or (site / page).parent.joinpath(address).is_file()
+
+
 def test_the_example_of_an_estimator_is_before_its_parameters(site):
     text = (site / "api/generated/sktopk.TopKClassifier.html").read_text()
     assert text.index('class="rubric">Examples') < text.index("Parameters<span")

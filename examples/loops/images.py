@@ -1,15 +1,18 @@
 """
-A convolutional network on images
-=================================
+Your own network on images
+==========================
 
-`module` takes any torch network. A small convolutional network learns the digits of 8 x 8 pixels
+`module` is a torch module class, or a function that returns a module. The estimator takes care of
+minibatches, device and prediction. A small convolutional network learns the digits of 8 x 8 pixels
 with two estimators: three labels for each image, and a ranking of the images of one digit.
+
+Result: the network finds the digit of more than 99 % of the images, and ranks most eights above
+every other digit.
 """
 
 import warnings
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
@@ -29,7 +32,9 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_
 # %%
 # The network
 # -----------
-# The estimator passes the number of channels and the number of scores.
+# Images have the shape (n_samples, n_channels, height, width). The estimator passes the number of
+# channels and the number of scores. Other arguments of the module are parameters of the estimator,
+# such as ``module__width``. A search can include them.
 
 
 class SmallConvNet(nn.Sequential):
@@ -70,21 +75,27 @@ for name, clf in models.items():
     first, third = (topk_accuracy_score(y_test, scores, k=k) for k in (1, 3))
     print(f"{name}: top-1 {first:.3f}, top-3 {third:.3f}")
 
-# The eights against the rest, trained with the loss from the start, as in the paper.
-ranker = DeepTopPushClassifier(pretrain=0, n_iter_no_change=None, **shared).fit(X, y == 8)
+# The eights against the rest, trained with the loss only, as in the paper.
+ranker = DeepTopPushClassifier(log_loss_share=0, **shared).fit(X, y == 8)
 found = positives_at_top_score(y_test == 8, ranker.decision_function(X_test))
 print(f"DeepTopPush: {found:.0%} of the eights are above every other digit")
 
 # %%
 # The training
 # ------------
-# `history_` names the loss of each epoch. Cross-entropy pretrains the first two networks.
+# `history_` has the training loss of each epoch.
 
-_, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-for ax, (name, clf) in zip(axes, {**models, "DeepTopPush": ranker}.items(), strict=True):
-    for loss in dict.fromkeys(row["loss"] for row in clf.history_):
-        rows = [(i, row["train_loss"]) for i, row in enumerate(clf.history_) if row["loss"] == loss]
-        ax.plot(*np.transpose(rows), "o-", label=loss)
-    ax.set(title=name, xlabel="Epoch", ylabel="Training loss", yscale="log")
-    ax.legend()
+figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+for name, clf in {**models, "DeepTopPush": ranker}.items():
+    ax.plot([row["train_loss"] for row in clf.history_], "o-", label=name)
+ax.set(xlabel="Epoch", ylabel="Training loss", yscale="log")
+ax.legend()
 plt.show()
+
+# %%
+# Three labels for each image
+# ---------------------------
+
+guesses = models["smooth_topk"].predict_topk(X_test[:5])
+for label, guess in zip(y_test[:5], guesses, strict=True):
+    print(f"{label}: {guess.tolist()}")
