@@ -33,6 +33,7 @@ extensions = [
     "examples_first",
     "formula",
     "outside_links",
+    "recommendations",
     "site_metadata",
     "trailing_underscores",
 ]
