@@ -5,7 +5,7 @@
 Letters: the example of the README, more baselines, and one part of TopKClassifier after the other.
 Days: the share of positives among the ten best samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later.
-The data folder is that of the benchmarks, see benchmarks/_datasets.py.
+Needs the data folder of the benchmarks, see benchmarks/_datasets.py.
 """
 
 import sys
@@ -81,7 +81,7 @@ def letters():
 
 
 def top_scores(model, X):
-    """Return scores of which the highest are the best."""
+    """Return scores; the highest are the best."""
     for method in ("decision_function", "predict_proba", "predict"):
         if hasattr(model, method):
             scores = getattr(model, method)(X)
