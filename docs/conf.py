@@ -34,6 +34,7 @@ extensions = [
     "examples_first",
     "formula",
     "outside_links",
+    "recommendations",
     "site_metadata",
     "trailing_underscores",
 ]

@@ -1,24 +1,30 @@
-"""The table of the README: scores and CPU seconds of each estimator and of its peers.
+"""Figures of the README and of docs/recommendations.toml that no other script computes.
 
-    OMP_NUM_THREADS=1 python docs/readme_table.py
+    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [days] [molecules]
 
-The data folder is that of the benchmarks, see benchmarks/_datasets.py.
+Letters: the example of the README, more baselines, and one part of TopKClassifier after the other.
+Days: the share of positives among the ten best samples of each new day.
+Molecules: active ones among the best 200, in a test set that was measured later.
+Needs the data folder of the benchmarks, see benchmarks/_datasets.py.
 """
 
 import sys
 import warnings
 from pathlib import Path
-from time import process_time
 
 import numpy as np
+from sklearn.decomposition import TruncatedSVD
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
 
 sys.path[:0] = [str(Path(__file__).parents[1] / each) for each in ("", "benchmarks")]
 
-from _datasets import load_adbench, load_pmlb  # noqa: E402
+from _datasets import load_merck_cyp3a4, load_pmlb  # noqa: E402
 from lightgbm import LGBMClassifier  # noqa: E402
 
 from sktopk import (  # noqa: E402
@@ -27,62 +33,115 @@ from sktopk import (  # noqa: E402
     TopBoostClassifier,
     TopKClassifier,
 )
-from sktopk.metrics import make_top_scorer, make_topk_scorer  # noqa: E402
+from sktopk.datasets import make_long_tail  # noqa: E402
+from sktopk.metrics import make_topk_scorer, precision_at_k_score  # noqa: E402
 
-N_TRAIN, N_SPLITS = 4000, 5
-PEERS = {
-    "LightGBM": lambda seed: LGBMClassifier(n_jobs=1, verbose=-1, random_state=seed),
-    "logistic regression": lambda seed: make_pipeline(
-        StandardScaler(), LogisticRegression(max_iter=1000)
-    ),
-}
-TASKS = {
-    "letter, top-3 accuracy": (
-        lambda: load_pmlb("letter", return_X_y=True),
-        make_topk_scorer(3),
-        {"TopKClassifier": lambda seed: TopKClassifier(k=3, random_state=seed)},
-    ),
-    "campaign, precision of the 100 best": (
-        lambda: load_adbench("5_campaign", return_X_y=True),
-        make_top_scorer("precision_at_k", k=100),
-        {
-            "RecallAtKClassifier": lambda seed: RecallAtKClassifier(k=100, random_state=seed),
-            "RecallAtFPRClassifier": lambda seed: RecallAtFPRClassifier(random_state=seed),
-            "TopBoostClassifier": lambda seed: TopBoostClassifier(random_state=seed, n_jobs=1),
-        },
-    ),
-    "campaign, recall at 1 % false positives": (
-        lambda: load_adbench("5_campaign", return_X_y=True),
-        make_top_scorer("true_positive_rate_at_fpr", fpr=0.01),
-        {
-            "RecallAtFPRClassifier": lambda seed: RecallAtFPRClassifier(
-                fpr=0.01, random_state=seed
-            ),
-            "TopBoostClassifier": lambda seed: TopBoostClassifier(random_state=seed, n_jobs=1),
-        },
-    ),
-}
+
+def scaled(model):
+    return make_pipeline(StandardScaler(), model)
+
+
+def label_models(seed):
+    """Return baselines, then TopKClassifier with one part after the other."""
+    balanced = {"class_weight": "balanced"}
+    seeded = {"random_state": seed}
+    eight = [(f"{i}", MLPClassifier(max_iter=1000, random_state=8 * seed + i)) for i in range(8)]
+    return {
+        "logistic regression, balanced": scaled(LogisticRegression(max_iter=1000, **balanced)),
+        "SVC": scaled(SVC()),
+        "SVC(C=10), balanced": scaled(SVC(C=10, **balanced)),
+        "extra trees, balanced": ExtraTreesClassifier(300, **balanced, **seeded),
+        "random forest, balanced": RandomForestClassifier(300, **balanced, **seeded),
+        "LightGBM": LGBMClassifier(n_jobs=1, verbose=-1, **seeded),
+        "LightGBM, balanced": LGBMClassifier(n_jobs=1, verbose=-1, **balanced, **seeded),
+        "MLPClassifier": scaled(MLPClassifier(max_iter=1000, **seeded)),
+        "eight MLPClassifiers": scaled(VotingClassifier(eight, voting="soft")),
+        "one network, log loss": TopKClassifier("cross_entropy", n_estimators=1, **seeded),
+        "eight networks": TopKClassifier("cross_entropy", **seeded),
+        "corrected for class sizes": TopKClassifier("logit_adjusted", **seeded),
+        "with the top-5 loss": TopKClassifier("smooth_topk_adjusted", **seeded),
+    }
+
+
+def letters():
+    X_all, y_all = load_pmlb("letter", return_X_y=True)
+    found = {}
+    for seed in range(5):
+        X, X_test, y, y_test = train_test_split(
+            X_all, y_all, train_size=3900, test_size=6000, stratify=y_all, random_state=seed
+        )
+        X, y = make_long_tail(X, y, factor=50, random_state=seed)
+        for name, model in label_models(seed).items():
+            model.fit(X, y)
+            scores = [make_topk_scorer(k)(model, X_test, y_test) for k in (1, 5)]
+            found.setdefault(name, []).append(scores)
+    for name, scores in found.items():
+        (first, five), spread = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
+        print(f"{name:32s} {first:.3f} ({spread[0]:.3f})  {five:.3f} ({spread[1]:.3f})")
+
+
+def top_scores(model, X):
+    """Return scores; the highest are the best."""
+    for method in ("decision_function", "predict_proba", "predict"):
+        if hasattr(model, method):
+            scores = getattr(model, method)(X)
+            return scores if scores.ndim == 1 else scores[:, 1]
+    raise TypeError(type(model).__name__)
+
+
+def days():
+    found = {}
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        n, n_days = 20_000, 100
+        day, shift = rng.integers(n_days, size=n), 2 * rng.normal(size=n_days)
+        X = rng.normal(size=(n, 6))
+        y = X[:, 0] + X[:, 1] * X[:, 2] / 2 + rng.normal(size=n) > 2.2
+        X[:, 3] += shift[day]
+        X[:, 0] += shift[day] / 2
+        past, seeded = day < 70, {"random_state": seed}
+        for name, model, grouped in (
+            ("LightGBM", LGBMClassifier(n_jobs=1, verbose=-1), False),
+            ("extra trees", ExtraTreesClassifier(300, **seeded), False),
+            ("TopBoostClassifier", TopBoostClassifier(n_jobs=1, **seeded), False),
+            ("TopBoostClassifier, groups", TopBoostClassifier(n_jobs=1, **seeded), True),
+            ("RecallAtFPRClassifier", RecallAtFPRClassifier(**seeded), False),
+            ("RecallAtFPRClassifier, groups", RecallAtFPRClassifier(**seeded), True),
+            ("RecallAtKClassifier, groups", RecallAtKClassifier(k=10, **seeded), True),
+        ):
+            model.fit(X[past], y[past], **({"groups": day[past]} if grouped else {}))
+            scores = top_scores(model, X[~past])
+            precision = precision_at_k_score(y[~past], scores, k=10, groups=day[~past])
+            found.setdefault(name, []).append(precision)
+    for name, precisions in found.items():
+        print(f"{name:32s} {np.mean(precisions):.3f}")
+
+
+def molecules():
+    (X, activity), (X_test, activity_test) = (
+        load_merck_cyp3a4(subset, return_X_y=True) for subset in ("train", "test")
+    )
+    components = make_pipeline(TruncatedSVD(100, random_state=0), StandardScaler())
+    X, X_test = components.fit_transform(X.log1p()), components.transform(X_test.log1p())
+    for model in (
+        SVR(),
+        SVC(),
+        LogisticRegression(max_iter=1000),
+        ExtraTreesClassifier(300, random_state=0),
+        TopBoostClassifier(n_jobs=1, random_state=0),
+        RecallAtFPRClassifier(random_state=0),
+    ):
+        model.fit(X, activity if isinstance(model, SVR) else activity >= 5.5)
+        best = np.argsort(-top_scores(model, X_test))[:200]
+        print(f"{type(model).__name__:32s} {np.sum(activity_test[best] >= 5.5)}")
 
 
 def main():
     warnings.simplefilter("ignore")
-    for task, (load, scorer, ours) in TASKS.items():
-        X, y = load()
-        for name, make in (ours | PEERS).items():
-            scores, seconds = [], []
-            for seed in range(N_SPLITS):
-                X_train, X_test, y_train, y_test = train_test_split(
-                    X, y, train_size=N_TRAIN, test_size=N_TRAIN, stratify=y, random_state=seed
-                )
-                start = process_time()
-                model = make(seed).fit(X_train, y_train)
-                seconds.append(process_time() - start)
-                scores.append(scorer(model, X_test, y_test))
-            print(
-                f"{task:40s} {name:22s} {np.mean(scores):.3f} ({np.std(scores, ddof=1):.3f})  "
-                f"{np.median(seconds):.2f} s",
-                flush=True,
-            )
+    parts = {"letters": letters, "days": days, "molecules": molecules}
+    for name in sys.argv[1:] or parts:
+        print(f"\n{name}")
+        parts[name]()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,18 @@ def test_a_fixed_threshold_diverges_and_one_with_its_gradient_settles():
     assert max(losses[n // 2 :]) < 1.5 < losses[0]
     _, losses = traces["second largest negative"]
     assert losses[-1] < 0.3
+
+
+def test_the_demo_saves_its_figure_and_compares_each_estimator_on_both_tasks(
+    tmp_path, monkeypatch, capsys
+):
+    demo = load(EXAMPLES[[path.stem for path in EXAMPLES].index("demo")])
+    monkeypatch.setattr(demo, "SEEDS", range(1))
+    monkeypatch.setattr(demo, "N_CALIBRATIONS", 40)
+    demo.main()
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+    text = capsys.readouterr().out
+    best, second = re.findall(r"(?:best: |estimator is )(\w[\w ]+)[.:]", text)[-2:]
+    assert (best, second) == ("TopKClassifier", "SVC")
+    broken = dict(re.findall(r"^(quantile|BudgetClassifier) +(\d+)%", text, re.MULTILINE))
+    assert int(broken["BudgetClassifier"]) <= 5 < int(broken["quantile"])

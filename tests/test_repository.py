@@ -65,3 +65,16 @@ def test_torch_loads_weights_only(folder):
     for path in (ROOT / folder).rglob("*.py"):
         for call in re.findall(r"torch\.load\([^\n]*", path.read_text()):
             assert "weights_only=True" in call, path
+
+
+def test_all_files_have_the_version_of_the_package():
+    files = {
+        "CITATION.cff": r"^version: (\S+)$",
+        "conda/recipe.yaml": r'^  version: "(\S+)"$',
+        "CHANGELOG.md": r"^## (\S+)$",
+    }
+    found = {
+        name: re.search(line, (ROOT / name).read_text(), re.MULTILINE).group(1)
+        for name, line in files.items()
+    }
+    assert found == dict.fromkeys(files, sktopk.__version__)

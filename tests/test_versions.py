@@ -46,7 +46,7 @@ def test_a_pickle_of_another_version_warns(name, recwarn):
 def test_a_state_without_a_version_warns():
     state = TopKClassifier().__getstate__()
     state.pop("_sktopk_version")
-    with pytest.warns(InconsistentVersionWarning, match="from version before 0.2.0"):
+    with pytest.warns(InconsistentVersionWarning, match="from version before 0.3.0"):
         TopKClassifier().__setstate__(state)
 
 

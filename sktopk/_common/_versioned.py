@@ -21,7 +21,7 @@ class Versioned:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        version = state.pop(_KEY, "before 0.2.0")
+        version = state.pop(_KEY, "before 0.3.0")
         if version != __version__:
             name = f"{type(self).__name__} of sktopk"
             warnings.warn(

@@ -1,0 +1,44 @@
+"""The directive `recommendations`: which estimator for which task, from recommendations.toml.
+
+Arguments are keys of tasks, in the order to show. Without arguments, all tasks are shown. A page in
+Markdown puts the directive into `eval-rst`. The README and the chart show the same file.
+"""
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from recommended_tasks import SOURCE, estimator_of, read_tasks
+from sphinx.util.docutils import SphinxDirective
+
+
+class Recommendations(SphinxDirective):
+    """Show tasks, estimators with metrics, and evidence in a table."""
+
+    optional_arguments = 100
+
+    def run(self):
+        self.env.note_dependency(str(SOURCE))
+        tasks = read_tasks()
+        if unknown := sorted(set(self.arguments) - set(tasks)):
+            raise self.error(f"tasks must be among {', '.join(tasks)}; got {', '.join(unknown)}")
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 26 44 30", ""]
+        lines += ["   * - You need", "     - Use, and measure with", "     - What we measured"]
+        for task in (tasks[key] for key in self.arguments or tasks):
+            # Literals have two backticks in reStructuredText.
+            use, evidence = (
+                text.replace("`", "``") for text in (estimator_of(task), task["evidence"])
+            )
+            lines += [
+                f"   * - :doc:`{task['need']} </{task['page']}>`",
+                f"     - {use}",
+                "",
+                f"       ``{task['metric']}``",
+                f"     - {evidence}",
+            ]
+        node = nodes.container()
+        self.state.nested_parse(StringList(lines, source=str(SOURCE)), 0, node)
+        return node.children
+
+
+def setup(app):
+    app.add_directive("recommendations", Recommendations)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

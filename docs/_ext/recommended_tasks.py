@@ -1,0 +1,23 @@
+"""The tasks and recommended estimators of recommendations.toml, for pages, chart and tests."""
+
+import tomllib
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "recommendations.toml"
+
+
+def read_tasks():
+    """Return the tasks by key."""
+    tasks = tomllib.loads(SOURCE.read_text(encoding="utf-8"))["task"]
+    return {task["key"]: task for task in tasks}
+
+
+def estimator_of(task):
+    """Return the estimator of a task as Markdown, with additional arguments of fit."""
+    shown = task.get("shown", f"`{task['code']}`")
+    return f"{shown}, `fit(X, y, {task['fit']})`" if "fit" in task else shown
+
+
+def markdown_row(task):
+    """Return the row of a task in the table of the README."""
+    return f"| {task['need']} | {estimator_of(task)} | {task['evidence']} |"
