@@ -543,7 +543,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             Each row sums to 1. The columns are in the order of `classes_`.
         """
-        scores = self._head.calibration_scores(self._scores(X), vars(self))
+        scores = self._scores(X)  # raises NotFittedError before the head is used
+        scores = self._head.calibration_scores(scores, vars(self))
         calibration = getattr(self, "calibration_", ("temperature", np.ones(1), np.zeros(1)))
         proba = calibrated_proba(*calibration, scores)
         return proba[:, ::-1] if self._turned() else proba
