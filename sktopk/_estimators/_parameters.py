@@ -237,7 +237,7 @@ def check_net_params(net_params):
         if name.endswith("__num_workers"):
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator makes its own minibatches, in "
-                "one process. Give the Dataset a method __getitems__(indices) that reads in parallel"
+                "one process. Give the Dataset a method __getitems__(indices) to read in parallel"
             )
         if name.split("__")[0] in FEEDING:
             raise ValueError(
