@@ -542,7 +542,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             Each row sums to 1. The columns are in the order of `classes_`.
         """
-        scores = self._scores(X)
+        scores = self._scores(X)  # raises NotFittedError before the head is used
         slope, intercept = getattr(self, "calibration_", (1.0, 0.0))
         proba = calibrated_proba(slope, intercept, self._head.calibration_scores(scores))
         return proba[:, ::-1] if self._turned() else proba

@@ -236,8 +236,8 @@ def check_net_params(net_params):
             raise ValueError(f"net_params must not set {name!r}: use {OWN[name]}")
         if name.endswith("__num_workers"):
             raise ValueError(
-                f"net_params must not set {name!r}: samples of a Dataset are read in the process "
-                "of fit. Give the Dataset a method __getitems__(indices) that reads many at once"
+                f"net_params must not set {name!r}: the estimator makes its own minibatches, in "
+                "one process. Give the Dataset a method __getitems__(indices) to read in parallel"
             )
         if name.split("__")[0] in FEEDING:
             raise ValueError(
