@@ -125,7 +125,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch, from 1, whose weights the network has. They are averages over about one epoch.
     history_ : list of dict
         One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
-        `valid_loss` with `X_val` or a single network, and values from callbacks. `valid_score` is
+        `valid_loss` with `callbacks`, `X_val` or a single network, and values from callbacks.
+        `valid_score` is
         the mean of top-1 and top-k accuracy on held-out samples (with losses that correct for class
         frequencies, the mean over classes). In rankers, it is the area under the ROC curve with a
         logarithmic scale of the false-positive rate.
@@ -403,7 +404,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if held_out is not None or folds is not None:
             unseen = held_out if folds is None else held_out_by_fold(data, folds)
             given |= {"X_val": unseen.X, "y_val": self._target(unseen.y)}
-            values = values_of(head, unseen, given["y_val"], folds)
+            with_loss = bool(self.callbacks) or folds is None
+            values = values_of(head, unseen, given["y_val"], folds, with_loss=with_loss)
             callbacks["validation"] = Validation(values, self.n_iter_no_change)
         n_epochs = 1 if resumed else self.max_epochs_
         if self.verbose == 1:

@@ -60,8 +60,11 @@ def held_out_by_fold(data, folds):
     return Labelled(X, data.y[X.index], data.weight[X.index], groups)
 
 
-def values_of(head, held_out, target, folds):
-    """Return the function `values` of :class:`Validation` for held-out samples."""
+def values_of(head, held_out, target, folds, *, with_loss):
+    """Return the function `values` of :class:`Validation` for held-out samples.
+
+    The loss takes as long as a training step for each fold. Without `with_loss` it is None.
+    """
     weight, parts, name = head.weights(held_out.weight), [held_out.X], "X_val"
     cluster = np.arange(len(target))
     if folds is not None:
@@ -81,8 +84,9 @@ def values_of(head, held_out, target, folds):
         for X, (y, given, of_loss, groups) in zip(parts, own, strict=True):
             scores = finite(net.scores(X), name)
             found.append(head.values(y, scores, given, groups))
-            losses.append(net.loss_of(scores, y, of_loss))
-        loss = losses @ shares / max(shares.sum(), 1e-300)
+            if with_loss:
+                losses.append(net.loss_of(scores, y, of_loss))
+        loss = losses @ shares / max(shares.sum(), 1e-300) if with_loss else None
         return *map(np.concatenate, zip(*found, strict=True)), cluster, loss
 
     return values

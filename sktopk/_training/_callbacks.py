@@ -102,7 +102,7 @@ class Validation(Callback):
     ----------
     values : callable
         Called with the net. Returns three arrays with one entry per held-out sample, and the mean
-        loss. The arrays are the value of a sample (the larger, the better), its weight and the
+        loss or None. The arrays are the value of a sample (the larger, the better), its weight and the
         number of its cluster. Samples of a cluster are equal or belong together, and count as one
         in the standard error.
     patience : int or None
@@ -119,11 +119,12 @@ class Validation(Callback):
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         *of_samples, loss = self.values(net)
         value, weight, cluster = joined_clusters(*of_samples)
-        # Callbacks of skorch read these entries of the history.
-        loss = float(np.mean(all_objects(loss)))
-        net.history.record("valid_loss", loss)
-        net.history.record("valid_loss_best", loss < self.best_loss_)
-        self.best_loss_ = min(loss, self.best_loss_)
+        if loss is not None:
+            # Callbacks of skorch read these entries of the history.
+            loss = float(np.mean(all_objects(loss)))
+            net.history.record("valid_loss", loss)
+            net.history.record("valid_loss_best", loss < self.best_loss_)
+            self.best_loss_ = min(loss, self.best_loss_)
         if not weight.any():
             return
         n_epochs, score = len(net.history), np.average(value, weights=weight)
