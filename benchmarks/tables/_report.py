@@ -207,7 +207,9 @@ def rankers(lines):
         ]
         for name, row in mean.iterrows()
     ]
-    return markdown([f"mean over {here.table.nunique()} datasets", *mean], rows)
+    n_splits = here.groupby("table").split.nunique().max()
+    first = f"mean over {here.table.nunique()} datasets, splits: {n_splits}"
+    return markdown([first, *mean], rows)
 
 
 def page(lines, figure="top_of_the_table.png"):
