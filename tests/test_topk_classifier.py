@@ -110,10 +110,10 @@ def test_a_grid_over_all_losses_and_their_parameters(blobs):
     assert len(set(search.cv_results_["mean_test_score"])) > 4
 
 
-def test_at_most_22_parameters_of_which_three_are_chosen_by_the_data():
+def test_at_most_21_parameters_of_which_four_are_chosen_by_the_data():
     defaults = [each.default for each in inspect.signature(TopKClassifier).parameters.values()]
-    assert len(defaults) <= 22
-    assert defaults.count("auto") == 3
+    assert len(defaults) <= 21
+    assert defaults.count("auto") == 4
 
 
 def test_batch_size_and_epochs_follow_the_number_of_samples():

@@ -295,10 +295,14 @@ def test_data_that_cannot_be_held_out_are_all_trained_on():
         assert clf.n_iter_ == 6
         assert not hasattr(clf, "oob_score_")
         assert np.isfinite(clf.threshold_)
+    # Without held-out samples, the share of log loss gives probabilities.
     clf.set_params(calibration="sigmoid").fit(X[few], POSITIVE[few])
+    assert not hasattr(clf, "calibration_")
+    assert np.isfinite(clf.predict_proba(X)).all()
+    clf.set_params(log_loss_share=0).fit(X[few], POSITIVE[few])
     with pytest.raises(AttributeError) as error:
         clf.predict_proba(X)
-    assert "no samples could be held out for calibration='sigmoid'" in str(error.value)
+    assert "no samples were held out for calibration='sigmoid'" in str(error.value)
 
 
 # Parts of the data.

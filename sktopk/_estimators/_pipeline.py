@@ -46,7 +46,7 @@ class Pipeline(Versioned, pipeline.Pipeline):
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, n_estimators=2, random_state=0)
     >>> pipe = Pipeline([("scale", StandardScaler()), ("clf", clf)]).fit(X, y)
-    >>> pipe.predict_topk(X[60:61])
+    >>> pipe.predict_topk(X[70:71])
     array([[1, 2]])
     """
 

@@ -81,7 +81,7 @@ class TopKClassifier(BaseNetClassifier):
     >>> from sktopk import TopKClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_topk(X[60:61])
+    >>> clf.predict_topk(X[70:71])
     array([[1, 2]])
     """
 
