@@ -102,7 +102,7 @@ FEATURES = {
         "X must hold numbers within the range of float",
     ),
     "a frame of integers beyond float64": (
-        pd.DataFrame({"a": np.array([10**400] * 40, dtype=object)}),
+        pd.Series([10**400] * 40, dtype=object).to_frame("a"),
         V,
         "X must hold numbers; got 1000.* in column 'a', row 0: int too large",
     ),
