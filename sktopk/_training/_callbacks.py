@@ -102,9 +102,9 @@ class Validation(Callback):
     ----------
     values : callable
         Called with the net. Returns three arrays with one entry per held-out sample, and the mean
-        loss or None. The arrays are the value of a sample (the larger, the better), its weight and the
-        number of its cluster. Samples of a cluster are equal or belong together, and count as one
-        in the standard error.
+        loss or None. The arrays are the value of a sample (the larger, the better), its weight and
+        the number of its cluster. Samples of a cluster are equal or belong together, and count as
+        one in the standard error.
     patience : int or None
         Number of epochs without improvement after which training stops.
     """
