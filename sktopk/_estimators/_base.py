@@ -126,10 +126,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     history_ : list of dict
         One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
         `valid_loss` with `callbacks`, `X_val` or a single network, and values from callbacks.
-        `valid_score` is
-        the mean of top-1 and top-k accuracy on held-out samples (with losses that correct for class
-        frequencies, the mean over classes). In rankers, it is the area under the ROC curve with a
-        logarithmic scale of the false-positive rate.
+        `valid_score` is the mean of top-1 and top-k accuracy on held-out samples (with losses that
+        correct for class frequencies, the mean over classes). In rankers, it is the area under the
+        ROC curve with a logarithmic scale of the false-positive rate.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Result of `decision_function` for each sample of `fit`, from the networks that held it out,
         or NaN. Only for ensembles that hold out samples and have at most 2**27 outputs for them.
@@ -460,8 +459,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             if head.n_outputs(2) == 1:
                 of_all = net.scores(data.X)
                 vars(self).update(head.finish(of_all, target, data.weight, data.groups))
-            elif held_out is not None:
-                head.finish(scores, own, held_out.weight, None)
             if held_out is not None and self.calibration is not None:
                 self._calibrate(scores, own, held_out.weight)
 
@@ -478,8 +475,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
             groups = None if data.groups is None else data.groups[known]
             vars(self).update(head.finish(fresh, target, weight, groups))
-        else:
-            head.finish(own, target, weight, None)
         decision = self._decision(own)
         if n_scores <= MOST_SCORES:
             of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
