@@ -4,7 +4,7 @@ A head holds settings and no data. :class:`~sktopk._estimators._base.BaseNetClas
 
 - ``n_outputs(n_classes)``: returns the number of scores per sample;
 - ``criterion(n_members, own_rows)``: returns the `Criterion` that training minimizes;
-- ``finish(scores, target, weight, groups)``, only for rankings: returns a dict of fitted attributes;
+- ``finish(scores, target, weight, groups)``: returns fitted attributes, only for rankings;
 - ``decide(scores)``: returns the result of `decision_function`;
 - ``scorer()``: returns the metric of `score`, a function of (target, scores, weight);
 - ``values(target, scores, weight, groups)``: returns a value and a weight for each held-out sample.

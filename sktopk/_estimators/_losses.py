@@ -118,7 +118,7 @@ def make_partner(named, parameters, n_classes):
     ----------
     named : NamedLoss or None
     parameters : dict
-        Parameters of the loss that differ from the defaults of its function.
+        Parameters of the loss, or the attributes of a module. The function has the others.
     n_classes : int
     """
     if named is None:

@@ -220,12 +220,13 @@ class TopKClassifier(BaseNetClassifier):
                 f"attribute; got {name_of(loss)}. Change the loss, or set calibration=None "
                 "and n_iter_no_change=None"
             )
+        of_partner = params if isinstance(loss, str) or named is None else vars(loss)
         return LabelHead(
             make=lambda: make_criterion(loss, params, n_classes, several),
             metric=self._metric,
             k=self.k_,
             share=float(self.log_loss_share),
-            make_partner=lambda: make_partner(named, params, n_classes),
+            make_partner=lambda: make_partner(named, of_partner, n_classes),
             models_proba=self._plans_proba(),
             balanced=named is not None and named.counts,
             cosines_for=name_of(loss) if named is not None and named.cosines else "",

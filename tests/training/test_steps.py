@@ -260,6 +260,25 @@ RANKERS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("module", "logits"),
+    [
+        (L.LDAMLoss(np.bincount(Y), scale=9.0), lambda scores, prior: 9 * scores),
+        (L.LogitAdjustedLoss(np.bincount(Y), tau=2.0), lambda scores, prior: scores + 2 * prior),
+    ],
+    ids=["ldam", "logit_adjusted"],
+)
+def test_the_share_of_cross_entropy_has_the_parameters_of_the_module(module, logits):
+    prior = torch.from_numpy(np.bincount(Y) / len(Y)).log()
+
+    def loss(scores, target, weight):
+        other = cross_entropy_loss(logits(scores, prior), target, label_smoothing=0.1)
+        return 0.7 * module(scores, target) + 0.3 * other
+
+    clf = TopKClassifier(module, k=K, module=MLP, n_estimators=1)
+    assert_step(clf, loss, share=0.3)
+
+
 @pytest.mark.parametrize("name", RANKERS)
 def test_a_ranker(name):
     clf, loss = RANKERS[name]
