@@ -192,6 +192,13 @@ def test_the_unit_of_small_weights_does_not_matter(held_out):
         )
 
 
+def test_a_reversed_ranking_keeps_its_order():
+    scores, target = np.arange(40.0), (np.arange(40) < 20).astype(int)
+    proba = proba_of(scores, target, np.ones(40))[:, 1]
+    assert (np.diff(proba) > 0).all()
+    np.testing.assert_allclose(proba, 0.5, atol=0.01)
+
+
 def test_light_samples_far_away_change_nothing():
     rng = np.random.default_rng(0)
     target = (rng.random(400) < 0.2).astype(int)

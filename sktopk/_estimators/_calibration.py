@@ -63,8 +63,13 @@ def fit_sigmoid(scores, target, weight):
         np.repeat([1, 0], len(target)),
         sample_weight=np.concatenate([weight * soft, weight * (1 - soft)]),
     )
-    slope = float(platt.coef_[0, 0] / spread)
-    return slope, float(platt.intercept_[0] - slope * mean)
+    slope, middle = float(platt.coef_[0, 0] / spread), float(platt.intercept_[0])
+    if slope <= 0:
+        # Few held-out samples can be ranked worse than at random. The order is kept: nearly
+        # constant probabilities.
+        share = np.average(soft, weights=weight)
+        slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))
+    return float(slope), middle - slope * mean
 
 
 def calibrated_proba(slope, intercept, scores):
