@@ -69,7 +69,7 @@ def fit_sigmoid(scores, target, weight):
         # constant probabilities.
         share = np.average(soft, weights=weight)
         slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))
-    return float(slope), middle - slope * mean
+    return float(slope), float(middle - slope * mean)
 
 
 def calibrated_proba(slope, intercept, scores):
