@@ -92,6 +92,7 @@ class StratifiedBatchSampler:
         elif not isinstance(generator, torch.Generator):
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
+        self.fold = None  # the training sets it, see `evenly`
         n_batches = _n_parts(len(target), batch_size)
         # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
@@ -123,8 +124,31 @@ class StratifiedBatchSampler:
         if not len(rows):
             return rows
         rounds = _n_parts(n, len(rows))
-        order = [torch.randperm(len(rows), generator=self.generator) for _ in range(rounds)]
-        return rows[torch.cat(order)[:n]] if n else rows[:0]
+        order = [evenly(rows, self.fold, self.generator) for _ in range(rounds)]
+        return torch.cat(order)[:n] if n else rows[:0]
+
+
+def evenly(rows, fold, generator):
+    """Return the rows in random order. Each fold is spread evenly, if `fold` is not None.
+
+    Parameters
+    ----------
+    rows : Tensor of int of shape (n_rows,)
+    fold : Tensor of int of shape (n_samples,) or None
+        Fold of each sample, from -1.
+    generator : torch.Generator
+    """
+    rows = rows[torch.randperm(len(rows), generator=generator)]
+    if fold is None:
+        return rows
+    of_row = fold[rows] + 1
+    order, size = of_row.argsort(stable=True), torch.bincount(of_row)
+    start = size.cumsum(0) - size
+    # The i-th of n samples of a fold gets the place (i + u) / n. u is random for each fold.
+    shift = torch.rand(len(size), generator=generator, dtype=torch.float64)
+    of_place = of_row[order]
+    place = (torch.arange(len(rows)) - start[of_place] + shift[of_place]) / size[of_place]
+    return rows[order[place.argsort(stable=True)]]
 
 
 def _n_parts(n, size):

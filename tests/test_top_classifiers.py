@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.metrics import fbeta_score, precision_score, recall_score, roc_auc_score
 
@@ -141,8 +142,8 @@ def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier,
     whole = {"batch_size": 120, "max_epochs": 12, "n_estimators": 3, "random_state": 0}
     clf = clone(classifier).set_params(**whole).fit(X, y)
     oob = clf.oob_decision_function_
-    one_network = [clf.net_.scores_of_member(X, m).numpy()[:, 0].astype(float) for m in range(3)]
-    by_network = np.stack(one_network, axis=1)
+    with torch.no_grad():
+        by_network = clf.net_.module_(torch.from_numpy(X))[:, :, 0].double().numpy()
     # Each sample was held out by the network whose score is the out-of-fold one.
     unseen = np.abs(by_network - clf.threshold_ - oob[:, None]).argmin(1)[:, None] == np.arange(3)
     scores = as_unseen_by_loops(by_network, unseen, y, np.ones(120))

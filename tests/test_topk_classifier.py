@@ -269,7 +269,7 @@ def test_scores_do_not_depend_on_the_chunk(blobs, monkeypatch):
     X, y = blobs
     clf = quick(n_estimators=2).fit(X, y)
     whole = clf.decision_function(X), clf.predict_topk(X)
-    monkeypatch.setattr("sktopk._training._batches._CHUNK_ROWS", 7)
+    monkeypatch.setattr("sktopk._training._rows._CHUNK_ROWS", 7)
     for a, b in zip(whole, (clf.decision_function(X), clf.predict_topk(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 

@@ -101,7 +101,7 @@ class Categories:
 
         Parameters
         ----------
-        rows : Labelled
+        rows : Samples
             Samples of positive weight, in which X is the result of `encode` as an array.
         order : ndarray of int of shape (n_samples,)
             Result of `shuffled_order`.

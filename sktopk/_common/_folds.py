@@ -6,6 +6,7 @@ or repeated.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse
@@ -161,3 +162,35 @@ def deal(order, target, n_folds):
     np.maximum.at(highest, target, fold)
     fold[np.isin(index, index[(lowest == highest)[target]])] = -1
     return fold
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Folds that the members of an ensemble hold out: member m holds out fold m mod n_folds.
+
+    Parameters
+    ----------
+    fold : ndarray of int of shape (n_samples,)
+        Fold of each sample, from 0 to n_folds - 1. -1 marks samples that no member holds out.
+    order : ndarray of int of shape (n_samples,)
+        Result of `shuffled_order`: equal integers for equal samples and for a group.
+    n_folds, n_members : int
+    """
+
+    fold: np.ndarray
+    order: np.ndarray
+    n_folds: int
+    n_members: int
+
+    @property
+    def of_member(self):
+        """Return the fold that each member holds out."""
+        return np.arange(self.n_members) % self.n_folds
+
+    def holds_out(self):
+        """Return for each member the mask of the samples that it holds out."""
+        return self.fold == self.of_member[:, np.newaxis]
+
+    def take(self, mask):
+        """Return the folds of the samples where `mask` is true."""
+        return Folds(self.fold[mask], self.order[mask], self.n_folds, self.n_members)

@@ -187,7 +187,7 @@ def _warn_of_channels_last(shape):
         )
 
 
-class Labelled(NamedTuple):
+class Samples(NamedTuple):
     """Checked samples, labels, weights and group indices (None without groups).
 
     If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
@@ -226,13 +226,13 @@ class Labelled(NamedTuple):
         groups, coded = (None if each is None else each[mask] for each in (self.groups, self.coded))
         X = take(self.X, mask)
         kept = {"coded": coded, "only_cells": self.only_cells}
-        return Labelled(X, self.y[mask], self.weight[mask], groups, **kept)
+        return Samples(X, self.y[mask], self.weight[mask], groups, **kept)
 
 
 def check_labelled(
     estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False, takes_images=True
 ):
-    """Check X, y, weights and groups. Return the samples of positive weight as `Labelled`."""
+    """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
     y = check_labels(own_labels(X, y))
     X = _coded_rows(
         estimator,
@@ -245,7 +245,7 @@ def check_labelled(
     check_length(y, X.shape[0])
     weight = check_weight(sample_weight, X.shape[0])
     groups = None if groups is None else several_groups(groups, weight)
-    rows, mask = Labelled(X, y, weight, groups), weight > 0
+    rows, mask = Samples(X, y, weight, groups), weight > 0
     rows = rows if mask.all() else rows.take(mask)._replace(present=mask)
     categories = getattr(estimator, "categories_", Categories({}))
     rows = rows._replace(only_cells=categories.only_cells)
@@ -281,7 +281,7 @@ def check_validation(estimator, X_val, y_val, classes):
         )
     if len(unknown):
         warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
-    return Labelled(X_val, y_val, np.ones(len(y_val)))
+    return Samples(X_val, y_val, np.ones(len(y_val)))
 
 
 def _shown(labels):

@@ -11,56 +11,34 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import check_labelled, check_rows, check_validation, columns_with_missing
-from sktopk._common._labels import check_classes, check_labels, encode
+from sktopk._common._input import check_rows, check_validation
+from sktopk._common._labels import check_classes
 from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
-from sktopk._training._batches import make_batches
-from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._checkpoint import Checkpoint, describe_call
-from sktopk._training._folds import HeldOutRows
-from sktopk._training._net import OURS, DivergedError, build_net
-from sktopk._training._process import all_objects, check_device, joined, world_size
+from sktopk._training._net import DivergedError
+from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP
 
-from ._calibration import calibrated_proba, fit_calibration, has_proba
-from ._held_out import (
-    ensemble_scores_as_unseen,
-    finite,
-    held_out_by_fold,
-    hold_out,
-    values_of,
-)
-from ._parameters import (
-    batches_and_epochs,
-    check_net_parameters,
-    n_networks,
-    routed,
-    routed_entries,
-    split_net_params,
-    weight_and_row_dtypes,
-)
-from ._state import packed, unchanged_on_error, unpacked
-from ._weights import times_class_weight
-
-# Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
-MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
+from . import _fit
+from ._calibration import has_proba
+from ._parameters import check_net_parameters, routed, routed_entries
+from ._state import assign, copied_net, packed, present, started, unpacked
 
 
 @dataclass(eq=False, repr=False)
 class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
-    """Base class of classifiers with a network. A head object defines the task of a subclass.
+    """Base class of classifiers with a network.
 
-    `fit` validates the data, builds the network and trains it. Then `fit` computes attributes from
-    the scores of the network, such as `threshold_`. A subclass may override these methods:
+    `fit` works on a new estimator with the same parameters (:mod:`sktopk._estimators._fit`). At the
+    end, it takes over the fitted attributes. A subclass may override these methods:
 
     - `_check_params()`: checks all parameters;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
-    - `_make_head()`: returns the head, see :mod:`sktopk._estimators._heads`. It is called when
-      `classes_` and `class_count_` are known, and may set fitted attributes such as `k_`;
-    - `_decision(scores)`: returns the result of `decision_function` for scores of the network.
+    - `_make_task()`: returns the task, see :mod:`sktopk._estimators._task`. It is called when
+      `classes_` and `class_count_` are known, and sets fitted attributes such as `k_`.
 
     Parameters
     ----------
@@ -157,21 +135,14 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    # Methods that a subclass may override, besides prediction methods.
-
     def _check_params(self):
         check_net_parameters(self)
 
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
 
-    def _make_head(self):
-        raise NotImplementedError(f"{type(self).__name__} must define _make_head")
-
-    def _decision(self, scores):
-        return self._head.decide(scores)
-
-    # Training.
+    def _make_task(self):
+        raise NotImplementedError(f"{type(self).__name__} must define _make_task")
 
     def fit(
         self,
@@ -224,26 +195,28 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, groups, X_val, y_val, checkpoint):
         self._check_params()
-        with unchanged_on_error(self), torch.inference_mode(False), torch.enable_grad():
-            data = self._validate(X, y, sample_weight, groups)
-            self._head = self._make_head()
-            validation = None
+        new = started(self)
+        with torch.inference_mode(False), torch.enable_grad():
+            data = _fit.validate(new, X, y, sample_weight, groups)
+            train, validation, folds = data, None, None
             if X_val is not None or y_val is not None:
-                validation = check_validation(self, X_val, y_val, self.classes_)
+                validation = check_validation(new, X_val, y_val, new.classes_)
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
-                checkpoint = Checkpoint(checkpoint, describe_call(self, data, validation))
+                checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation))
                 seed = checkpoint.seed(seed)
-            train, held_out, folds = self._hold_out(data, validation, seed)
-            self._build(train, seed, own_rows=folds is not None)
+            needed = self.calibration is not None or self.n_iter_no_change is not None
+            if needed and validation is None:
+                train, validation, folds = _fit.hold_out(new, data, seed)
+            _fit.build(new, train, seed)
             try:
-                interrupted = self._train(train, held_out, folds, checkpoint)
+                interrupted = _fit.train(new, train, validation, folds, checkpoint)
             except DivergedError:
                 if checkpoint is not None:
                     checkpoint.remove()  # a repetition would diverge again
                 raise
-            self._finish(data, held_out, folds)
-            self._head.check_learned(self.net_, self._target(data.y), data.weight, self.history_)
+            _fit.finish(new, data, validation, folds)
+        assign(self, new)
         if interrupted is not None:
             warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
             raise interrupted
@@ -280,218 +253,23 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
-        new = not hasattr(self, "net_")
-        unchanged = unchanged_on_error(self, resumed=not new)
-        with unchanged, torch.inference_mode(False), torch.enable_grad():
-            data = self._validate(X, y, sample_weight, groups, classes, resumed=not new)
-            if new:
+        new = started(self, resumed=hasattr(self, "net_"))
+        with torch.inference_mode(False), torch.enable_grad():
+            data = _fit.validate(new, X, y, sample_weight, groups, classes)
+            if hasattr(new, "net_"):
+                new.net_ = copied_net(new.net_, new._task_)
+            else:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
-                self._head = self._make_head()
-                self._build(data, seed, own_rows=False)
-            interrupted = self._train(data, None, None, None, resumed=True)
-            self._finish(data, None, None)
+                _fit.build(new, data, seed)
+            interrupted = _fit.train(new, data, resumed=True)
+            _fit.finish(new, data)
             # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
-                vars(self).pop(name, None)
+                vars(new).pop(name, None)
+        assign(self, new)
         if interrupted is not None:
             raise interrupted
         return self
-
-    def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
-        """Return the validated samples, and set attributes that describe columns and classes."""
-        if not resumed:
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
-            self._fit_params = self.get_params(deep=False)
-        takes = {"takes_tables": self.module is TabularMLP}
-        takes["takes_images"] = self.module not in OURS
-        data = check_labelled(self, X, y, sample_weight, groups, reset=not resumed, **takes)
-        if hasattr(self, "categories_") and world_size() > 1:
-            raise ValueError("X must hold numbers where several processes train: encode categories")
-        found = self.classes_ if resumed else None
-        if classes is not None:
-            found = self._check_classes(check_labels(classes, "classes"), "classes")
-        elif not resumed:
-            found = np.concatenate(all_objects(np.unique(data.y)))
-            found = self._check_classes(np.unique(found))
-        if resumed and not np.array_equal(found, self.classes_):
-            raise ValueError(
-                f"classes must be those of the first call, {self.classes_}; got {found}"
-            )
-        self.classes_ = found
-        if not resumed:
-            self.n_estimators_ = n_networks(self)
-        target = encode(self.classes_, data.y)
-        if (target < 0).any():
-            raise ValueError(
-                f"y has labels {np.unique(data.y[target < 0])} that are not among the classes "
-                f"{self.classes_}: the first call needs all of them in `classes`"
-            )
-        weight, n_classes = data.weight, len(self.classes_)
-        count = total = sum(all_objects(np.bincount(target, weight, n_classes)))
-        if getattr(self, "class_weight", None) is not None:
-            weight = times_class_weight(weight, target, self.class_weight, self.classes_, count)
-            total = sum(all_objects(np.bincount(target, weight, n_classes)))
-        self.class_count_ = count + (self.class_count_ if resumed else 0)
-        self._class_total_ = total + (self._class_total_ if resumed else 0)
-        if self._missing_ is not None and not resumed:
-            missing = all_objects(columns_with_missing(data.X))
-            self._missing_ = tuple(sorted(set().union(*missing)))
-        return data._replace(weight=weight)
-
-    def _in_fit(self, name):
-        """Return the value of a parameter in the last `fit`, before any later `set_params`."""
-        return self._fit_params[name]
-
-    def _target(self, y):
-        """Return class indices. For rankings, the index of the positive label is 1."""
-        return encode(self.classes_, y)
-
-    def _hold_out(self, data, validation, seed):
-        """Return training samples, held-out samples or None, and folds of the ensemble or None."""
-        needed = self.calibration is not None or self.n_iter_no_change is not None
-        if validation is not None or not needed:
-            return data, validation, None
-        ranks = self._head.n_outputs(2) == 1
-        return hold_out(data, self._target(data.y), self.n_estimators_, is_ranking=ranks, seed=seed)
-
-    def _build(self, data, seed, own_rows):
-        """Create the network, compute its column scaling from the data, and check its output."""
-        seed = all_objects(seed)[0]
-        self.batch_size_, self.max_epochs_ = batches_and_epochs(self, len(data.y))
-        dtypes = weight_and_row_dtypes(data.X, self.batch_size_)
-        self._make_net(dtypes, seed, own_rows, check_device(self.device))
-        self.net_.show_data(data.X, data.weight)
-        with self.net_.isolated():
-            self.net_.check_output(data.X)
-
-    def _make_net(self, dtypes, seed, own_rows, device):
-        """Create an untrained net as `net_`. `dtypes`: of the weights and of X."""
-        head = self._head
-        module_params, net_params = split_net_params(self)
-        if head.cosines_for and self.module in OURS:
-            module_params.setdefault("normalize", True)
-        if self.module is TabularMLP:
-            module_params.setdefault("n_bins", head.n_bins if len(self.hidden_layer_sizes) else 0)
-            module_params.setdefault("missing_indicator", self._missing_ or ())
-            if hasattr(self, "categories_"):
-                module_params.setdefault("n_categories", self.categories_.sizes)
-        self.net_ = build_net(
-            self.module,
-            head.criterion(self.n_estimators_, own_rows),
-            head,
-            n_features=self.input_shape_[0],
-            n_outputs=head.n_outputs(len(self.classes_)),
-            n_classes=len(self.classes_),
-            n_members=self.n_estimators_,
-            module_params=module_params,
-            learning_rate=float(self.learning_rate),
-            weight_decay=float(self.weight_decay),
-            callbacks=self.callbacks,
-            net_params=net_params,
-            device=device,
-            dtypes=dtypes,
-            verbose=self.verbose,
-            seed=seed,
-        )
-        self.net_.own_rows = own_rows
-
-    def _train(self, data, held_out, folds, checkpoint, resumed=False):
-        """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
-        net, head, target = self.net_, self._head, self._target(data.y)
-        callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
-        if held_out is not None or folds is not None:
-            unseen = held_out if folds is None else held_out_by_fold(data, folds)
-            given |= {"X_val": unseen.X, "y_val": self._target(unseen.y)}
-            with_loss = bool(self.callbacks) or folds is None
-            values = values_of(head, unseen, given["y_val"], folds, with_loss=with_loss)
-            callbacks["validation"] = Validation(values, self.n_iter_no_change)
-        n_epochs = 1 if resumed else self.max_epochs_
-        if self.verbose == 1:
-            callbacks["progress"] = ProgressBar(n_epochs)
-        weight = head.weights(data.weight)
-        if folds is not None:
-            weight = folds.own_weights(target, data.weight, lambda _, own: head.weights(own))
-        class_total = self._class_totals()
-        if held_out is not None:
-            class_total = sum(all_objects(np.bincount(target, data.weight, len(class_total))))
-        batches = make_batches(
-            net,
-            data.X,
-            target,
-            weight,
-            class_total,
-            batch_size=batches_and_epochs(self, len(target))[0] if resumed else self.batch_size_,
-            min_positives=head.min_positives,
-            resumed=resumed,
-            folds=folds,
-            groups=data.groups,
-        )
-        try:
-            interrupted = net.train(
-                batches,
-                n_epochs,
-                callbacks,
-                cycle=not resumed,
-                checkpoint=checkpoint,
-                data=given,
-            )
-            batches.carry()
-        finally:
-            net.criterion_.set_groups(None)
-        self.history_ = net.plain_history()
-        self.n_iter_ = len(self.history_)
-        self.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], self.history_)
-        return interrupted
-
-    def _class_totals(self):
-        """Return the total weight of each class. For rankings, the negative class is the first."""
-        return self._class_total_
-
-    def _finish(self, data, held_out, folds):
-        """Set the attributes that depend on scores: `threshold_`, `calibration_`, `oob_*`."""
-        head, net, target = self._head, self.net_, self._target(data.y)
-        with net.isolated():
-            if folds is not None:
-                return self._finish_out_of_fold(data, target, folds)
-            if held_out is not None:
-                own, scores = self._target(held_out.y), net.scores(held_out.X)
-            if head.n_outputs(2) == 1:
-                of_all = net.scores(data.X)
-                vars(self).update(head.finish(of_all, target, data.weight, data.groups))
-            if held_out is not None and self.calibration is not None:
-                self._calibrate(scores, own, held_out.weight)
-
-    def _finish_out_of_fold(self, data, target, folds):
-        head, net = self._head, self.net_
-        n_scores = len(target) * head.n_outputs(len(self.classes_))
-        if n_scores > MOST_SCORES:
-            part = np.random.RandomState(0).random(len(target)) < PART_OF_SCORES / n_scores
-            data, target, folds = data.take(part), target[part], folds.take(part)
-        rows, known = HeldOutRows(data.X, folds), folds.fold >= 0
-        own = net.scores(rows)[np.argsort(rows.index)]
-        target, weight = target[known], data.weight[known]
-        if head.n_outputs(2) == 1:
-            fresh = ensemble_scores_as_unseen(net, data.X, folds, target, weight)
-            groups = None if data.groups is None else data.groups[known]
-            vars(self).update(head.finish(fresh, target, weight, groups))
-        decision = self._decision(own)
-        if n_scores <= MOST_SCORES:
-            of_all = np.full((len(known), *decision.shape[1:]), np.nan, decision.dtype)
-            of_all[known] = decision
-            self.oob_decision_function_ = data.as_given(of_all)
-        self.oob_score_ = float(head.scorer()(target, own, weight))
-        if self.calibration is not None:
-            self._calibrate(own, target, weight)
-
-    def _calibrate(self, scores, target, weight):
-        known = target >= 0
-        scores, target, weight = scores[known], target[known], weight[known]
-        scores = self._head.calibration_scores(scores)
-        samples = joined(scores, target, self._head.calibration_weights(target, weight))
-        self.calibration_ = fit_calibration(*samples)
-
-    # Predictions.
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return a score for each class and sample.
@@ -505,7 +283,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
             For two classes, the score of the second class minus the first.
         """
-        return self._decision(self._scores(X))
+        now = present(self)
+        return now._task_.decide(now._scores(X), now)
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the label with the highest score.
@@ -518,9 +297,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        y_score = self.decision_function(X)
-        index = y_score > 0 if y_score.ndim == 1 else y_score.argmax(axis=1)
-        return self.classes_[index.astype(np.intp)]
+        now = present(self)
+        return now._task_.labels(now._scores(X), now)
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
@@ -539,10 +317,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             Each row sums to 1. The columns are in the order of `classes_`.
         """
-        scores = self._scores(X)  # raises NotFittedError before the head is used
-        slope, intercept = getattr(self, "calibration_", (1.0, 0.0))
-        proba = calibrated_proba(slope, intercept, self._head.calibration_scores(scores))
-        return proba[:, ::-1] if self._turned() else proba
+        now = present(self)
+        return now._task_.proba(now._scores(X), now)
 
     @available_if(has_proba)
     def predict_log_proba(self, X: RowsLike) -> np.ndarray:
@@ -559,20 +335,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _turned(self):
-        """Return whether the classifier is a ranking whose positive class is ``classes_[0]``."""
-        return False
-
-    def _plans_proba(self):
-        """Return whether the parameters allow `predict_proba` without calibration."""
-        return self.log_loss_share > 0
-
     def _scores(self, X):
         """Return the mean scores of the ensemble, of shape (n_samples, n_outputs)."""
         check_is_fitted(self)
-        return finite(self.net_.scores(check_rows(self, X, reset=False)))
-
-    # State and parameters.
+        return _fit.finite(scores_of(self.net_, check_rows(self, X, reset=False)))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "net_")
@@ -585,7 +351,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def __getstate__(self):
         state = dict(super().__getstate__())
-        state.pop("_head", None)
+        state.pop("_task_", None)
         if "net_" in state:
             state["net_"] = packed(state["net_"])
         return state
@@ -595,7 +361,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         net = state.pop("net_", None)
         super().__setstate__(state)
         if net is not None:
-            self.net_, self._head = unpacked(self, net)
+            self.net_, self._task_ = unpacked(self, net)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all parameters. `deep` adds the entries of `net_params` and `loss_params`."""

@@ -4,6 +4,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
+from ._losses import loss_models_proba
+
 
 def fit_calibration(scores, target, weight):
     """Return the slope and the intercept that calibrate scores.
@@ -85,12 +87,17 @@ def calibrated_proba(slope, intercept, scores):
     return proba.astype(scores.dtype)
 
 
+def models_proba(estimator):
+    """Return whether the scores are trained to give probabilities without calibration."""
+    return estimator.log_loss_share > 0 or loss_models_proba(getattr(estimator, "loss", None))
+
+
 def has_proba(estimator):
     """Return True if `predict_proba` is available, else raise AttributeError."""
     if hasattr(estimator, "net_"):
-        available = hasattr(estimator, "calibration_") or estimator._head.models_proba
+        available = hasattr(estimator, "calibration_") or estimator._task_.models_proba
     else:
-        available = estimator.calibration is not None or estimator._plans_proba()
+        available = estimator.calibration is not None or models_proba(estimator)
     if available:
         return True
     raise AttributeError(

@@ -9,13 +9,10 @@ import torch
 from torch import nn
 
 from sktopk import losses
-from sktopk._training.criteria._base import RowLoss
-from sktopk._training.criteria._custom import CustomLoss
-from sktopk._training.criteria._mixture import CrossEntropy
-from sktopk.losses._cross_entropy import cross_entropy_loss, cross_entropy_of_rows
+from sktopk._training._objectives import CrossEntropy, CustomLoss, Drawn, SampleLoss, Totals
+from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import LossModule
 from sktopk.losses._mixtures import topk_distribution_loss
-from sktopk.losses._smooth_topk import smooth_topk_of_rows
 
 
 class NamedLoss(NamedTuple):
@@ -26,18 +23,13 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     counts: bool = False  # whether the function has the parameter `class_counts`
     draws: bool = False  # whether the function draws noise with the parameter `generator`
-    gradient_of_rows: Callable | None = None  # see `RowLoss`
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
 
 
 LOSSES = {
-    "cross_entropy": NamedLoss(
-        cross_entropy_loss, models_proba=True, gradient_of_rows=cross_entropy_of_rows
-    ),
-    "smooth_topk": NamedLoss(
-        losses.smooth_topk_loss, ("k", "tau"), gradient_of_rows=smooth_topk_of_rows
-    ),
+    "cross_entropy": NamedLoss(cross_entropy_loss, models_proba=True),
+    "smooth_topk": NamedLoss(losses.smooth_topk_loss, ("k", "tau")),
     "topk_hinge": NamedLoss(losses.topk_hinge_loss, ("k",)),
     "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, ("k",)),
     "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, ("k",)),
@@ -60,12 +52,25 @@ LOSSES = {
 _GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
-def named_like(module):
-    """Return the entry of `LOSSES` for the same loss as an nn.Module, or None."""
-    function = cross_entropy_loss if type(module) is nn.CrossEntropyLoss else None
-    if isinstance(module, LossModule):
-        function = module.function
+def name_or_loss(loss):
+    """Return `loss`, or its name if it is a function of :mod:`sktopk.losses` with a name."""
+    return next((name for name, each in LOSSES.items() if each.function is loss), loss)
+
+
+def named_like(loss):
+    """Return the entry of `LOSSES` for a name, or for the same function or module; or None."""
+    if isinstance(loss, str):
+        return LOSSES.get(loss)
+    function = cross_entropy_loss if type(loss) is nn.CrossEntropyLoss else loss
+    if isinstance(loss, LossModule):
+        function = loss.function
     return next((each for each in LOSSES.values() if each.function is function), None)
+
+
+def loss_models_proba(loss):
+    """Return whether the softmax of the scores estimates class probabilities."""
+    named = named_like(loss)
+    return named is not None and named.models_proba
 
 
 def own_parameters(loss):
@@ -80,8 +85,8 @@ def own_parameters(loss):
     return keywords - _GIVEN - (set(LOSSES[loss].params) - {"k"})
 
 
-def make_criterion(loss, params, n_classes, k):
-    """Return the `Criterion` of a loss.
+def make_objective(loss, params, n_classes, k):
+    """Return the `Objective` of a loss.
 
     Parameters
     ----------
@@ -95,23 +100,22 @@ def make_criterion(loss, params, n_classes, k):
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
     named, function = LOSSES[loss], LOSSES[loss].function
-    gradient_of_rows = named.gradient_of_rows
     if "k" in params and isinstance(k, dict):
-        gradient_of_rows = None
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss
-    counts = n_classes if named.counts else None
-    more = {"draws": named.draws, "gradient_of_rows": gradient_of_rows}
-    criterion = RowLoss(function, params, n_counts=counts, **more)
+    objective = SampleLoss(function, params, counts=named.counts, draws=named.draws)
     # Evaluate the loss once, so that invalid parameters raise an error before the training.
     if named.draws:
-        criterion.seed(torch.Generator())
+        objective.seed(torch.Generator())
+    ones = torch.ones(n_classes, 1, dtype=torch.float64)
     with torch.no_grad():
-        criterion(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long))
-    criterion.generator = None
-    return criterion
+        target = torch.zeros(1, 2, dtype=torch.long)
+        drawn = Drawn(Totals(ones, ones, ones[0]))
+        objective(torch.zeros(1, 2, n_classes), target, None, drawn)
+    objective.generator = None
+    return objective
 
 
-def make_partner(named, parameters, n_classes):
+def make_partner(named, parameters):
     """Return the `CrossEntropy` that is trained together with a loss.
 
     Parameters
@@ -119,7 +123,6 @@ def make_partner(named, parameters, n_classes):
     named : NamedLoss or None
     parameters : dict
         Parameters of the loss, or the attributes of a module. The function has the others.
-    n_classes : int
     """
     if named is None:
         return CrossEntropy()
@@ -133,4 +136,4 @@ def make_partner(named, parameters, n_classes):
     if named.log_prior:
         # The tau of a smooth loss is a temperature.
         tau = 1.0 if "tau" in named.params else value("tau")
-    return CrossEntropy(scale, tau, n_classes if tau else None)
+    return CrossEntropy(scale, tau)

@@ -11,7 +11,7 @@ import torch
 
 from sktopk._common._scalars import check_auto, check_number, check_option, check_random
 from sktopk._common._warnings import warn
-from sktopk._training._net import OURS
+from sktopk._training._build import OURS
 from sktopk._training._process import check_device
 
 Estimator = TypeVar("Estimator")
@@ -67,19 +67,18 @@ def batches_and_epochs(estimator, n_samples):
         batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
     if isinstance(max_epochs, str):
         n_batches = -(-n_samples // batch_size)
-        head = estimator._head
-        max_epochs = max(head.least_epochs, -(-head.least_steps // n_batches))
+        training = estimator._task_.training
+        max_epochs = max(training.least_epochs, -(-training.least_steps // n_batches))
     return int(batch_size), int(max_epochs)
 
 
-def weight_and_row_dtypes(X, batch_size):
+def weight_and_row_dtypes(dtype, n_samples, batch_size):
     """Return the names of the dtypes of the weights and of X.
 
     float64 weights double the time. They are useful only without minibatches, because only then a
     sample of weight 2 has exactly the effect of two samples.
     """
-    row_dtype = X.dtype.name
-    return (row_dtype if X.shape[0] <= batch_size else "float32"), row_dtype
+    return (dtype.name if n_samples <= batch_size else "float32"), dtype.name
 
 
 def split_net_params(estimator):

@@ -22,7 +22,7 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
-from sktopk._training.criteria._top import TopCriterion
+from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
 from sktopk.metrics._ranking import row_weights
@@ -30,15 +30,21 @@ from sktopk.metrics._ranking import row_weights
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
 from ._between_scores import midway_below
-from ._heads import RankingHead
+from ._calibration import models_proba
+from ._state import present
+from ._task import RankingTask, Training
 
 
 @dataclass(eq=False, repr=False)
 class RankingClassifier(BaseNetClassifier):
     """Binary classifier with one score per sample and a decision threshold.
 
-    A subclass defines `_make_head()`. If its loss counts surrogate errors at a threshold, the
-    subclass defines `_threshold()` and `_metric(positive, scores, weight)` instead.
+    Besides `_check_params()`, a subclass defines `_metric(positive, scores, weight)`, the metric of
+    `score`, and one of
+
+    - `_threshold()`: returns the threshold of a loss that counts surrogate errors at a threshold;
+    - `_objective()`: returns another loss. Then `_cut(scores, positive, weight)` returns the lowest
+      score that is predicted as positive.
 
     Parameters
     ----------
@@ -120,8 +126,6 @@ class RankingClassifier(BaseNetClassifier):
         ValueError, TypeError
             As for :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
         """
-        self._check_params()
-        self._check_groups(groups)
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
     def partial_fit(
@@ -152,8 +156,6 @@ class RankingClassifier(BaseNetClassifier):
         ValueError, TypeError
             As for :meth:`TopKClassifier.partial_fit`.
         """
-        self._check_params()
-        self._check_groups(groups)
         return self._partial_fit(X, y, classes, sample_weight, groups)
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
@@ -184,8 +186,7 @@ class RankingClassifier(BaseNetClassifier):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        above = self._above_threshold(self._scores(X)[:, 0]) > 0
-        return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
+        return super().predict(X)
 
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the indices of the n samples with the highest scores, or of n samples per group.
@@ -233,15 +234,15 @@ class RankingClassifier(BaseNetClassifier):
         score : float
             Larger is better. NaN, with a warning, if y lacks a class that the metric requires.
         """
-        scores = self._scores(X)
+        now = present(self)
+        scores = now._scores(X)
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
         refuse_missing(y, "y")
         if len(y):
-            encode_labels(self.classes_, y)  # raises if the labels have another type
+            encode_labels(now.classes_, y)  # raises if the labels have another type
         weight = row_weights(sample_weight, len(y), "X")
-        target, scores = (y == self.pos_label_).astype(int), scores[:, 0]
-        metric = self._head.scorer()
+        target, metric = (y == now.pos_label_).astype(int), now._task_.score
         if groups is None:
             return float(metric(target, scores, weight))
         each = [
@@ -251,41 +252,55 @@ class RankingClassifier(BaseNetClassifier):
         ]
         return float(np.mean(each)) if each else float("nan")
 
-    # Methods that a subclass may override.
-
-    def _check_groups(self, groups):
-        """Raise an error if groups are given and the loss does not support groups."""
-
-    def _threshold(self):
-        """Return the threshold of the loss, a function of (scores, positive, weight)."""
-        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
-
-    def _metric(self, positive, scores, weight):
-        """Return the metric of `score`."""
-        raise NotImplementedError(f"{type(self).__name__} must define _metric")
-
     errors = "false_negatives"
     # `threshold_` is just below the threshold t of the loss, so that a score of t is positive.
     _midway = staticmethod(midway_below)
+    _min_positives = 5
 
-    def _make_head(self):
-        return RankingHead(
-            make=lambda: TopCriterion(
-                self._threshold(), self.errors, self.surrogate, self.buffer_size
-            ),
+    def _threshold(self):
+        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
+
+    def _metric(self, positive, scores, weight):
+        raise NotImplementedError(f"{type(self).__name__} must define _metric")
+
+    def _objective(self):
+        return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)
+
+    def _make_task(self):
+        if not hasattr(self, "pos_label_"):
+            self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
+        share = float(self.log_loss_share)
+        return RankingTask(
+            classes=self.classes_,
+            pos_label=self.pos_label_,
             metric=self._metric,
             cut=self._cut,
             midway=self._midway,
-            share=float(self.log_loss_share),
+            models_proba=models_proba(self),
+            # Bins of numerical columns increase the average precision of tabular data.
+            training=Training(
+                lambda: Mixture(self._objective(), TwoClassCrossEntropy(), share),
+                self._min_positives,
+                least_epochs=24,
+                least_steps=200,
+                n_bins=8,
+                beta2=0.99,
+            ),
         )
+
+    def _n_negatives(self):
+        """Return the total weight of the negatives."""
+        negatives = negative_first(self.classes_, self.pos_label_)[0]
+        return float(self._class_total_[self.classes_ == negatives][0])
 
     def _cut(self, scores, positive, weight):
         """Return the lowest score that is predicted as positive, from float64 tensors."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
             # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
-            total = dict(zip(("negatives", "positives"), self._class_totals(), strict=True))
-            total = total.get(threshold.of, sum(total.values()))
+            whole, negatives = float(self._class_total_.sum()), self._n_negatives()
+            total = {"negatives": negatives, "positives": whole - negatives, "all": whole}
+            total = total[threshold.of]
             share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
             threshold = dataclasses.replace(
                 threshold, k=max(1, round(threshold.k * min(1.0, share)))
@@ -309,34 +324,6 @@ class RankingClassifier(BaseNetClassifier):
         if self.pos_label is not None:
             place_of(self.pos_label, classes)  # raises unless it is one of the classes
         return classes
-
-    def _validate(self, X, y, sample_weight, groups, classes=None, resumed=False):
-        data = super()._validate(X, y, sample_weight, groups, classes, resumed)
-        if not resumed:
-            self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
-        vars(self).pop("n_groups_", None)
-        if data.groups is not None:
-            self.n_groups_ = len(np.unique(data.groups))
-        return data
-
-    def _target(self, y):
-        known = np.isin(y, self.classes_)
-        return np.where(known, (y == self.pos_label_).astype(np.intp), -1)
-
-    def _turned(self):
-        return bool(self.pos_label_ == self.classes_[0])
-
-    def _class_totals(self):
-        return self._class_total_[::-1] if self._turned() else self._class_total_
-
-    def _above_threshold(self, scores):
-        # Subtract in float64: in float32, rounding could change a small difference to 0.
-        threshold = getattr(self, "threshold_", 0.0)
-        return (scores.astype(np.float64) - threshold).astype(scores.dtype)
-
-    def _decision(self, scores):
-        y_score = self._above_threshold(scores[:, 0])
-        return -y_score if self._turned() else y_score
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

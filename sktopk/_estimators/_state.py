@@ -1,8 +1,8 @@
-"""Serialization of estimators, and restoration of their state after errors."""
+"""Fitted attributes of estimators: assignment at the end of a fit, and serialization."""
 
 import copy
+import dataclasses
 import math
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -17,50 +17,87 @@ from sktopk._training._state import (
     to_tensors,
 )
 
+from ._fit import make_net
+
 # Entries of the serialized state that `unpacked` uses to build the network.
-BUILT = ("dtypes", "own_rows")
+BUILT = ("dtypes",)
 DTYPES = ("float32", "float64")
 # Numbers that a network may create in addition to its weights, such as columns of categories.
 _MORE_NUMBERS = 1 << 22
 
 
+# Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
+READ_AGAIN = ("batch_size", "class_weight", "verbose")
+
+
+def fitted_attributes(estimator):
+    """Return the attributes that `fit` sets: those whose names end with an underscore."""
+    return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.endswith("__")}
+
+
+def started(estimator, resumed=False):
+    """Return a new estimator on which `fit` can work. The given one stays as it is.
+
+    With `resumed`, the new estimator has the fitted attributes and the parameters of the last fit.
+    """
+    params = estimator.get_params(deep=False)
+    if resumed:
+        of_fit = estimator._fit_params_
+        params = {k: v if k in READ_AGAIN else of_fit[k] for k, v in params.items()}
+    new = type(estimator)(**params)
+    if resumed:
+        vars(new).update(fitted_attributes(estimator))
+    else:
+        new._fit_params_ = params
+    return new
+
+
+def assign(estimator, fitted):
+    """Replace all fitted attributes in one step, so that other threads see the old or the new."""
+    kept = vars(estimator).keys() - fitted_attributes(estimator).keys()
+    own = {name: value for name, value in vars(estimator).items() if name in kept}
+    estimator.__dict__ = own | fitted_attributes(fitted)
+
+
+def present(estimator):
+    """Return the estimator in its present state, whatever a `fit` in another thread does."""
+    now = object.__new__(type(estimator))
+    now.__dict__ = estimator.__dict__
+    return now
+
+
+def copied_net(net, task):
+    """Return a copy of a net for the given task. Callbacks are not copied."""
+    shared = [task, net.settings, *(callback for _, callback in net.callbacks_)]
+    made = copy.deepcopy(net, {id(each): each for each in shared})
+    made.settings = dataclasses.replace(net.settings, task=task)
+    return made
+
+
 def packed(net):
     """Return the state of a net as a dict of arrays and plain values, to pickle it."""
+    dtypes = net.settings.dtype, net.settings.row_dtype
     return to_arrays(net_state(net)) | {
-        "dtypes": [str(each).removeprefix("torch.") for each in (net.dtype, net.row_dtype)],
-        "own_rows": net.own_rows,
+        "dtypes": [str(each).removeprefix("torch.") for each in dtypes]
     }
 
 
 def unpacked(estimator, net):
-    """Return the net and the head of an estimator. `net` is the dict that `packed` returned."""
+    """Return the net and the task of an estimator. `net` is the dict that `packed` returned."""
     if not isinstance(net, dict) or not net.keys() >= {*BUILT}:
         raise ValueError("net_ must be the state of a network, of this version of sktopk")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
         raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
-    if not isinstance(net["own_rows"], bool):
-        raise ValueError(f"net_ must have own_rows of type bool; got {net['own_rows']!r:.80}")
-    before = dict(vars(estimator))
-    attributes = {k: v for k, v in before.items() if k.endswith("_")}
-    # Use the parameters from the last `fit`, because `set_params` may have changed them since.
-    vars(estimator).update(vars(type(estimator)(**estimator._fit_params)))
-    try:
-        head = estimator._head = estimator._make_head()
-        # Attributes such as `k_` depend on the samples of the first `partial_fit`.
-        vars(estimator).update(attributes)
-        with torch.inference_mode(False), torch.enable_grad():
-            with _NoLargerThan(net.get("weights")):
-                device = usable_device(estimator.device)
-                estimator._make_net(net["dtypes"], 0, net["own_rows"], device)
-            built = estimator.net_
-            state = to_tensors({k: net[k] for k in net if k not in BUILT})
-            check_net_state(built, state)
-            load_net_state(built, state)
-            built.module_.eval()
-    finally:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-    return built, head
+    new = started(estimator, resumed=True)
+    new._task_ = new._make_task()
+    with torch.inference_mode(False), torch.enable_grad():
+        with _NoLargerThan(net.get("weights")):
+            built = make_net(new, net["dtypes"], 0, usable_device(estimator.device))
+        state = to_tensors({k: net[k] for k in net if k not in BUILT})
+        check_net_state(built, state)
+        load_net_state(built, state)
+        built.module_.eval()
+    return built, new._task_
 
 
 class _NoLargerThan(TorchFunctionMode):
@@ -85,21 +122,3 @@ class _NoLargerThan(TorchFunctionMode):
             if self.left < 0:
                 raise ValueError("network must not be larger than its weights in the file")
         return func(*args, **kwargs)
-
-
-@contextmanager
-def unchanged_on_error(estimator, resumed=False):
-    """Return a context that restores the attributes of an estimator after an error in the block.
-
-    With `resumed`, it also restores the weights of the network, which the block trains further.
-    """
-    before = dict(vars(estimator))
-    net_before = copy.deepcopy(net_state(estimator.net_)) if resumed else None
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        if resumed:
-            load_net_state(estimator.net_, net_before)
-        raise

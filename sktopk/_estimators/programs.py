@@ -8,34 +8,26 @@ from sklearn.metrics import fbeta_score, roc_auc_score
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
-from sktopk._training.criteria._program import ProgramCriterion
+from sktopk._training._objectives import BatchLoss
 from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
 from sktopk.losses.programs._fbeta import beta_shares
 from sktopk.metrics import recall_at_precision_score
 
-from ._heads import RankingHead
 from ._parameters import estimator
 from ._ranking import RankingClassifier, cuts
 
-# Smallest number of positives in a minibatch: these losses need several samples of each class.
-MIN_POSITIVES = 10
 AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
-def program_head(classifier, make_loss):
-    """Return a `RankingHead` for a loss that is not a mean over the samples of a minibatch."""
-    return RankingHead(
-        make=lambda: ProgramCriterion(make_loss()),
-        metric=classifier._metric,
-        cut=classifier._cut,
-        min_positives=MIN_POSITIVES,
-        share=float(classifier.log_loss_share),
-    )
+class BatchClassifier(RankingClassifier):
+    """Base class of rankers whose losses compare several samples of each class."""
+
+    _min_positives = 10
 
 
 @estimator
 @public
-class AUCClassifier(RankingClassifier):
+class AUCClassifier(BatchClassifier):
     r"""Classifier that maximizes the area under the ROC curve.
 
     .. math::
@@ -82,10 +74,8 @@ class AUCClassifier(RankingClassifier):
         check_number(self.margin, "margin", 0, bounds="neither")
         check_option(self.surrogate, "surrogate", AUC_SURROGATES)
 
-    def _make_head(self):
-        return program_head(
-            self, lambda: PairwiseAUCLoss(margin=self.margin, surrogate=self.surrogate)
-        )
+    def _objective(self):
+        return BatchLoss(PairwiseAUCLoss(margin=self.margin, surrogate=self.surrogate))
 
     def _metric(self, positive, scores, weight):
         if not (weight[positive].any() and weight[~positive].any()):
@@ -107,7 +97,7 @@ class AUCClassifier(RankingClassifier):
 
 @estimator
 @public
-class FScoreClassifier(RankingClassifier):
+class FScoreClassifier(BatchClassifier):
     r"""Classifier that maximizes the F-score, a compromise between precision and recall.
 
     .. math::
@@ -152,26 +142,26 @@ class FScoreClassifier(RankingClassifier):
         check_number(self.beta, "beta", 0, bounds="neither")
         check_number(self.margin, "margin", 0, bounds="neither")
 
-    def _make_head(self):
-        return program_head(self, lambda: FBetaLoss(beta=self.beta, margin=self.margin))
+    def _objective(self):
+        return BatchLoss(FBetaLoss(beta=self.beta, margin=self.margin))
 
     def _metric(self, positive, scores, weight):
-        predicted = self._above_threshold(scores) > 0
+        predicted = scores.astype(np.float64) > getattr(self, "threshold_", 0.0)
         if not (positive.any() or predicted.any()):
             warn("score is NaN: there are no positives in y, and none are predicted")
             return np.nan
-        beta = float(self._in_fit("beta"))
+        beta = float(self.beta)
         return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
-        recall, precision = beta_shares(float(self._in_fit("beta")))
+        recall, precision = beta_shares(float(self.beta))
         return score[(found / (precision * selected + recall * found[-1])).argmax()]
 
 
 @estimator
 @public
-class RecallAtPrecisionClassifier(RankingClassifier):
+class RecallAtPrecisionClassifier(BatchClassifier):
     r"""Classifier that maximizes the recall at a given precision.
 
     .. math::
@@ -218,20 +208,18 @@ class RecallAtPrecisionClassifier(RankingClassifier):
         check_number(self.precision, "precision", 0, 1, bounds="right")
         check_number(self.margin, "margin", 0, bounds="neither")
 
-    def _make_head(self):
-        return program_head(
-            self, lambda: RecallAtPrecisionLoss(precision=self.precision, margin=self.margin)
-        )
+    def _objective(self):
+        return BatchLoss(RecallAtPrecisionLoss(precision=self.precision, margin=self.margin))
 
     def _metric(self, positive, scores, weight):
         return recall_at_precision_score(
-            positive, scores, precision=float(self._in_fit("precision")), sample_weight=weight
+            positive, scores, precision=float(self.precision), sample_weight=weight
         )
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
         # The factor 1 - 1e-12 tolerates rounding errors in sums of weights.
-        reached = found >= float(self._in_fit("precision")) * selected * (1 - 1e-12)
+        reached = found >= float(self.precision) * selected * (1 - 1e-12)
         if reached.any():
             return score[reached.nonzero()[-1, 0]]
         precision = found / selected

@@ -149,15 +149,18 @@ class TopPushKClassifier(RankingClassifier):
         super()._check_params()
         check_number(self.k, "k", 1, integer=True)
 
-    def _make_head(self):
-        self.k_ = clipped(self.k, self._class_totals()[0], "negatives", hasattr(self, "n_groups_"))
-        return super()._make_head()
+    def _make_task(self):
+        task = super()._make_task()
+        if not hasattr(self, "k_"):
+            grouped = hasattr(self, "n_groups_")
+            self.k_ = clipped(self.k, self._n_negatives(), "negatives", grouped)
+        return task
 
     def _threshold(self):
         return top_push_k_threshold(self.k_)
 
     def _metric(self, positive, scores, weight):
-        return positives_at_top_score(positive, scores, k=self._in_fit("k"), sample_weight=weight)
+        return positives_at_top_score(positive, scores, k=self.k, sample_weight=weight)
 
 
 @estimator
@@ -220,18 +223,19 @@ class RecallAtKClassifier(RankingClassifier):
         is_share = isinstance(self.k, Real) and 0 < self.k < 1
         check_number(self.k, "k", 0 if is_share else 1, integer=not is_share)
 
-    def _make_head(self):
-        grouped, self.k_ = hasattr(self, "n_groups_"), self.k
-        if isinstance(self.k, Integral):
-            self.k_ = clipped(self.k, self.class_count_.sum(), "samples", grouped)
-        return super()._make_head()
+    def _make_task(self):
+        if not hasattr(self, "k_"):
+            grouped, self.k_ = hasattr(self, "n_groups_"), self.k
+            if isinstance(self.k, Integral):
+                self.k_ = clipped(self.k, self.class_count_.sum(), "samples", grouped)
+        return super()._make_task()
 
     def _threshold(self):
         is_number = isinstance(self.k_, Integral)
         return recall_at_k_threshold(self.k_) if is_number else pat_mat_threshold(float(self.k_))
 
     def _metric(self, positive, scores, weight):
-        return recall_at_k_score(positive, scores, k=self._in_fit("k"), sample_weight=weight)
+        return recall_at_k_score(positive, scores, k=self.k, sample_weight=weight)
 
 
 @estimator
@@ -286,10 +290,10 @@ class PatMatClassifier(RankingClassifier):
         check_share(self.tau, "samples", "RecallAtKClassifier")
 
     def _threshold(self):
-        return pat_mat_threshold(self._in_fit("tau"))
+        return pat_mat_threshold(self.tau)
 
     def _metric(self, positive, scores, weight):
-        return recall_at_k_score(positive, scores, k=self._in_fit("tau"), sample_weight=weight)
+        return recall_at_k_score(positive, scores, k=self.tau, sample_weight=weight)
 
 
 @estimator
@@ -343,12 +347,10 @@ class PatMatNPClassifier(RankingClassifier):
         check_share(self.tau, "negatives", "TopPushKClassifier")
 
     def _threshold(self):
-        return pat_mat_np_threshold(self._in_fit("tau"))
+        return pat_mat_np_threshold(self.tau)
 
     def _metric(self, positive, scores, weight):
-        return true_positive_rate_at_fpr_score(
-            positive, scores, fpr=self._in_fit("tau"), sample_weight=weight
-        )
+        return true_positive_rate_at_fpr_score(positive, scores, fpr=self.tau, sample_weight=weight)
 
 
 @estimator
@@ -408,18 +410,18 @@ class RecallAtFPRClassifier(RankingClassifier):
         check_number(self.fpr, "fpr", 0, 1, bounds="neither")
 
     def _threshold(self):
-        return SurrogateQuantile("negatives", float(self._in_fit("fpr")), self._in_fit("surrogate"))
+        return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
 
     def _metric(self, positive, scores, weight):
         return true_positive_rate_at_fpr_score(
-            positive, scores, fpr=float(self._in_fit("fpr")), sample_weight=weight
+            positive, scores, fpr=float(self.fpr), sample_weight=weight
         )
 
     def _cut(self, scores, positive, weight):
         """Return the highest score s for which more than a share `fpr` of the negatives is >= s."""
         score, found, _ = cuts(scores, ~positive, weight)
         # The factor 1 + 1e-10 tolerates rounding errors in sums of weights.
-        beyond = found > float(self._in_fit("fpr")) * found[-1] * (1 + 1e-10)
+        beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
         return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
 
 
@@ -476,12 +478,10 @@ class PrecisionAtRecallClassifier(RankingClassifier):
         check_number(self.recall, "recall", 0, 1, bounds="right")
 
     def _threshold(self):
-        return precision_at_recall_threshold(self._in_fit("recall"))
+        return precision_at_recall_threshold(self.recall)
 
     def _metric(self, positive, scores, weight):
-        return precision_at_recall_score(
-            positive, scores, recall=self._in_fit("recall"), sample_weight=weight
-        )
+        return precision_at_recall_score(positive, scores, recall=self.recall, sample_weight=weight)
 
 
 @estimator
@@ -543,18 +543,19 @@ class ThresholdClassifier(RankingClassifier):
             check_option(self.errors, "errors", ERRORS)
         check_errors(self.errors)
 
-    def _check_groups(self, groups):
-        if groups is not None:
+    def _make_task(self):
+        if hasattr(self, "n_groups_"):
             check_takes_groups(self.threshold)
+        return super()._make_task()
 
     def _threshold(self):
-        return self._in_fit("threshold")
+        return self.threshold
 
     def _metric(self, positive, scores, weight):
         scores = torch.from_numpy(scores).double()
         positive, weight = torch.from_numpy(positive), torch.from_numpy(weight).double()
         above = scores >= self._cut(scores, positive, weight)
-        kinds, score = check_errors(self._in_fit("errors")), 0.0
+        kinds, score = check_errors(self.errors), 0.0
         for kind, factor in kinds:
             finds = kind == "false_negatives"
             is_right, counted = (above, positive) if finds else (~above, ~positive)

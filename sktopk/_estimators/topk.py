@@ -13,16 +13,25 @@ from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
-from sktopk._training.criteria._custom import CustomLoss, name_of
+from sktopk._training._objectives import Mixture, name_of
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
-from ._heads import LabelHead
-from ._losses import LOSSES, make_criterion, make_partner, named_like, own_parameters
+from ._calibration import models_proba
+from ._losses import (
+    LOSSES,
+    make_objective,
+    make_partner,
+    name_or_loss,
+    named_like,
+    own_parameters,
+)
 from ._parameters import estimator
+from ._state import present
+from ._task import LabelTask, Training
 
 
 @estimator
@@ -113,9 +122,10 @@ class TopKClassifier(BaseNetClassifier):
         TypeError, ValueError
             If k is not an integer or out of range.
         """
-        scores = self._scores(X)
-        k = self.k_ if k is None else check_k(k, len(self.classes_))
-        return self.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
+        now = present(self)
+        scores = now._scores(X)
+        k = now.k_ if k is None else check_k(k, len(now.classes_))
+        return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
 
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -136,14 +146,15 @@ class TopKClassifier(BaseNetClassifier):
             label counts with the probability that a random choice includes it. NaN, with a warning,
             if all weights are zero.
         """
-        y_score, y = self.decision_function(X), own_labels(X, y, needed=True)
+        now = present(self)
+        y_score, y = now.decision_function(X), own_labels(X, y, needed=True)
         return topk_accuracy_score(
-            y, y_score, k=self.k_, labels=self.classes_, sample_weight=sample_weight
+            y, y_score, k=now.k_, labels=now.classes_, sample_weight=sample_weight
         )
 
     def _check_params(self):
         super()._check_params()
-        loss = self._loss_or_name()
+        loss = name_or_loss(self.loss)
         if isinstance(self.loss, str):
             check_option(self.loss, "loss", tuple(LOSSES))
         elif isinstance(self.loss, type) or not callable(self.loss):
@@ -178,15 +189,6 @@ class TopKClassifier(BaseNetClassifier):
             if isinstance(self.k, dict):
                 raise ValueError(f"loss__k must not be set if k is a dict; got k={self.k!r}")
 
-    def _loss_or_name(self):
-        """Return `loss`, or its name if it is a function of :mod:`sktopk.losses` with a name."""
-        names = (name for name, each in LOSSES.items() if each.function is self.loss)
-        return next(names, self.loss)
-
-    def _named_loss(self):
-        loss = self._loss_or_name()
-        return LOSSES[loss] if isinstance(loss, str) else named_like(loss)
-
     def _warn_of_ignored(self, used):
         """Warn of parameters that the loss ignores and that have another value than the default."""
         for name in ("tau", "sigma"):
@@ -194,14 +196,15 @@ class TopKClassifier(BaseNetClassifier):
             if name not in used and value != getattr(type(self), name):
                 warn(f"{name}={value!r} is ignored: loss={self.loss!r} has no parameter {name}")
 
-    def _make_head(self):
-        n_classes, loss, named = len(self.classes_), self._loss_or_name(), self._named_loss()
+    def _make_task(self):
+        n_classes, loss, named = len(self.classes_), name_or_loss(self.loss), named_like(self.loss)
         k = max(self.k) if isinstance(self.k, dict) else self.k
-        self.k_ = min(int(k), n_classes - 1)
-        if self.k_ < k and self.k != type(self).k:  # the default is reduced without a warning
-            warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
+        if not hasattr(self, "k_"):  # a new fit
+            self.k_ = min(int(k), n_classes - 1)
+            if self.k_ < k and self.k != type(self).k:  # the default is reduced without a warning
+                warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
+            self._warn_of_ignored(named.params if isinstance(loss, str) else ())
         params, several = {}, self.k
-        self._warn_of_ignored(named.params if isinstance(loss, str) else ())
         if isinstance(loss, str):
             params = {name: getattr(self, name) for name in named.params}
             if "k" in params:
@@ -214,32 +217,23 @@ class TopKClassifier(BaseNetClassifier):
                 for each, weight in self.k.items():
                     each = min(each, self.k_)
                     several[each] = several.get(each, 0.0) + weight
-        elif self._holds_out() and not CustomLoss(loss).is_weighted:
-            raise TypeError(
-                "Held-out samples have weight 0: loss must take sample_weight or have a reduction "
-                f"attribute; got {name_of(loss)}. Change the loss, or set calibration=None "
-                "and n_iter_no_change=None"
-            )
         of_partner = params if isinstance(loss, str) or named is None else vars(loss)
-        return LabelHead(
-            make=lambda: make_criterion(loss, params, n_classes, several),
+        share = float(self.log_loss_share)
+
+        def objective():
+            own = make_objective(loss, params, n_classes, several)
+            return Mixture(own, make_partner(named, of_partner), share)
+
+        cosines_for = name_of(loss) if named is not None and named.cosines else ""
+        return LabelTask(
+            classes=self.classes_,
             metric=self._metric,
             k=self.k_,
-            share=float(self.log_loss_share),
-            make_partner=lambda: make_partner(named, of_partner, n_classes),
-            models_proba=self._plans_proba(),
+            training=Training(objective, cosines_for=cosines_for),
+            models_proba=models_proba(self),
             balanced=named is not None and named.counts,
-            cosines_for=name_of(loss) if named is not None and named.cosines else "",
         )
-
-    def _holds_out(self):
-        held_out = self.calibration is not None or self.n_iter_no_change is not None
-        return held_out and self.n_estimators_ > 1
 
     def _metric(self, target, y_score, weight):
         classes = np.arange(len(self.classes_))
         return topk_accuracy_score(target, y_score, k=self.k_, labels=classes, sample_weight=weight)
-
-    def _plans_proba(self):
-        named = self._named_loss()
-        return super()._plans_proba() or (named is not None and named.models_proba)

@@ -1,166 +1,38 @@
-"""Conversion of samples to tensors, and iteration over minibatches."""
+"""Minibatches, and the samples that each network of an ensemble draws from them."""
 
-import copy
-import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
 
-from sktopk._common._input import is_memory_map
-from sktopk.modules._mlp import SparseRows
-from sktopk.samplers import StratifiedBatchSampler
+from sktopk.samplers import StratifiedBatchSampler, evenly
 
-from ._process import all_objects, world_size
-from .criteria._groups import GroupRows
+from ._objectives import Drawn, Lists, Totals
+from ._process import check_equal_batches, check_single_process, is_single_process, total
 
-# Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.
-_CHUNK_BYTES = 1 << 23
-_CHUNK_ROWS = 1 << 12
-# Maximum number of samples per prediction chunk on a GPU, which has more cores than a CPU.
-_CHUNK_ROWS_OF_GPU = 1 << 14
-# Minimum number of samples per prediction chunk. Each chunk reads all weights of the last layer.
-_CHUNK_LEAST = 32
-# Maximum number of images per prediction chunk. Hidden layers need more memory than the images.
-_CHUNK_IMAGES = 256
-# Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
-RESIDENT_SHARE = 0.5
 # Groups larger than `batch_size` are divided. At most this number of such groups share a minibatch.
 JOINED = 10
-# Sparse matrix multiplication is faster than dense up to this density of X, and from this number
-# of columns (benchmarks/large_data.py).
-SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
-
-
-def free_memory(device):
-    """Return the free memory of a GPU in bytes, or infinity for a CPU."""
-    if device.type != "cuda":
-        return math.inf
-    # Memory that torch has reserved but does not use is also free.
-    reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + reserve
-
-
-def stays_sparse(X):
-    """Return whether sparse matrix multiplication with X is faster than dense multiplication."""
-    if not hasattr(X, "nnz") or X.shape[1] < SPARSE_COLUMNS:
-        return False
-    return X.nnz <= SPARSE_SHARE * X.shape[0] * X.shape[1]
-
-
-def csr_tensor(X):
-    """Return a SciPy CSR matrix as a torch tensor that shares the memory of the matrix."""
-    parts = map(torch.from_numpy, (X.indptr, X.indices, X.data))
-    return torch.sparse_csr_tensor(*parts, X.shape, check_invariants=False)
-
-
-class Rows:
-    """Samples of X as tensors, indexed by a slice or a tensor of sample indices.
-
-    X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and read-only
-    memory maps are copied on access, so that memory holds no second copy of X.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
-    resident : bool, default=False
-        Whether to copy X to `device` once. This applies only to a dense X in memory that fits in
-        `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed.
-    sparse : bool, default=False
-        Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
-    """
-
-    def __init__(self, X, device, dtype, *, resident=False, sparse=False):
-        self.device, self.dtype = device, dtype
-        self._sparse = sparse and stays_sparse(X)
-        is_array = isinstance(X, np.ndarray)
-        resident = resident and is_array and (X.base is None or not is_memory_map(X))
-        n_bytes = X.size * dtype.itemsize if resident else 0
-        self.resident = resident and n_bytes <= RESIDENT_SHARE * free_memory(device)
-        if resident and not X.flags.writeable:
-            X = X.copy()  # arrays from data frames are read-only
-        if is_array and X.flags.writeable:
-            X = torch.from_numpy(np.ascontiguousarray(X))
-            if self.resident:
-                X = X.to(device=device, dtype=dtype)
-        self._X = X
-        self.shape = tuple(X.shape)
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, index):
-        own = isinstance(index, slice)
-        if isinstance(self._X, torch.Tensor):
-            # Copy a slice, because a network with in-place operations would otherwise change X.
-            return self._moved(self._X[index], own)
-        rows = self._X[index if own else index.numpy()]
-        if self._sparse:
-            rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
-            return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
-        rows = rows.toarray() if issparse(rows) else np.array(rows)
-        return self._moved(torch.from_numpy(rows))
-
-    def dense(self):
-        """Return a copy of these `Rows` that always yields dense tensors."""
-        rows = copy.copy(self)
-        rows._sparse = False
-        return rows
-
-    def _moved(self, rows, own=False):
-        if self.device.type == "cuda" and not self.resident:
-            return rows.to(self.dtype).pin_memory().to(self.device, non_blocking=True)
-        return rows.to(device=self.device, dtype=self.dtype, copy=own)
-
-    def chunks(self, n_columns):
-        """Return slices of X for prediction in chunks, given `n_columns` outputs per sample."""
-        n_numbers = _CHUNK_BYTES // self.dtype.itemsize
-        most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
-        most = most if len(self.shape) == 2 else _CHUNK_IMAGES
-        row_size = int(np.prod(self.shape[1:]))
-        if self._sparse:  # each entry has a value and a column index
-            row_size = 2 * self._X.nnz // max(1, len(self))
-        step = min(most, n_numbers // max(1, row_size))
-        step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
-        return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
-
-
-class RowsAndMore:
-    """Samples of dense `Rows`, followed by additional samples from the tensor `more`."""
-
-    def __init__(self, rows, more):
-        self.rows, self.more = rows, more.to(rows.device, rows.dtype)
-        self.device, self.resident = rows.device, rows.resident
-
-    def dense(self):
-        return self
-
-    def __getitem__(self, index):
-        beyond = index - len(self.rows)
-        # If no index refers to additional samples, use `rows` only. This test is slow on a GPU.
-        if not len(self.more) or (index.device.type == "cpu" and not (beyond >= 0).any()):
-            return self.rows[index]
-        found = self.rows[index.clamp(max=len(self.rows) - 1)]
-        beyond = beyond.to(self.device)
-        more = self.more[beyond.clamp(min=0)]
-        return torch.where((beyond >= 0).view(-1, *[1] * (more.ndim - 1)), more, found)
+# If the networks draw about equally many samples of a minibatch, all draw the smallest number.
+# A network that holds out many samples would take this share from the others at most.
+LEAST_DRAWN = 0.9
 
 
 class ShuffledBatches:
-    """Shuffled minibatches of sample indices.
+    """Shuffled minibatches of sample indices, in which each fold has about its share.
 
     A single remaining sample joins the last minibatch: batch normalization needs two samples.
     """
 
-    def __init__(self, n_samples, batch_size, generator):
+    def __init__(self, n_samples, batch_size, generator, fold=None):
         self.n_samples, self.batch_size, self.generator = n_samples, batch_size, generator
+        self.fold = fold
 
     def __len__(self):
         n_batches = -(-self.n_samples // self.batch_size)
         return n_batches - (n_batches > 1 and self.n_samples % self.batch_size == 1)
 
     def __iter__(self):
-        order = torch.randperm(self.n_samples, generator=self.generator)
+        order = evenly(torch.arange(self.n_samples), self.fold, self.generator)
         for i in range(n_batches := len(self)):
             stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
             yield order[i * self.batch_size : stop]
@@ -251,6 +123,168 @@ class GroupBatches:
         return list(rows.split(lengths.tolist()))
 
 
+@dataclass(frozen=True)
+class Batch:
+    """A minibatch, with the samples that each network draws.
+
+    Parameters
+    ----------
+    x : Tensor or SparseRows of shape (n_samples, ...)
+        Samples that at least one network draws.
+    own : Tensor of int of shape (n_members, longest) or None
+        Positions in x of the samples of each network. None: all networks draw all of x.
+    target, weight : Tensor of shape (n_members, longest)
+        Weight is in float64, or None.
+    rows : Tensor of int of shape (n_members, longest)
+        Indices of the samples in the training set.
+    parts : list of (members, columns, Drawn)
+        Networks that draw equally many samples, their columns in `own`, and what the objective
+        knows of these samples.
+    """
+
+    x: object
+    own: torch.Tensor | None
+    target: torch.Tensor
+    weight: torch.Tensor | None
+    rows: torch.Tensor
+    parts: list
+
+    def __iter__(self):
+        # Callbacks of skorch unpack a batch.
+        return iter((self.x, (self.target, self.weight)))
+
+
+class MiniBatches:
+    """Iterable over the minibatches of an epoch, see `Batch`.
+
+    A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
+    Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
+    earlier minibatches are copied later, because the previous minibatch determines them.
+
+    Parameters
+    ----------
+    rows : Rows
+    target : Tensor of shape (n_samples,)
+    weight : Tensor of float64 of shape (n_samples,) or None
+    sampler : iterable of Tensor
+        Sample indices of each minibatch of an epoch.
+    totals : Totals
+    holds_out : Tensor of bool of shape (n_members, n_samples) or None
+        The samples that each network does not draw.
+    n_hard : int
+        Number of hard examples of each network that join its minibatches.
+    groups : Groups or None
+
+    Attributes
+    ----------
+    hard : Tensor of int of shape (n_members, up to n_hard)
+        Indices of the hard examples.
+    """
+
+    def __init__(self, rows, target, weight, sampler, totals, holds_out, *, n_hard, groups, cuts):
+        self.rows, self.target, self.weight, self.sampler = rows, target, weight, sampler
+        self.totals, self.holds_out, self.n_hard, self.groups = totals, holds_out, n_hard, groups
+        self.n_members, self._cuts = len(totals.unit), cuts
+        # Whether a minibatch may contain a new sample twice.
+        self._repeats = getattr(sampler, "repeats_positives", False)
+        self.hard = torch.empty(self.n_members, 0, dtype=torch.long, device=target.device)
+
+    def __len__(self):
+        return len(self.sampler)
+
+    def __iter__(self):
+        for index, own, lengths, x in self._fetched():
+            yield self._batch(index, own, lengths, x)
+
+    def _drawn(self, index):
+        """Return the positions in a minibatch that each network draws, and their numbers."""
+        if self.holds_out is None:
+            return None, [len(index)] * self.n_members
+        left_out = self.holds_out[:, index]
+        lengths = (~left_out).sum(1)
+        least, most = int(lengths.min()), int(lengths.max())
+        longest = least if self._cuts and least >= LEAST_DRAWN * most else most
+        # Own samples first, in the order of the minibatch.
+        own = left_out.to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
+        return own, lengths.clamp(max=longest).tolist()
+
+    def _fetched(self):
+        """Yield sample indices, positions that are drawn, their numbers, and samples or None."""
+        device = self.target.device
+        plan = ((index, *self._drawn(index)) for index in self.sampler)
+        if device.type == "cpu":
+            return ((*each, None) for each in plan)
+        index, own, lengths = zip(*plan, strict=True)
+        moved = moved_together(index, device)
+        own = [None] * len(own) if own[0] is None else moved_together(own, device)
+        ahead = [None] * len(index) if self.rows.resident else one_ahead(self.rows, index)
+        return zip(moved, own, lengths, ahead, strict=True)
+
+    def _batch(self, index, own, lengths, x):
+        device, hard, n = self.target.device, self.hard, len(index)
+        x = self.rows[index] if x is None else x
+        rows = index.expand(self.n_members, -1) if own is None else index[own]
+        n_fresh, repeated = rows.shape[1], None
+        if self.n_hard:
+            repeated = (rows.unsqueeze(2) == hard.unsqueeze(1)).any(2)
+            if self._repeats:
+                repeated |= (rows.unsqueeze(2) == rows.unsqueeze(1)).tril(-1).any(2)
+        if hard.shape[1]:
+            more = self.rows[hard.flatten() if self.rows.resident else hard.flatten().cpu()]
+            x = torch.cat([x, more])
+            place = n + torch.arange(hard.numel(), device=device).view_as(hard)
+            own = torch.arange(n, device=device).expand(len(rows), -1) if own is None else own
+            own, rows = torch.cat([own, place], 1), torch.cat([rows, hard], 1)
+        weight, h = None if self.weight is None else self.weight[rows], hard.shape[1]
+        parts, by_length = [], members_by_length(lengths)
+        for members, length in by_length:
+            drawn = Drawn(
+                totals=self.totals.of(members),
+                n_fresh=length,
+                repeated=None if repeated is None else repeated[members][:, :length],
+                n_hard=self.n_hard,
+                lists=None if self.groups is None else self.groups.lists(members, rows, length),
+            )
+            columns = slice(None)
+            if len(by_length) > 1:
+                columns = torch.cat([torch.arange(length), n_fresh + torch.arange(h)]).to(device)
+            parts.append((members, columns, drawn))
+        return Batch(x, own, self.target[rows], weight, rows, parts)
+
+    def load(self, hard):
+        """Restore the hard examples, a tensor from a file."""
+        n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
+        known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
+        if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
+            raise ValueError("hard must have the indices of hard examples of each network")
+        self.hard = hard.to(self.target.device)
+
+    def keep(self, rows, members, positions):
+        """Store the hard examples of some networks, which join the next minibatch."""
+        found = rows.gather(1, positions)
+        if len(found) == self.n_members:
+            self.hard = found
+            return
+        if self.hard.shape[1] != found.shape[1]:
+            self.hard = rows.new_zeros(self.n_members, found.shape[1])
+        self.hard[members] = found
+
+
+def members_by_length(lengths):
+    """Return pairs (members, length) of the networks that draw equally many samples, if any."""
+    if len({*lengths}) == 1:
+        return [(slice(None), lengths[0])]
+    drawn = sorted({*lengths} - {0})
+    return [([m for m, n in enumerate(lengths) if n == each], each) for each in drawn]
+
+
+def moved_together(tensors, device):
+    """Copy tensors to a device in one piece."""
+    flat = torch.cat([each.flatten() for each in tensors]).to(device)
+    parts = flat.split([each.numel() for each in tensors])
+    return [part.view(each.shape) for part, each in zip(parts, tensors, strict=True)]
+
+
 def one_ahead(rows, batches):
     """Yield the samples of each minibatch, while a second CUDA stream copies the next minibatch."""
     copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
@@ -266,164 +300,127 @@ def one_ahead(rows, batches):
             yield before
 
 
-class MiniBatches:
-    """Iterable over the minibatches ``(rows, (target, weight))`` of an epoch.
-
-    A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
-    Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
-    earlier minibatches are copied later, because the previous minibatch determines them.
+class Groups:
+    """The groups of `fit`, each with its own threshold.
 
     Parameters
     ----------
-    weight : Tensor of shape (n_samples,) or, with folds, (n_samples, n_members); or None
-    sampler : iterable or None
-        Sample indices of each minibatch of an epoch. None means one batch with all samples.
+    codes : ndarray of int of shape (n_samples,)
+    target : ndarray of int of shape (n_samples,)
+        1 for positives.
+    weight : ndarray of shape (n_samples,)
+    holds_out : ndarray of bool of shape (n_members, n_samples) or None
+    batches : GroupBatches
+    device : torch.device
     """
 
-    def __init__(self, rows, target, weight, sampler, hard=None, folds=None):
-        self.rows, self.target, self.weight = rows, target, weight
-        self.sampler, self.hard, self.folds = sampler, hard, folds
+    def __init__(self, codes, target, weight, holds_out, n_members, batches, device):
+        n_groups, n_parts = len(batches.n_parts), np.maximum(batches.n_parts, 1)
+        place = codes + n_groups * target
+        n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
+        weight_of = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
+        mean = (weight_of / np.maximum(n_rows, 1)).clip(min=1e-300)
+        self.codes = torch.from_numpy(codes).to(device)
+        of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
+        self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
+        # A group is held out as a whole. The mean is over a network's groups that have a class.
+        own = np.ones((n_members, n_groups), dtype=bool)
+        for m in range(n_members) if holds_out is not None else ():
+            own[m, codes[holds_out[m]]] = False
+        counts = weight_of > 0
+        has_class = np.stack([*counts, counts.all(axis=0)])[:, np.newaxis] & own
+        n_lists = np.maximum(has_class.sum(2, keepdims=True), 1)
+        self._share = torch.from_numpy(has_class * len(batches) / (n_lists * n_parts)).to(device)
 
-    def __len__(self):
-        return 1 if self.sampler is None else len(self.sampler)
-
-    def __iter__(self):
-        for index, rows in self._fetched():
-            hard = self.hard
-            joined = index if hard is None else hard.join(index)
-            if rows is None:
-                rows = self.rows[joined]
-            elif hard is not None:
-                rows = torch.cat([rows, self.rows[joined[len(index) :].cpu()]])
-            weight = None if self.weight is None else self.weight[joined]
-            if self.folds is not None:
-                weight = self.folds.weights(joined, weight)
-            yield rows, (self.target[joined], weight)
-
-    def _fetched(self):
-        """Return pairs (sample indices, samples). Samples are None if not prefetched to a GPU."""
-        device = self.target.device
-        if self.sampler is None:
-            return [(slice(None), None)]
-        if device.type == "cpu":
-            return ((index, None) for index in self.sampler)
-        batches = list(self.sampler)
-        moved = torch.cat(batches).to(device).split([len(index) for index in batches])
-        ahead = one_ahead(self.rows, batches) if not self.rows.resident else [None] * len(batches)
-        return zip(moved, ahead, strict=True)
-
-    def carry(self):
-        """Copy the hard examples, so that the next call of `partial_fit` can use them."""
-        for m, each in enumerate([] if self.hard is None else self.hard.each):
-            by_member = self.weight is not None and self.weight.ndim > 1
-            own = self.weight[:, m] if by_member else self.weight
-            each.carry(self.rows.dense(), self.target, own)
+    def lists(self, members, rows, length):
+        """Return the `Lists` of the first samples of some networks."""
+        rows = rows[members][:, :length]
+        n_groups, member = len(self._totals.unit), torch.arange(len(rows), device=rows.device)
+        present, code = torch.unique(
+            self.codes[rows] + n_groups * member.unsqueeze(1), return_inverse=True
+        )
+        code = code.flatten()
+        order, size = code.argsort(stable=True), torch.bincount(code)
+        within = torch.arange(len(code), device=rows.device) - (size.cumsum(0) - size)[code[order]]
+        place = code.new_zeros(len(size), int(size.max()))
+        known = torch.zeros_like(place, dtype=torch.bool)
+        place[code[order], within], known[code[order], within] = order, True
+        group, of_member = present % n_groups, torch.arange(self._share.shape[1])[members]
+        share = self._share[:, of_member.to(rows.device)[present // n_groups], group]
+        return Lists(place, known, self._totals.of(group), share)
 
 
 def make_batches(
-    net, X, target, weight, class_total, *,
-    batch_size, min_positives=None, resumed=False, folds=None, groups=None,
+    rows, target, weight, *,
+    n_classes, n_members, batch_size, min_positives, n_hard, generator, device,
+    folds=None, groups=None, class_total=None,
 ):  # fmt: skip
-    """Return the `MiniBatches` for a call of `fit`. Pass class statistics to ``criterion.begin``.
+    """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     Parameters
     ----------
-    X : ndarray, CSR matrix or LazyRows
+    rows : Rows
     target : ndarray of int of shape (n_samples,)
         Class indices.
-    weight : ndarray of shape (n_samples,), or (n_samples, n_members) with folds
-    class_total : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class, see :meth:`Criterion.begin`.
-    min_positives : int, default=None
+    weight : ndarray of shape (n_samples,)
+    min_positives : int or None
         Minimum number of samples of class 1 per minibatch, for losses that need positives.
-    resumed : bool, default=False
-        Whether the caller is `partial_fit`, which may use other samples in every call.
-    groups : ndarray of int of shape (n_samples,), default=None
-        Group number of each sample, for a loss that is averaged over groups.
+    folds : Folds or None
+        Samples that each network holds out.
+    groups : ndarray of int of shape (n_samples,) or None
+    class_total : ndarray of shape (n_classes,), default=None
+        Sum of the sample weights of each class, if it is not that of these samples.
     """
-    n_rows, criterion, hard = len(target), net.criterion_, net.criterion_.hard_rows
-    n_classes = len(class_total)
-    # Count the samples of each class, and sum their weights. With folds, each member has a column.
-    each = [weight] if folds is None else [*folds.seen(weight)]
-    n_rows_of = np.stack([np.bincount(target[w > 0], minlength=n_classes) for w in each], 1)
-    weight_of = np.stack([np.bincount(target, w, minlength=n_classes) for w in each], 1)
-    sampler, repeats = None, False
-    if groups is not None:
-        if world_size() > 1:
-            raise ValueError(f"groups need a single process; got {world_size()} processes")
-        sampler = GroupBatches(target, groups, batch_size, min_positives, net.generator)
-        criterion.set_groups(_by_group(target, groups, each, sampler, net.device))
-        hard = criterion.hard_rows
-    elif min_positives is not None and batch_size < n_rows and target.any():
-        sampler = StratifiedBatchSampler(
-            target, batch_size, min_positives=min_positives, generator=net.generator
-        )
-        repeats = sampler.repeats_positives
-    elif n_rows > batch_size + 1:
-        sampler = ShuffledBatches(n_rows, batch_size, net.generator)
-    elif resumed and hard is not None:
-        sampler = [torch.arange(n_rows)]
-    n_batches, weighted = 1 if sampler is None else len(sampler), bool(np.any(weight != 1))
-    shared = all_objects((n_batches, n_rows_of, weight_of, weighted))
-    lengths, n_rows_of, weight_of, weighted = zip(*shared, strict=True)
-    if len(set(lengths)) != 1:
-        raise ValueError(
-            "every process must have the same number of batches in an epoch; got "
-            f"{[*lengths]}: use the same number of samples in each process (for rankers, per class)"
-        )
-    n_rows_of, weight_of = sum(n_rows_of), sum(weight_of)
-    if folds is None:
-        n_rows_of, weight_of = n_rows_of[:, 0], weight_of[:, 0]
-    else:
-        class_total = weight_of
-    mean_weight = (weight_of / np.maximum(n_rows_of, 1)).clip(min=1e-300)
-    device = torch.device(net.device)
-    # Keep the class totals in float64, even if the network uses float32.
-    class_total, mean_weight = torch.from_numpy(np.stack([class_total, mean_weight])).to(device)
-    criterion.n_processes = len(shared)
-    criterion.begin(class_total, mean_weight, resumed=resumed)
-    rows = net.rows(X, resident=True)
-    if hard is not None:
-        for each in hard.each:
-            each.fresh_repeats = repeats
-        rows, target, weight = _with_carried(hard.each, rows, target, weight)
-    target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
-    # Weights of rankers may have any unit, which float32 could not store.
-    dtype = net.dtype if min_positives is None else torch.float64
-    weight = torch.from_numpy(weight).to(device, dtype) if any(weighted) else None
+    totals = totals_of(target, weight, folds, n_classes, n_members, class_total, device)
+    n_samples, of_groups, cuts, holds_out, fold = len(target), None, True, None, None
     if folds is not None:
-        folds.to(device, dtype)
-    joins = groups is not None or (sampler is not None and hard is not None and hard.size)
-    return MiniBatches(rows, target, weight, sampler, hard if joins else None, folds)
+        holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
+    weighted = any(total(np.array([np.any(weight != 1)])))
+    if not is_single_process():
+        # The threshold is estimated from the joined minibatches of all processes.
+        n_hard = 0
+    if groups is not None:
+        check_single_process("groups")
+        batches = GroupBatches(target, groups, batch_size, min_positives, generator)
+        of_groups = Groups(groups, target, weight, holds_out, n_members, batches, device)
+        n_hard, cuts = 0, False
+    elif min_positives is not None and batch_size < n_samples and target.any():
+        batches = StratifiedBatchSampler(
+            target, batch_size, min_positives=min_positives, generator=generator
+        )
+        batches.fold = fold
+    elif n_samples > batch_size + 1:
+        batches = ShuffledBatches(n_samples, batch_size, generator, fold)
+    else:
+        # Networks train on all their samples in each step.
+        batches, n_hard, cuts = [torch.arange(n_samples)], 0, False
+    check_equal_batches(len(batches))
+    target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
+    weight = torch.from_numpy(weight).to(device, torch.float64) if weighted else None
+    holds_out = None if holds_out is None else torch.from_numpy(holds_out)
+    return MiniBatches(
+        rows, target, weight, batches, totals, holds_out,
+        n_hard=n_hard, groups=of_groups, cuts=cuts,
+    )  # fmt: skip
 
 
-def _by_group(target, groups, weights, sampler, device):
-    """Return a function that takes the number of an ensemble member and returns its `GroupRows`."""
-    codes, n_groups = torch.from_numpy(groups).to(device), len(sampler.n_parts)
-    place = groups + n_groups * target
-
-    def make(m):
-        weight = weights[m % len(weights)]
-        n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
-        total = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
-        mean = (total / np.maximum(n_rows, 1)).clip(min=1e-300)
-        return GroupRows(codes, sampler.n_parts, len(sampler), total, mean)
-
-    return make
-
-
-def _with_carried(hard, rows, target, weight):
-    """Append hard examples of earlier `partial_fit` calls to rows, target and weight."""
-    n_rows, carried = len(target), []
-    for each in hard:
-        each.batch, each.index = None, each.index[:0]
-        if each.carried is not None:
-            carried.append(each.carried)
-            each.index = torch.arange(n_rows, n_rows + len(each.carried["rows"]))
-            n_rows += len(each.index)
-    if not carried:
-        return rows, target, weight
-    more = {name: torch.cat([part[name] for part in carried]) for name in carried[0]}
-    target = np.concatenate([target, more["target"].numpy()]).astype(target.dtype)
-    weight = np.concatenate([weight, more["weight"].numpy()])
-    return RowsAndMore(rows.dense(), more["rows"]), target, weight
+def totals_of(target, weight, folds, n_classes, n_members, class_total, device):
+    """Return the `Totals` of the samples that each network draws, over all processes."""
+    n_folds = 0 if folds is None else folds.n_folds
+    part = np.zeros(len(target), dtype=np.intp) if folds is None else folds.fold + 1
+    place = part * n_classes + target
+    size = (n_folds + 1) * n_classes
+    count = np.bincount(place[weight > 0], minlength=size).reshape(-1, n_classes)
+    weight_of = np.bincount(place, weight, size).reshape(-1, n_classes)
+    drawn = np.ones((n_members, n_folds + 1))
+    if folds is not None:
+        drawn[np.arange(n_members), folds.of_member + 1] = 0
+    # Add the folds that a network draws, because a difference of sums would be less exact.
+    count, weight_of = (drawn @ total(each) for each in (count, weight_of))
+    mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
+    unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
+    if class_total is not None:
+        weight_of = np.broadcast_to(class_total, weight_of.shape).astype(np.float64)
+    # Keep the totals in float64, even if the network uses float32.
+    of = [torch.from_numpy(np.ascontiguousarray(each.T)).to(device) for each in (weight_of, mean)]
+    return Totals(*of, torch.from_numpy(unit).to(device))

@@ -7,9 +7,10 @@ import torch
 from skorch.callbacks import Callback, Checkpoint, EarlyStopping
 from tqdm.auto import tqdm
 
-from ._process import all_objects
+from ._objectives import TopLoss
+from ._process import joined, rank, total
+from ._scores import score_chunks
 from ._state import copied_weights
-from .criteria._top import TopCriterion
 
 # The best epoch is kept if it is better than the last by this number of standard errors.
 N_ERRORS = 2.0
@@ -64,20 +65,20 @@ class TrueThreshold(Callback):
     """
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        criterion = net.criterion_.losses[0]
-        if not isinstance(criterion, TopCriterion):
+        objective, run = net.criterion_.named, net.run
+        if not isinstance(objective, TopLoss):
             raise TypeError(
                 "callbacks must not have TrueThreshold if the loss has no threshold; got "
-                f"{type(criterion).__name__}"
+                f"{type(objective).__name__}"
             )
-        if criterion.groups is not None:
+        if run.batches.groups is not None:
             raise TypeError("callbacks must not have TrueThreshold with groups of samples")
-        rows, positive, weight = net.rows(X), torch.from_numpy(np.asarray(y) == 1), net.weight_
+        positive, weight = torch.from_numpy(np.asarray(y) == 1), run.weight
 
         def threshold():
-            scores = torch.cat([each.cpu() for _, each in net.score_chunks(rows)]).double()
+            scores = torch.cat([each.cpu() for each in score_chunks(net, X)]).double()
             members = scores.view(len(scores), -1).unbind(1)
-            each = [criterion.threshold(scores, positive, weight) for scores in members]
+            each = [objective.threshold(scores, positive, weight) for scores in members]
             return sum(each) / len(each)
 
         self.threshold_ = threshold
@@ -121,7 +122,8 @@ class Validation(Callback):
         value, weight, cluster = joined_clusters(*of_samples)
         if loss is not None:
             # Callbacks of skorch read these entries of the history.
-            loss = float(np.mean(all_objects(loss)))
+            loss, n_processes = total(np.array([loss, 1.0]))
+            loss = float(loss / n_processes)
             net.history.record("valid_loss", loss)
             net.history.record("valid_loss_best", loss < self.best_loss_)
             self.best_loss_ = min(loss, self.best_loss_)
@@ -180,8 +182,6 @@ def is_positive(gain, weight, cluster):
 
 def joined_clusters(value, weight, cluster):
     """Return the arrays of all processes. Samples of two processes share no cluster."""
-    parts = all_objects((value, weight, cluster))
-    value, weight, clusters = zip(*parts, strict=True)
-    start = np.cumsum([0, *(own.max(initial=-1) + 1 for own in clusters)])
-    cluster = [own + first for own, first in zip(clusters, start[:-1], strict=True)]
-    return tuple(map(np.concatenate, (value, weight, cluster)))
+    of_process = np.column_stack([np.full(len(cluster), rank()), cluster])
+    value, weight, of_process = joined(value, weight, of_process)
+    return value, weight, np.unique(of_process, axis=0, return_inverse=True)[1].ravel()

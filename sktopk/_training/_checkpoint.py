@@ -17,7 +17,7 @@ from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._warnings import warn
 
-from ._process import rng_state, world_size
+from ._process import check_single_process, rng_state
 from ._state import check_like, check_net_state, load_net_state, net_state
 
 # Increase this number if older versions cannot continue from the files of the next version.
@@ -25,7 +25,7 @@ FORMAT = 1
 # Names and types of the values in a checkpoint file.
 KINDS = {
     "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "average": dict,
-    "callbacks": dict,
+    "callbacks": dict, "hard": torch.Tensor,
     "trainable": list,
 }  # fmt: skip
 
@@ -56,11 +56,7 @@ class Checkpoint:
     """
 
     def __init__(self, path, call):
-        if world_size() > 1:
-            raise ValueError(
-                "checkpoint needs a single process; got "
-                f"{world_size()} processes that train together"
-            )
+        check_single_process("checkpoint")
         check_path(path)
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
@@ -116,13 +112,13 @@ class Checkpoint:
         try:
             check_net_state(net, found["net"])
             load_net_state(net, found["net"])
-            check_like(net.average.state_dict(), found["average"], "average", {})
-            net.average.load_state_dict(found["average"])
+            check_like(net.run.average.state_dict(), found["average"], "average", {})
+            net.run.average.load_state_dict(found["average"])
             if len(net.history_) != found["n_epochs"]:
                 raise ValueError("the number of epochs differs from the history")
             for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
                 parameter.requires_grad_(learns)
-            if net.draws:
+            if net.settings.draws:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
                     torch.cuda.set_rng_state(net.rng_state[1], torch.device(net.device))
@@ -137,6 +133,7 @@ class Checkpoint:
                     check_like(expected, state, f"callbacks.{name}", weights)
                     part.load_state_dict(state)
             net.stop_training = found["stopped"]
+            net.run.batches.load(found["hard"])
             return found["n_epochs"]
         except Exception as error:
             said = " ".join(str(error).split())
@@ -144,7 +141,7 @@ class Checkpoint:
 
     def end_epoch(self, net, n_epochs):
         """Write the state of the net after `n_epochs` epochs to the file."""
-        if net.draws:
+        if net.settings.draws:
             net.rng_state = rng_state(torch.device(net.device))
         parts = {name: _part(callback) for name, callback in net.callbacks_}
         state = {
@@ -155,7 +152,8 @@ class Checkpoint:
             "n_epochs": n_epochs,
             "stopped": bool(net.stop_training),
             "net": _plain(net_state(net)),
-            "average": net.average.state_dict(),
+            "average": net.run.average.state_dict(),
+            "hard": net.run.batches.hard.cpu(),
             "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
             "callbacks": {
                 name: _plain(part.state_dict()) for name, part in parts.items() if part is not None

@@ -1,9 +1,9 @@
-"""Training engine: skorch's net with custom minibatches, losses and learning-rate cycle."""
+"""Training loop: skorch's net with custom minibatches, losses and learning-rate cycle."""
 
 import copy
-import inspect
 import math
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,40 +12,36 @@ from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScori
 from skorch.dataset import Dataset
 
 from sktopk._common._available import available_if
-from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
-from sktopk.modules import MLP, TabularMLP
-from sktopk.modules._members import Members, mean_of_members, packs_members, score_of_member
+from sktopk.modules import TabularMLP
+from sktopk.modules._members import Members, mean_of_members
 from sktopk.modules._mlp import takes_sparse
 
 from ._average import WeightAverage
-from ._batches import Rows
-from ._folds import FoldRows, HeldOutRows
 from ._held_out_entries import check_what_is_read, has_monitored
 from ._process import (
-    all_objects,
+    in_any_process,
     in_parallel,
+    is_single_process,
     isolated_rng,
+    joined_samples,
     note_threads,
     rng_state,
     share_buffers,
     total,
-    world_size,
 )
+from ._rows import Rows
+from ._scores import scores_of
 from ._state import copied_weights
-from .criteria._custom import CustomLoss
 
-# Networks that take a random generator instead of using torch's global one.
-OURS = (MLP, TabularMLP)
 # Maximum number of samples for the network's method `from_data`, which computes column scales.
 MOST_SHOWN = 1 << 15
 # Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
 RATE_INCREASE = 0.1
-# Number of scores per chunk when the loss of held-out samples is computed.
-LOSS_NUMBERS = 1 << 23
-PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
+# Above this number of inputs, all networks score all samples of a minibatch, to save memory.
+MOST_SELECTED = 1 << 24
 
 
 class DivergedError(ValueError):
@@ -59,94 +55,51 @@ def one_cycle(u):
     return max(0.5 * (1 + math.cos(math.pi * (u - RATE_INCREASE) / (1 - RATE_INCREASE))), 1e-3)
 
 
-def build_net(
-    module, criterion, head, *,
-    n_features, n_outputs, n_classes, n_members, module_params, learning_rate, weight_decay,
-    callbacks, net_params, device, dtypes, verbose, seed,
-):  # fmt: skip
-    """Return an initialized, untrained `Net`.
+@dataclass(frozen=True)
+class Settings:
+    """What does not change after a net is built.
 
     Parameters
     ----------
-    module : callable
-        Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
-    head : object
-        Functions that convert scores to predictions, and `beta2` of AdamW.
-    net_params : dict
-        Additional arguments of skorch's net, and the keys "precision" and "compile".
-    dtypes : pair of str
-        Data types of the weights and of X. TabularMLP scales samples in the dtype of X. Other
-        networks get samples in the dtype of the weights.
-    seed : int
-        Seed of initial weights, dropout, minibatches and random numbers in the loss.
+    task : object
+        Functions that convert scores to predictions, see :mod:`sktopk._estimators._task`.
+    n_outputs, n_members : int
+        Number of scores per sample and network, and number of networks.
+    dtype, row_dtype : torch.dtype
+        Of the weights, and of the samples.
+    precision : str or None
+        Name of the dtype for automatic mixed precision.
+    draws : bool
+        Whether the network uses torch's global random generators.
+    plain : bool
+        Whether the network runs on a CPU, without compilation and mixed precision.
     """
-    params = dict(net_params)
-    dtype, row_dtype = (getattr(torch, name) for name in dtypes)
-    precision, compiled = params.pop("precision", None), params.pop("compile", False)
-    if precision not in PRECISIONS:
-        allowed = ", ".join(map(repr, PRECISIONS))
-        raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
-    optimizer = params.pop("optimizer", None)
-    if optimizer is None:
-        optimizer = torch.optim.AdamW
-        params.setdefault("optimizer__betas", (0.9, head.beta2))
-        if module is TabularMLP:
-            # A decay of the output layer would shrink the scores, and a linear model altogether.
-            last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
-            params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
-    if optimizer is torch.optim.AdamW:
-        # In other optimizers, weight decay is an L2 penalty with values of another size.
-        params.setdefault("optimizer__weight_decay", weight_decay)
-    accepted = inspect.signature(optimizer).parameters
-    if "fused" in accepted and "optimizer__foreach" not in params:
-        params.setdefault("optimizer__fused", True)
-    # Networks in OURS take a generator. Other networks use torch's global random generator.
-    draws = module not in OURS
-    own = None if draws else torch.Generator().manual_seed(seed)
-    with isolated_rng(device, seed=seed) if draws else nullcontext():
-        built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
-        built.to(dtype)
-        if isinstance(built, TabularMLP):
-            built.center, built.scale = built.center.to(row_dtype), built.scale.to(row_dtype)
-        else:
-            row_dtype = dtype
-        try:
-            net = Net(
-                built,
-                criterion=criterion,
-                optimizer=optimizer,
-                lr=learning_rate,
-                callbacks=list(callbacks or []),
-                classes=np.arange(n_classes),
-                train_split=None,
-                verbose=verbose,
-                device=str(device),
-                # skorch's cache requires minibatches (X, y), but these minibatches have weights.
-                **{"use_caching": False} | params,
-            ).initialize()
-        except (TypeError, ValueError) as error:
-            if not net_params:
-                raise
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"net_params={net_params!r} are not allowed: {error}") from error
-        net.own_generator = own
-        if draws:
-            net.rng_state = rng_state(device)
-    for part in net.criterion_.modules():
-        if isinstance(part, CustomLoss):
-            # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
-            part.loss.to(dtype)
-    net.head, net.dtype, net.row_dtype, net.draws = head, dtype, row_dtype, draws
-    net.precision = PRECISIONS[precision]
-    net.n_outputs, net.n_members = n_outputs, n_members
-    net.generator = torch.Generator().manual_seed(seed)
-    # Use a separate seed, so that noise in the loss does not depend on the order of minibatches.
-    if criterion.draws:
-        net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))
-    if compiled:
-        net.module_.compile()
-    net.plain = not compiled and precision is None and device.type == "cpu"
-    return net
+
+    task: object
+    n_outputs: int
+    n_members: int
+    dtype: torch.dtype
+    row_dtype: torch.dtype
+    precision: str | None
+    draws: bool
+    plain: bool
+
+
+@dataclass
+class Run:
+    """State of one call of :meth:`Net.train`.
+
+    `forward` is the module, with gradients averaged over processes. `rates` are the largest
+    learning rates of a cycle. `first_loss` is the loss of the first minibatch.
+    """
+
+    batches: object
+    weight: torch.Tensor
+    average: WeightAverage
+    forward: object = None
+    rates: list | None = None
+    progress: tuple = (0.0, 0.0)
+    first_loss: float | None = None
 
 
 class Net(NeuralNetClassifier):
@@ -158,9 +111,11 @@ class Net(NeuralNetClassifier):
     criterion run the backward pass. `history` has one batch per epoch, with the mean loss.
     """
 
-    # These are set only during training: module (with gradients averaged over processes), loss of
-    # the first minibatch, sample weights for callbacks, learning-rate schedule, averaged weights.
-    forward_in_training = first_loss_ = weight_ = _rates = average = None
+    def __init__(self, module, *, settings, generator, own_generator, **kwargs):
+        super().__init__(module, **kwargs)
+        self.settings, self.generator, self.own_generator = settings, generator, own_generator
+        # `shared_state`: of torch's global generators, if the network uses them.
+        self.shared_state, self.run = None, None
 
     @property
     def rng_state(self):
@@ -177,7 +132,7 @@ class Net(NeuralNetClassifier):
 
     def isolated(self):
         """Return a context manager that restores torch's global random generators at its end."""
-        if not self.draws:
+        if not self.settings.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
@@ -201,22 +156,23 @@ class Net(NeuralNetClassifier):
                 "module must return scores with a gradient; got scores that are detached from its "
                 "parameters or do not depend on them"
             )
-        members = (self.n_members,) if self.n_members > 1 else ()
-        expected = (len(rows), *members, self.n_outputs)
-        allowed = [expected, (len(rows),)] if self.n_outputs == 1 and not members else [expected]
+        n_members, n_outputs = self.settings.n_members, self.settings.n_outputs
+        members = (n_members,) if n_members > 1 else ()
+        expected = (len(rows), *members, n_outputs)
+        allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
         if tuple(scores.shape) not in allowed:
             shape = ", ".join(map(str, ("n_samples", *expected[1:])))
             raise ValueError(
                 f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
                 f"for {len(rows)} samples"
             )
-        loss = self.head.cosines_for
+        loss = self.settings.task.training.cosines_for
         if loss and not self._is_bounded_by_its_layers(rows[:]):
             raise ValueError(
                 f"module must return cosines for loss={loss!r}: end the network with "
                 "sktopk.modules.NormalizedLinear; got scores without a bound"
             )
-        if self.criterion_.losses[0].takes_scores and _are_probabilities(mean_of_members(scores)):
+        if self.criterion_.named.takes_scores and _are_probabilities(mean_of_members(scores)):
             warn(
                 "module seems to return probabilities, but the losses take scores: remove the "
                 "softmax at its end (torch.nn.Softmax)"
@@ -238,7 +194,7 @@ class Net(NeuralNetClassifier):
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
             index = torch.from_numpy(index).long()
-            shown = Rows(X, torch.device("cpu"), self.row_dtype)[index]
+            shown = Rows(X, torch.device("cpu"), self.settings.row_dtype)[index]
             for one in asking:
                 ours = isinstance(one, TabularMLP)
                 one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
@@ -249,10 +205,13 @@ class Net(NeuralNetClassifier):
 
         `resident` is True in training. A user's callback that reads minibatches gets dense samples.
         """
-        sparse = hasattr(X, "nnz") and self.plain and takes_sparse(self.module_)
-        sparse = sparse and world_size() == 1 and not (resident and self._callbacks_read_batches())
+        sparse = hasattr(X, "nnz") and self.settings.plain and takes_sparse(self.module_)
+        if sparse and resident:
+            # Hard examples and several processes need dense samples.
+            sparse = not self.criterion_.n_hard and is_single_process()
+            sparse = sparse and not self._callbacks_read_batches()
         device = torch.device(self.device)
-        return Rows(X, device, self.row_dtype, resident=resident, sparse=sparse)
+        return Rows(X, device, self.settings.row_dtype, resident=resident, sparse=sparse)
 
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)
@@ -272,35 +231,35 @@ class Net(NeuralNetClassifier):
         # The user's callbacks run last, so that they can use the validation score.
         self.callbacks_ = [*callbacks.items(), *own]
         note_threads()
-        self.stop_training, self.weight_ = False, torch.from_numpy(data["weight"])
+        self.stop_training = False
         X, y = data["X"], data["y"]
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(data["X_val"], data["y_val"]) if has_val else None
-        self.average = WeightAverage(self.module_, len(batches) if cycle else 1)
-        cycle = is_fit and not any(isinstance(each, LRScheduler) for _, each in own)
+        average = WeightAverage(self.module_, len(batches) if cycle else 1)
+        self.run = run = Run(batches, torch.from_numpy(data["weight"]), average)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
+        if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
+            run.rates = rates
         last_good = copied_weights(self.module_) if self.history_ else None
         with self.isolated():
             self.notify("on_train_begin", X=X, y=y)
             try:
-                # Store a method, because skorch would register an nn.Module as part of the net.
-                self.forward_in_training = in_parallel(self.module_).__call__
+                run.forward = in_parallel(self.module_)
                 done = 0 if checkpoint is None else checkpoint.begin(self)
                 last_good = copied_weights(self.module_) if done else last_good
                 for epoch in range(done, 0 if self.stop_training else n_epochs):
-                    self.average.apply(False)
+                    average.apply(False)
                     self.notify("on_epoch_begin", **sets)
-                    if cycle:
-                        self._rates = epoch / n_epochs, 1 / n_epochs, rates
+                    run.progress = epoch / n_epochs, 1 / n_epochs
                     self.run_single_epoch(batches, training=True, prefix="train")
                     share_buffers(self.module_)
                     # Callbacks and predictions use the average, in eval mode as in skorch.
-                    self.average.apply()
+                    average.apply()
                     share_buffers(self.module_)
                     self.module_.eval()
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets, is_fit)
-                    self.stop_training = any(all_objects(self.stop_training))
+                    self.stop_training = in_any_process(self.stop_training)
                     if checkpoint is not None:
                         checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:
@@ -316,11 +275,10 @@ class Net(NeuralNetClassifier):
                 return interrupted
             finally:
                 self.notify("on_train_end", X=X, y=y)
-                self.callbacks_, self._rates = own, None
+                self.callbacks_, self.run = own, None
                 for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
-                    group["lr"] = rate if cycle else group["lr"]
-                self.forward_in_training = self.weight_ = self.first_loss_ = self.average = None
-                if self.draws:
+                    group["lr"] = rate if run.rates else group["lr"]
+                if self.settings.draws:
                     self.rng_state = rng_state(torch.device(self.device))
         return None
 
@@ -349,17 +307,17 @@ class Net(NeuralNetClassifier):
         self.history.new_batch()
         n_batches = len(iterator)
         for i, batch in enumerate(iterator):
-            if self._rates is not None:
-                start, share, rates = self._rates
+            if self.run.rates:
+                start, share = self.run.progress
                 factor = one_cycle(start + share * (i + 1) / n_batches)
-                for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
+                for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
             for callback in begin:
                 callback.on_batch_begin(self, batch=batch, training=training)
             loss, scores = self.train_step(batch)
-            self.average.update()
+            self.run.average.update()
             losses.append(loss)
-            sizes.append(len(scores))
+            sizes.append(scores.shape[1])
             shown = {"batch": batch, "training": training, "loss": loss, "y_pred": scores}
             for callback in end:
                 callback.on_batch_end(self, **shown)
@@ -377,28 +335,20 @@ class Net(NeuralNetClassifier):
 
     def train_step(self, batch, **fit_params):
         """Make one optimizer step. Return the loss and the scores, both detached."""
-        rows, (target, weight) = batch
         listeners = self._listeners("on_grad_computed")
         result, lengths, trace = [], {}, self.criterion_.trace
 
         def closure():
             self.optimizer_.zero_grad()
-            with self.autocast():
-                scores = (self.forward_in_training or self.module_)(rows)
-            if self.precision is not None:
-                scores = scores.to(self.dtype)
-            if scores.numel() != len(rows) * self.n_members * self.n_outputs:
-                raise ValueError(
-                    f"module must return {self.n_members * self.n_outputs} scores per sample in "
-                    f"training, too; got shape {tuple(scores.shape)} for {len(rows)} samples"
-                )
-            loss = self.criterion_.backward(scores, target, weight)
+            scores = self._scores_of_members(batch)
+            loss = self._loss_of_batch(scores, batch)
+            loss.backward()
             for callback in listeners:
                 named = list(self.module_.named_parameters())
                 callback.on_grad_computed(self, named_parameters=named, batch=batch, training=True)
             # Some optimizers call `closure` several times per step. Record only the first result.
             if not result:
-                result.extend((loss, scores.detach()))
+                result.extend((loss.detach(), scores.detach()))
                 lengths.update({name: len(values) for name, values in trace.items()})
             return loss
 
@@ -406,6 +356,45 @@ class Net(NeuralNetClassifier):
         for name, length in lengths.items():
             del trace[name][length:]
         return result
+
+    def _scores_of_members(self, batch):
+        """Return the scores of the samples that each network draws: (n_members, n, n_outputs)."""
+        x, own, n_members = batch.x, batch.own, self.settings.n_members
+        forward = self.module_ if self.run is None else self.run.forward
+        selects = own is not None and type(self.module_) is TabularMLP
+        selects = selects and own.numel() * x.shape[1] <= MOST_SELECTED
+        with self.autocast():
+            scores = forward(x, own) if selects else forward(x)
+        if self.settings.precision is not None:
+            scores = scores.to(self.settings.dtype)
+        n_samples = own.shape[1] if selects else len(x)
+        n_scores = n_members * self.settings.n_outputs
+        if scores.numel() != n_samples * n_scores:
+            raise ValueError(
+                f"module must return {n_scores} scores per sample in training, too; got shape "
+                f"{tuple(scores.shape)} for {n_samples} samples"
+            )
+        scores = scores.view(n_samples, n_members, -1).transpose(0, 1)
+        if own is None or selects:
+            return scores
+        return scores.gather(1, own.unsqueeze(2).expand(-1, -1, scores.shape[2]))
+
+    def _loss_of_batch(self, scores, batch):
+        """Return the mean loss of the networks. The next minibatch gets the hard examples."""
+        objective, losses = self.criterion_, []
+        before = {name: len(values) for name, values in objective.trace.items()}
+        for members, columns, drawn in batch.parts:
+            values = scores, batch.target, batch.weight
+            values = [None if each is None else each[members][:, columns] for each in values]
+            if objective.compares:
+                values = joined_samples(*values)
+            losses.append(objective(*values, drawn))
+            if drawn.n_hard:
+                self.run.batches.keep(batch.rows[members][:, columns], members, objective.hardest)
+        for name, n in before.items():
+            values = objective.trace[name]
+            values[n:] = [torch.cat(values[n:]).mean().reshape(1)] if len(values) > n else []
+        return torch.cat(losses).sum() / self.settings.n_members
 
     def plain_history(self):
         """Return the history as a list with one dict per epoch. Values per step become arrays."""
@@ -419,79 +408,23 @@ class Net(NeuralNetClassifier):
 
     def autocast(self):
         """Return the context for a forward pass with automatic mixed precision."""
-        if self.precision is None:
+        if self.settings.precision is None:
             return nullcontext()
         device = torch.device(self.device).type
-        return torch.autocast(device, dtype=getattr(torch, self.precision))
-
-    def score_chunks(self, rows, module=None):
-        """Yield ``(slice, scores)`` for each chunk of samples, with the network in eval mode.
-
-        The n scores of a chunk have shape (n, n_outputs) or (n, n_members, n_outputs).
-        """
-        module = self.module_ if module is None else module
-        note_threads()
-        with evaluating(self.module_):
-            for chunk in rows.chunks(self.n_members * self.n_outputs):
-                # Predict without mixed precision, because rounding would cause ties between scores.
-                with torch.inference_mode():
-                    scores = module(rows[chunk])
-                yield chunk, scores.to(self.dtype)
-
-    def scores(self, X):
-        """Return the scores averaged over ensemble members, an array (n_samples, n_outputs).
-
-        For `HeldOutRows`, each sample gets the mean of the networks that hold out the sample.
-        """
-        if isinstance(X, HeldOutRows):
-            return np.concatenate([self.scores(part) for part in X.parts])
-        if isinstance(X, FoldRows):
-            each = [self.scores_of_member(X.rows, m) for m in X.members]
-            return (sum(each) / len(each)).numpy()
-        each = (mean_of_members(scores) for _, scores in self.score_chunks(self.rows(X)))
-        return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
-
-    def scores_of_member(self, X, m):
-        """Return the scores of ensemble member m, a CPU tensor (n_samples, n_outputs)."""
-        chunks = self.score_chunks(self.rows(X), score_of_member(self.module_, m))
-        return torch.cat([scores.reshape(len(scores), -1) for _, scores in chunks]).cpu()
-
-    def scores_by_member(self, X):
-        """Return the first output of each ensemble member, a tensor (n_samples, n_members)."""
-        return torch.cat([scores[..., 0].cpu() for _, scores in self.score_chunks(self.rows(X))])
-
-    def loss_of(self, scores, y, weight):
-        """Return the mean loss of samples with y >= 0. The random generator keeps its state."""
-        noise = self.criterion_.generator
-        state = None if noise is None else noise.get_state()
-        known = y >= 0
-        total, step, n_used = weight[known].sum(), len(y), 2 if (weight == 1).all() else 3
-        if not total:
-            return 0.0
-        if self.n_outputs > 1:  # a mean over samples, here in chunks to save memory
-            step = max(1, LOSS_NUMBERS // self.n_outputs)
-        values, loss = [scores[known], y[known], weight[known]], 0.0
-        for start in range(0, len(values[0]), step):
-            part = [torch.from_numpy(each[start : start + step]) for each in values]
-            with torch.no_grad():
-                own = self.criterion_(*(each.to(self.device) for each in part[:n_used])).item()
-            loss += own * float(part[2].sum() / total)
-        if state is not None:
-            noise.set_state(state)
-        return loss
+        return torch.autocast(device, dtype=getattr(torch, self.settings.precision))
 
     # skorch's scoring callbacks call the methods below, with labels 0, 1, 2, ...
 
     def decision_function(self, X):
-        return self.head.decide(self.scores(X))
+        return self.settings.task.decide(scores_of(self, X))
 
     def predict(self, X):
         y_score = self.decision_function(X)
         return (y_score > 0).astype(int) if y_score.ndim == 1 else y_score.argmax(axis=1)
 
-    @available_if(lambda net: net.head.proba)
+    @available_if(lambda net: net.settings.task.proba)
     def predict_proba(self, X):
-        return self.head.proba(self.scores(X))
+        return self.settings.task.proba(scores_of(self, X))
 
     def _listeners(self, method):
         """Return the callbacks that override the method `method` of skorch's `Callback`."""
@@ -506,9 +439,9 @@ class Net(NeuralNetClassifier):
         return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 
     def _check_finite(self, losses):
-        if self.first_loss_ is None:
-            self.first_loss_ = losses[0].abs().clamp(min=1).item()
-        refused = (~(losses.abs() < MOST_GROWTH * self.first_loss_)).nonzero()
+        if self.run.first_loss is None:
+            self.run.first_loss = losses[0].abs().clamp(min=1).item()
+        refused = (~(losses.abs() < MOST_GROWTH * self.run.first_loss)).nonzero()
         if len(refused):
             what = f"the loss is {losses[refused[0]].item():g} in minibatch {int(refused[0]) + 1}"
         elif not all(map(_is_bounded, self.module_.parameters())):
@@ -519,51 +452,16 @@ class Net(NeuralNetClassifier):
         decay = max(group.get("weight_decay", 0.0) for group in self.optimizer_.param_groups)
         if decay * self.lr > 1:
             remedies.append(f"lower weight_decay (now {decay:g})")
-        remedies += self.criterion_.losses[0].remedies
+        remedies += self.criterion_.remedies
         raise DivergedError(
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
             f"{' or '.join(remedies)}"
         )
 
 
-@contextmanager
-def evaluating(module):
-    """Context manager: put a module in eval mode, and restore the mode of each submodule."""
-    training = [part for part in module.modules() if part.training]
-    if training:
-        module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
-
-
 def _is_bounded(parameter):
     """Return whether a parameter is finite and, if it requires a gradient, not too large."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
-
-
-def _build_module(module, n_features, n_outputs, n_members, params, generator):
-    # Create weights in float32, so that they do not depend on torch's default dtype.
-    own = {"dtype": torch.float32, "generator": generator} if module in OURS else {}
-    packed = {"n_members": n_members} if n_members > 1 and packs_members(module) else {}
-
-    def build():
-        try:
-            built = module(n_features, n_outputs, **own, **packed, **params)
-        except TypeError:
-            check_call(module, "module", "n_features", "n_outputs", **packed, **params)
-            raise
-        if not isinstance(built, torch.nn.Module):
-            raise TypeError(f"module must build an nn.Module; got {type(built).__name__}")
-        if any(torch.nn.parameter.is_lazy(p) for p in built.parameters()):
-            raise ValueError("module must not have lazy layers: give each layer its input size")
-        return built
-
-    if n_members == 1 or packed:
-        return build()
-    return Members(build() for _ in range(n_members))
 
 
 def _are_probabilities(scores):

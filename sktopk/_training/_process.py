@@ -96,6 +96,26 @@ def world_size():
     return 1
 
 
+def rank():
+    """Return the number of this process, from 0."""
+    return 0 if world_size() == 1 else distributed.get_rank()
+
+
+def of_first_process(value):
+    """Return the value of the first process."""
+    return all_objects(value)[0]
+
+
+def is_single_process():
+    """Return whether this process trains alone."""
+    return world_size() == 1
+
+
+def in_any_process(value):
+    """Return whether the value is true in any process."""
+    return any(all_objects(value))
+
+
 def all_objects(value):
     """Return a list with the `value` of each process, in the order of the ranks."""
     if world_size() == 1:
@@ -132,10 +152,42 @@ def share_buffers(module):
             distributed.broadcast(buffer, 0)
 
 
-def all_rows(rows, sizes):
-    """Return the 1d tensors `rows` of all processes, concatenated and without a gradient."""
-    padded = rows.new_zeros(max(sizes))
-    padded[: len(rows)] = rows
-    gathered = [torch.empty_like(padded) for _ in sizes]
-    distributed.all_gather(gathered, padded)
-    return torch.cat([each[:size] for each, size in zip(gathered, sizes, strict=True)])
+def check_single_process(name):
+    """Raise ValueError if several processes train together."""
+    if world_size() > 1:
+        raise ValueError(
+            f"{name} needs a single process; got {world_size()} processes that train together"
+        )
+
+
+def check_equal_batches(n_batches):
+    """Raise ValueError if the processes have different numbers of minibatches per epoch."""
+    if len({*(lengths := all_objects(n_batches))}) != 1:
+        raise ValueError(
+            "every process must have the same number of batches in an epoch; got "
+            f"{lengths}: use the same number of samples in each process (for rankers, per class)"
+        )
+
+
+def joined_samples(*tensors):
+    """Concatenate tensors (n_members, n_samples, ...) of all processes. None stays None.
+
+    Gradients reach only the samples of this process. They are multiplied by the number of
+    processes, because the gradients of the weights are averaged over processes later.
+    """
+    if world_size() == 1:
+        return tensors
+    sizes = all_objects(tensors[0].shape[1])
+
+    def joined(own):
+        shape = own.shape[0], max(sizes), *own.shape[2:]
+        padded = own.new_zeros(shape, dtype=torch.uint8 if own.dtype == torch.bool else None)
+        padded[:, : own.shape[1]] = own.detach()
+        parts = [torch.empty_like(padded) for _ in sizes]
+        distributed.all_gather(parts, padded)
+        parts = [part[:, :size].to(own.dtype) for part, size in zip(parts, sizes, strict=True)]
+        if own.requires_grad:
+            parts[rank()] = len(sizes) * own + (1 - len(sizes)) * own.detach()
+        return torch.cat(parts, 1)
+
+    return tuple(None if each is None else joined(each) for each in tensors)

@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 # `load` resets these parameters, which concern files, parallelism and output.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
 # In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
-_PARAMS_OF_FIT = "_fit_params"
+_PARAMS_OF_FIT = "_fit_params_"
 # Largest position of a generator of NumPy, which does not check the positions that it is given.
 _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 

@@ -1,9 +1,4 @@
-"""Losses for accuracy at the top: surrogate errors on one or both sides of a threshold.
-
-Functions with an argument `xp` take arrays of NumPy (``xp=numpy``) or torch (``xp=torch``). NumPy
-takes a fifth of torch's time on a minibatch. On a GPU, these functions do not synchronize. Arrays
-have shape (n_samples,), or (n_members, n_samples) for an ensemble.
-"""
+"""Losses for accuracy at the top: surrogate errors on one or both sides of a threshold."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -27,50 +22,30 @@ from ._loss import (
 ERRORS = ("false_negatives", "false_positives")
 
 
-def fill(xp, array, mask, value):
-    """Replace entries where the mask is true by `value`. A NumPy array is modified in place."""
-    if xp is torch:
-        return array.masked_fill(mask, value)
-    # `putmask` is five times as fast as `where`.
-    xp.putmask(array, mask, value)
-    return array
-
-
-def along(xp, array, index):
-    """Return an index that selects the samples `index` of `array`, row by row if it is 2-D."""
-    if array.ndim == 1:
-        return index
-    return xp.arange(len(array), device=array.device)[:, None], index
-
-
-def quadratic(xp, z):
+def quadratic(z):
     """Return max(0, 1 + z)^2, the truncated quadratic of Adam, Macha, Smidl (2020).
 
     All surrogates are convex, nondecreasing, 1 at z = 0 and upper bounds of the step function.
     """
-    z = hinge(xp, z)
-    return z * z
+    return hinge(z).square()
 
 
-def hinge(xp, z):
+def hinge(z):
     """Return max(0, 1 + z)."""
-    z = z + 1
-    return F.relu(z) if xp is torch else fill(xp, z, z <= 0, 0.0)
+    return F.relu(z + 1)
 
 
-def logistic(xp, z):
+def logistic(z):
     """Return log2(1 + exp z)."""
     # torch computes softplus(z) as z above a threshold. Its default of 20 causes a jump of 2e-9.
-    value = F.softplus(z, threshold=40) if xp is torch else xp.logaddexp(z, 0)
-    return value / math.log(2)
+    return F.softplus(z, threshold=40) / math.log(2)
 
 
 SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
 SLOPES = {
-    "quadratic": lambda xp, z: 2 * hinge(xp, z),
-    "hinge": lambda xp, z: z > -1,
-    # exp(z) / (1 + exp(z)) is 1 - exp(-log(1 + exp z)).
-    "logistic": lambda xp, z: xp.expm1(-math.log(2) * logistic(xp, z)) / -math.log(2),
+    "quadratic": lambda z: 2 * hinge(z),
+    "hinge": lambda z: z > -1,
+    "logistic": lambda z: z.sigmoid() / math.log(2),
 }
 
 
@@ -178,8 +153,8 @@ def loss_at(
     kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
     surrogate = get_surrogate(surrogate)
-    largest = largest_score(torch, scores.detach(), sample_weight)
-    if hasattr(threshold, "locate_each"):
+    largest = largest_score(scores.detach(), sample_weight)
+    if hasattr(threshold, "of"):
         given = scores.double()
     else:  # A function of the user may use samples of weight 0, if their scores are finite.
         given = torch.where(given.isfinite(), given, scores)
@@ -202,8 +177,8 @@ def loss_at(
             if sample_weight is not None:
                 counted = counted & (sample_weight != 0)
                 weight = weight * sample_weight
-            wrong = distance(torch, t, scores, counted, kind)
-            return reduce_checked(surrogate(torch, wrong), weight, reduction)
+            wrong = distance(t, scores, counted, kind)
+            return reduce_checked(surrogate(wrong), weight, reduction)
 
     losses = [
         factor * loss_of(positive if kind == "false_negatives" else ~positive, kind)
@@ -216,7 +191,7 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
     """Return the loss with one threshold per group. "mean" is the mean of the group means."""
     rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
     codes, counted = codes[rows], counted[rows]
-    loss = surrogate(torch, distance(torch, t[codes], scores[rows], counted, errors))
+    loss = surrogate(distance(t[codes], scores[rows], counted, errors))
     weight = torch.ones_like(loss) if weight is None else weight[rows]
     if reduction == "none":
         return torch.zeros_like(scores).index_copy(0, rows, weight * loss)
@@ -227,54 +202,21 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
     return (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
 
 
-def largest_score(xp, scores, weight):
-    """Return the largest score of positive weight; NaN if any is NaN, -inf without samples."""
+def largest_score(scores, weight):
+    """Return the largest score of positive weight; NaN if any is NaN, -inf without samples.
+
+    Scores have shape (..., n_samples), the result has shape (...).
+    """
     if weight is not None:
-        scores = xp.where(weight != 0, scores, -math.inf)
-    return xp.amax(scores, -1) if scores.shape[-1] else xp.asarray(-math.inf)
+        scores = torch.where(weight != 0, scores, -math.inf)
+    return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)
 
 
-def distance(xp, t, scores, counted, errors):
+def distance(t, scores, counted, errors):
     """Return how far each sample is on the wrong side of the threshold t.
 
     The distance is -inf for samples outside the mask `counted`, and for all samples if t is -inf.
     The surrogate of these samples is then 0. Otherwise, infinite scores could make it NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
-    return fill(xp, wrong, ~(counted & (t != -math.inf)), -math.inf)
-
-
-def errors_and_gradient(xp, scores, counted, weight, total, located, errors, surrogate):
-    r"""Return the weighted mean surrogate of the errors at a threshold, and its gradient.
-
-    Let d be the distances of samples from the threshold, and W the total weight. The gradient at a
-    counted sample is :math:`\mp w_i \ell'(d_i) / W`. The samples that determine the threshold share
-    the gradient :math:`\pm \sum_i w_i \ell'(d_i) / W` (Adam, Macha and Smidl 2020, eq. 6). The
-    function is faster than autograd, which would run many small operations.
-
-    Arrays have shape (..., n_samples). `counted` is the mask of the samples in the mean. `weight`
-    may be None. `total` is W, of shape () or (..., 1); if W is 0, the result is 0. `located` is the
-    tuple (t, index, share) that a threshold's `locate` returns. With NumPy, the leading dimensions
-    are ensemble members, and scores must be finite or -inf. The value has shape (...), the gradient
-    (..., n_samples).
-    """
-    # For NumPy, return NaN if a score of positive weight is NaN or inf. Torch does so at the end.
-    sure = xp is torch or scores.max(initial=-math.inf) < math.inf
-    if not sure and not largest_score(xp, scores, weight) < math.inf:
-        undefined = xp.full_like(scores, math.nan)
-        return undefined.sum(), undefined
-    t, index, share = located
-    if weight is not None:
-        counted = counted & (weight > 0)
-    wrong = distance(xp, t, scores, counted, errors)
-    value, slope = SURROGATES[surrogate](xp, wrong), SLOPES[surrogate](xp, wrong)
-    # Weights and W may be float64 numbers outside the range of float32, unlike their quotients.
-    scale = (1 if weight is None else weight) / (total + (total == 0))
-    scale = xp.asarray(scale, dtype=scores.dtype)
-    gradient = slope * (-scale if errors == "false_negatives" else scale)
-    gradient[along(xp, gradient, index)] -= share * gradient.sum(-1, keepdims=True)
-    value = (value * scale).sum(-1)
-    if xp is torch:
-        largest = largest_score(xp, scores, weight)
-        return nan_above(value, largest), nan_above(gradient, largest[..., None])
-    return value, gradient
+    return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)

@@ -1,24 +1,19 @@
 """Thresholds of scores: an order statistic, a mean of scores, or the root of an equation.
 
-A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape (n_samples,),
-the mask of the positives, and sample weights or None. It returns a differentiable scalar, which is
--inf without samples. With group numbers as fourth argument, it returns one number per group.
-
-The method `locate` returns a threshold and its gradient without autograd, which is faster in
-training. Only thresholds that are found by sorting have this method. Its argument `xp` is the array
-library, NumPy or torch. Scores of shape (n_members, n_samples) give one threshold per ensemble
-member. The method `locate_each` returns the thresholds and gradients of all groups.
+A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape
+(..., n_samples), the mask of the positives, and sample weights or None. It returns a differentiable
+tensor of shape (...), which is -inf where there are no samples. With group numbers as fourth
+argument, scores have shape (n_samples,), and the result has one number per group.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ._accuracy_at_top import SLOPES, SURROGATES, along, fill, get_surrogate
+from ._accuracy_at_top import SLOPES, SURROGATES, get_surrogate
 from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
 from ._loss import check_count, check_fraction, check_name
 
@@ -46,13 +41,17 @@ def rank_tolerance(rank):
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
 
 
-def falling(xp, scores, weight, outside=math.inf):
-    """Return the negated scores as a sort key. Samples of weight 0 get the key `outside`."""
-    return fill(xp, -scores, weight == 0, outside)
+def falling(scores, weight):
+    """Return the negated scores as a sort key. Samples of weight 0 get the key infinity."""
+    return (-scores).masked_fill(weight == 0, math.inf)
 
 
 def linear_in_scores(located, scores):
-    """Return the thresholds from `locate_each` as weighted sums of scores, for autograd."""
+    """Return the thresholds of groups as weighted sums of scores, for autograd.
+
+    `located` is the tuple (t, index, share, codes): the thresholds, and the derivatives share[i] of
+    the threshold of group codes[i] by the score of sample index[i].
+    """
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)
     return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
@@ -75,29 +74,13 @@ class Largest:
         group = group if weight is None else group & (weight != 0)
         if groups is not None:
             codes, n_groups = check_groups(groups, scores)
-            key = falling(torch, scores.detach(), group)
-            return linear_in_scores(self.locate_each(key, None, codes, n_groups), scores)
-        if not len(scores):
-            return scores.new_tensor(-torch.inf)
-        return -falling(torch, scores, group).min(dim=0).values
+            key = falling(scores.detach(), group)
+            return linear_in_scores(self._of_each(key, codes, n_groups), scores)
+        if not scores.shape[-1]:
+            return scores.new_full(scores.shape[:-1], -torch.inf)
+        return scores.masked_fill(~group, -math.inf).max(dim=-1).values
 
-    def locate(self, xp: Any, key: Any, order: Any = None) -> tuple[Any, Any, float]:
-        """Return the threshold, the index of its sample, and 1, the derivative by this score."""
-        if order is None:
-            return -xp.amin(key, -1, keepdims=True), key.argmin(-1, keepdims=True), 1.0
-        index = order[..., :1]
-        return -key[along(xp, key, index)], index, 1.0
-
-    def locate_each(
-        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the threshold of each group and its gradient as a tuple (t, index, share, codes).
-
-        The arguments have shape (n_samples,). `key` holds the negated scores, and infinity for
-        samples to ignore. `weight` is None or in float64. `codes` holds the group numbers. The
-        returned t has shape (n_groups,) and is -inf for empty groups. The derivative of the
-        threshold of group codes[i] by the score of sample index[i] is share[i].
-        """
+    def _of_each(self, key, codes, n_groups):
         t = largest_in(codes, n_groups, -key)
         row = first_in(codes, n_groups, -key == t[codes])
         groups = torch.arange(n_groups, device=key.device)
@@ -133,16 +116,16 @@ class _Ranked:
         weight = group_weight(in_group(positive, self.of), weight)
         if groups is not None:
             codes, n_groups = check_groups(groups, scores)
-            key = falling(torch, scores.detach(), weight)
-            located = self.locate_each(key, weight, codes, n_groups)
-            return linear_in_scores(located, scores).to(dtype)
-        if not len(scores):
-            return scores.new_tensor(-torch.inf, dtype=dtype)
-        key = falling(torch, scores, weight)
-        order = key.argsort(stable=True)
-        return self.locate(torch, key, order, weight[order].cumsum(0))[0].squeeze(0).to(dtype)
+            ordered = Ordered(falling(scores.detach(), weight), weight, codes, n_groups)
+            return linear_in_scores(self._of_each(ordered, scores.detach()), scores).to(dtype)
+        if not scores.shape[-1]:
+            return scores.new_full(scores.shape[:-1], -torch.inf, dtype=dtype)
+        order = torch.argsort(falling(scores.detach(), weight), dim=-1, stable=True)
+        reached = weight.gather(-1, order).cumsum(-1)
+        t = self._of_one(scores.gather(-1, order), reached)
+        return t.masked_fill(reached[..., -1] == 0, -math.inf).to(dtype)
 
-    def rank(self, xp: Any, total: Any) -> Any:
+    def rank(self, total: Tensor) -> Tensor:
         """Return the rank j in a group whose weights sum to `total`."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
@@ -151,23 +134,15 @@ class _Ranked:
         share = total * float(self.tau)
         least = share - rank_tolerance(share)
         # Do not round ranks below 1 up to 1, because all weights together may sum to 1.
-        return xp.minimum(xp.where(least < 1, share, -(-least // 1)), total)
+        return torch.minimum(torch.where(least < 1, share, -(-least // 1)), total)
 
-    def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        """Return the threshold and its gradient, as the tuple (t, index, share).
+    def _of_one(self, ordered, reached):
+        """Return the threshold for falling scores and their cumulative weights."""
+        raise NotImplementedError(f"{type(self).__name__} must define _of_one")
 
-        `xp` is NumPy or torch. The arrays have shape (..., n_samples). `key` holds the negated
-        scores, and `order` the sample indices by ascending key. `reached` holds the cumulative
-        weights in this order. The threshold t has shape (..., 1). Its derivatives by the scores of
-        the samples `index` are `share`.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define locate")
-
-    def locate_each(
-        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return (t, index, share, codes) as described in `Largest.locate_each`."""
-        raise NotImplementedError(f"{type(self).__name__} must define locate_each")
+    def _of_each(self, ordered, scores):
+        """Return the tuple of :func:`linear_in_scores` for samples of several groups."""
+        raise NotImplementedError(f"{type(self).__name__} must define _of_each")
 
 
 class KthLargest(_Ranked):
@@ -212,26 +187,22 @@ class KthLargest(_Ranked):
     tensor(2.)
     """
 
-    def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        rank = self.rank(xp, reached[..., -1:])
+    def _of_one(self, ordered, reached):
+        rank = self.rank(reached[..., -1:])
         # Do not count the last sample: the position is then valid even if weights are NaN.
-        n_before = (reached[..., :-1] < rank).sum(-1, keepdims=True)
-        previous = (n_before - 1).clip(min=0)
-        before, there = (reached[along(xp, reached, n)] for n in (previous, n_before))
-        nearly = rank - before <= xp.minimum(rank_tolerance(rank), MAX_TOLERANCE * (there - before))
-        n_before = xp.where(nearly, previous, n_before)
-        index = order[along(xp, order, n_before)]
-        # In an empty group, all keys are infinite, so the threshold is -inf.
-        return -key[along(xp, key, index)], index, 1.0
+        n_before = (reached[..., :-1] < rank).sum(-1, keepdim=True)
+        previous = (n_before - 1).clamp(min=0)
+        before, there = reached.gather(-1, previous), reached.gather(-1, n_before)
+        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * (there - before))
+        place = torch.where(rank - before <= most, previous, n_before)
+        return ordered.gather(-1, place).squeeze(-1)
 
-    def locate_each(
-        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        ordered = Ordered(key, weight, codes, n_groups)
-        rank, none = self.rank(torch, ordered.total), ordered.total == 0
+    def _of_each(self, ordered, scores):
+        rank, none = self.rank(ordered.total), ordered.total == 0
         index = ordered.order[ordered.where_reached(rank, rank_tolerance(rank), MAX_TOLERANCE)]
-        groups = torch.arange(n_groups, device=key.device)
-        return fill(torch, -key[index], none, -math.inf), index, (~none).to(key.dtype), groups
+        groups = torch.arange(ordered.n_groups, device=scores.device)
+        t = scores[index].masked_fill(none, -math.inf)
+        return t, index, (~none).to(scores.dtype), groups
 
 
 class TopMean(_Ranked):
@@ -263,31 +234,23 @@ class TopMean(_Ranked):
     tensor(2.5000)
     """
 
-    def locate(self, xp: Any, key: Any, order: Any, reached: Any) -> tuple[Any, Any, Any]:
-        rank = self.rank(xp, reached[..., -1:])
-        share = xp.minimum(reached, rank)
-        share[..., 1:] = share[..., 1:] - share[..., :-1]
+    def _of_one(self, ordered, reached):
+        rank = self.rank(reached[..., -1:])
+        counted = torch.minimum(reached, rank)
+        share = counted.diff(dim=-1, prepend=torch.zeros_like(rank))
         # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
-        share = share / (rank + (rank == 0))
-        ordered = key[along(xp, key, order)]
-        # The weights are in float64, and so is the sum: a sum in float32 would lose digits.
-        t = -(share * fill(xp, ordered, share == 0, 0.0)).sum(-1, keepdims=True)
-        t = fill(xp, t, rank == 0, -math.inf)
-        t = t.to(key.dtype) if xp is torch else t.astype(key.dtype)
-        return t, order, xp.asarray(share, dtype=key.dtype)
+        share = share / torch.where(rank == 0, 1.0, rank)
+        return (share * ordered.masked_fill(share == 0, 0.0)).sum(-1)
 
-    def locate_each(
-        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        ordered = Ordered(key, weight, codes, n_groups)
-        rank, codes, reached = self.rank(torch, ordered.total), ordered.codes, ordered.within()
+    def _of_each(self, ordered, scores):
+        rank, codes, reached = self.rank(ordered.total), ordered.codes, ordered.within()
         most = rank[codes]
         share = torch.minimum(reached, most) - torch.minimum(reached - ordered.own, most)
         share = share.clamp(min=0) / most.clamp(min=1e-300)
         index = (share != 0).nonzero().squeeze(1)
         share, codes, index = share[index], codes[index], ordered.order[index]
-        t = -sum_in(codes, n_groups, share * key[index]).to(key.dtype)
-        return fill(torch, t, rank == 0, -math.inf), index, share.to(key.dtype), codes
+        t = sum_in(codes, ordered.n_groups, share * scores[index])
+        return t.masked_fill(rank == 0, -math.inf), index, share, codes
 
 
 @dataclass(frozen=True)
@@ -345,79 +308,53 @@ class SurrogateQuantile:
         # A sample with score -inf adds 0 to the sum, but counts in n.
         adding = (weight > 0) & (scores != -torch.inf)
         if groups is not None:
-            return self._in_each_group(scores, weight, adding, *check_groups(groups, scores))
-        if not adding.any():
-            return scores.new_tensor(-torch.inf)
-        share = torch.where(adding, weight / weight.sum(), 0.0)
-        scores, dtype = scores.double(), scores.dtype
-        root = self.root(scores.detach(), share)
-        return _Root.apply(root, scores, share, self).to(dtype)
+            codes, n_groups = check_groups(groups, scores)
+            total = sum_in(codes, n_groups, weight)
+            share = torch.where(adding, weight / total.clamp(min=1e-300)[codes], 0.0)
+            return self._in_each_group(scores, share, codes, n_groups)
+        total = weight.sum(-1, keepdim=True)
+        share = torch.where(adding, weight / torch.where(total == 0, 1.0, total), 0.0)
+        none, dtype = ~adding.any(-1), scores.dtype
+        if self.surrogate == "hinge":
+            return self._of_hinge(scores.double(), share, none).to(dtype)
+        n_samples = scores.shape[-1]
+        codes = torch.arange(share[..., :1].numel(), device=scores.device)
+        codes = codes.repeat_interleave(n_samples, output_size=scores.numel())
+        t = self._in_each_group(*(each.flatten() for each in (scores, share)), codes, none.numel())
+        return t.view(none.shape).to(dtype)
 
-    def _in_each_group(self, scores, weight, adding, codes, n_groups):
-        total = sum_in(codes, n_groups, weight)
-        share = torch.where(adding, weight / total.clamp(min=1e-300)[codes], 0.0)
+    def _of_hinge(self, scores, share, none):
+        """Return the thresholds for the hinge.
+
+        For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
+        m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
+        """
+        with torch.no_grad():
+            order = torch.argsort(falling(scores, share), dim=-1, stable=True)
+            own = share.gather(-1, order)
+            reached = own.cumsum(-1)
+        ordered = scores.gather(-1, order).masked_fill(own == 0, 0.0)
+        # Subtract the largest score first, because sums of large scores lose digits.
+        top = ordered.detach()[..., :1]
+        total = (own * (ordered - top)).cumsum(-1)
+        roots = 1 + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
+        best = roots.detach().masked_fill(reached == 0, -math.inf).argmax(-1, keepdim=True)
+        return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none, -math.inf)
+
+    def _in_each_group(self, scores, share, codes, n_groups):
+        """Return the thresholds of groups. In a group, `share` is weight / sum of weights."""
         scores, dtype = scores.double(), scores.dtype
         root = self.roots(scores.detach(), share, codes, n_groups)
         root = _Root.apply(root, scores, share, self, codes)
         none = sum_in(codes, n_groups, share.detach()) == 0
         return root.masked_fill(none, -math.inf).to(dtype)
 
-    def locate_each(
-        self, key: Tensor, weight: Tensor | None, codes: Tensor, n_groups: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return (t, index, share, codes) as described in `Largest.locate_each`."""
-        scores = (-key).requires_grad_()
-        adding = (weight > 0) & (key < math.inf)
-        with torch.enable_grad():
-            t = self._in_each_group(scores, weight, adding, codes, n_groups)
-            (share,) = torch.autograd.grad(torch.where(t == -math.inf, 0.0, t).sum(), scores)
-        return t.detach(), torch.arange(len(key), device=key.device), share, codes
-
-    @property
-    def locate(self) -> Callable | None:
-        """Return the method `locate` for the hinge, or None: other surrogates need iterations."""
-        return self._locate_hinge if self.surrogate == "hinge" else None
-
-    def _locate_hinge(self, xp, key, order, reached):
-        """Return the threshold and its gradient, as the tuple (t, index, share).
-
-        For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
-        m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
-        """
-        scores = xp.asarray(-key[along(xp, key, order)], dtype=xp.float64)
-        own = xp.asarray(reached, dtype=xp.float64) + 0.0
-        own[..., 1:] = own[..., 1:] - own[..., :-1]
-        absent = (own == 0) | (scores == -math.inf)
-        own = fill(xp, own, absent, 0.0)
-        weight = own.cumsum(-1)
-        total = (own * fill(xp, scores, absent, 0.0)).cumsum(-1)
-        none = weight == 0
-        roots = 1 + (total - self.tau * reached[..., -1:]) / (weight + none)
-        last = fill(xp, roots, none, -math.inf).argmax(-1, keepdims=True)
-        last = along(xp, roots, last)
-        # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
-        share = own * (weight <= weight[last]) / (weight[last] + none[last])
-        t = fill(xp, roots[last], none[last], -math.inf)
-        return xp.asarray(t, dtype=key.dtype), order, xp.asarray(share, dtype=key.dtype)
-
     def weighted(
         self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
     ) -> Tensor:
         """Return `share` times the surrogate (or its slope) at each score minus the threshold."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
-        return share * functions[self.surrogate](torch, inside)
-
-    def root(self, scores: Tensor, share: Tensor) -> Tensor:
-        """Return the threshold, found by bisection: the last float where the mean exceeds tau."""
-        members = scores[share > 0]
-        # The root is between `low` and `high`. At `low`, the mean of the surrogate l is above 1. At
-        # `high`, the mean is at most tau, because l(-reach) <= tau.
-        reach = 1.0 - math.log2(self.tau) if self.surrogate == "logistic" else 1.0
-        low, high = members.min() - 2 / share.sum(), members.max() + reach
-        while low < (middle := (low + high) / 2) < high:
-            above = self.weighted(SURROGATES, scores, share, middle).sum() > self.tau
-            low, high = (middle, high) if above else (low, middle)
-        return low
+        return share * functions[self.surrogate](inside)
 
     def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
         """Return the threshold of each group. In a group, `share` is weight / sum of weights."""
@@ -440,7 +377,7 @@ class SurrogateQuantile:
             root = torch.where(going & ~none, further, root)
 
     def _hinge_roots(self, scores, share, codes, n_groups):
-        """Return the threshold of each group for the hinge, computed as in `_locate_hinge`."""
+        """Return the threshold of each group for the hinge, computed as in `_of_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
         ordered = Ordered(key, share, codes, n_groups)
         # Subtract the largest score of the group first, because sums of large scores lose digits.
@@ -459,7 +396,7 @@ class _Root(torch.autograd.Function):
     """Autograd function: the threshold of `SurrogateQuantile`, differentiated implicitly."""
 
     @staticmethod
-    def forward(ctx, root, scores, share, threshold, codes=None):
+    def forward(ctx, root, scores, share, threshold, codes):
         root = root.clone()
         ctx.save_for_backward(scores, share, root)
         ctx.threshold, ctx.codes = threshold, codes
@@ -469,9 +406,6 @@ class _Root(torch.autograd.Function):
     def backward(ctx, gradient):
         # Compute the slopes in `backward`, so that autograd can differentiate the gradient again.
         scores, share, root = ctx.saved_tensors
-        if ctx.codes is None:
-            slope = ctx.threshold.weighted(SLOPES, scores, share, root)
-            return None, gradient * slope / slope.sum(), None, None, None
         slope = ctx.threshold.weighted(SLOPES, scores, share, root[ctx.codes])
         total = sum_in(ctx.codes, len(root), slope)
         factor = gradient / torch.where(total == 0, 1.0, total)

@@ -254,13 +254,15 @@ class TabularMLP(nn.Module):
             parts.append(is_there * self.category_scale)
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, own: Tensor | None = None) -> Tensor:
         """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
         With one member, the scores have shape (n_samples, n_outputs). If x has shape (n_members,
-        n_samples, n_features), each member gets its own samples.
+        n_samples, n_features), each member gets its own samples. The same holds if `own` has the
+        positions in x of the samples of each member, a Tensor of shape (n_members, n_samples).
         """
         h = self.encode(x)
+        h = h if own is None else h[own]
         drops = self.dropout.p and self.training
         parameters = [p for layer in self.layers for p in layer.parameters()]
         # `MemberLayers` requires at least one trainable parameter.

@@ -11,11 +11,6 @@ from torch import nn
 import sktopk
 from sktopk import TopKClassifier
 from sktopk._common._folds import deal, shuffled_order
-from sktopk._training.criteria import _ensemble, _top
-from sktopk._training.criteria._ensemble import EnsembleLoss
-from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import KthLargest, TopMean
-from sktopk.losses._thresholds import Largest
 from sktopk.modules import MLP, TabularMLP
 from sktopk.modules._members import Members
 
@@ -26,75 +21,6 @@ Y = (X @ RNG.standard_normal((4, 5)) + RNG.standard_normal((N, 5))).argmax(1)
 POSITIVE = (X[:, 0] + RNG.standard_normal(N) > 0.7).astype(int)
 WEIGHT = RNG.integers(1, 4, N).astype(float)
 SMALL = {"hidden_layer_sizes": (3,), "max_epochs": 3, "random_state": 0}
-
-THRESHOLDS = {
-    "largest": Largest("negatives"),
-    "k-th": KthLargest("all", k=4),
-    "of positives": KthLargest("positives", tau=0.7),
-    "mean": TopMean("negatives", k=3),
-}
-
-
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("buffer_size", [0, 5])
-@pytest.mark.parametrize("name", THRESHOLDS)
-def test_networks_at_once_do_what_each_alone_does(name, buffer_size, library, monkeypatch):
-    """With hard samples of each, tied scores, samples drawn twice, and held-out samples."""
-    if library == "torch":  # what a GPU computes with
-        monkeypatch.setattr(_top, "arrays", lambda s, y, w: (torch, s.detach(), y, w))
-    target = torch.from_numpy(POSITIVE == 1)
-    kept = torch.arange(N)[:, None] % 4 != torch.arange(M)
-    for weight in (None, torch.from_numpy(WEIGHT), torch.from_numpy(WEIGHT)[:, None] * kept):
-        alone = TopCriterion(THRESHOLDS[name], "false_negatives", "quadratic", buffer_size)
-        found, loop = (EnsembleLoss(copy.deepcopy(alone), M, own_rows=True) for _ in range(2))
-        each = [copy.deepcopy(alone) for _ in range(M)]
-        total = torch.full((2, M), 30.0, dtype=torch.float64)
-        for criterion in (found, loop):
-            criterion.begin(total, total / 30)
-        for criterion in each:
-            criterion.begin(total[:, 0], total[:, 0] / 30)
-        rng = torch.Generator().manual_seed(0)
-        for _ in range(4):
-            scores = torch.randn(N, M, 1, generator=rng, dtype=torch.float64).mul(4).round() / 4
-            batch = torch.randint(N, (25,), generator=rng)
-            results = []
-            for criterion in (found, loop):
-                with monkeypatch.context() as patch:
-                    if criterion is loop:
-                        patch.setattr(_ensemble, "can_join", lambda *args: False)
-                    index = criterion.hard_rows.join(batch) if buffer_size else batch
-                    own = None if weight is None else weight[index]
-                    loss, gradient = criterion.gradient(scores[index], target[index], own)
-                by_row = torch.zeros(N, M, 1, dtype=torch.float64).index_add(0, index, gradient)
-                results.append((loss, by_row))
-            losses, expected = [], torch.zeros(N, M, 1, dtype=torch.float64)
-            for m, criterion in enumerate(each):
-                index = criterion.hard_rows.join(batch) if buffer_size else batch
-                own = weight if weight is None or weight.ndim == 1 else weight[:, m]
-                own = None if own is None else own[index]
-                with monkeypatch.context() as patch:
-                    patch.setattr(_top, "arrays", lambda s, y, w: (torch, s.detach(), y, w))
-                    loss, gradient = criterion.gradient(
-                        scores[index, m].flatten(), target[index], own
-                    )
-                losses.append(loss)
-                expected[:, m, 0].index_add_(0, index, gradient / M)
-            for loss, by_row in results:
-                torch.testing.assert_close(loss, torch.stack(losses).mean())
-                torch.testing.assert_close(by_row, expected)
-
-
-def test_diverged_scores_of_a_network_are_no_matter_of_the_others():
-    criterion = EnsembleLoss(TopCriterion(Largest("negatives"), "false_negatives", "hinge", 0), 2)
-    target = torch.from_numpy(POSITIVE == 1)
-    scores = torch.from_numpy(X[:, :2, None]).clone()
-    _, expected = criterion.gradient(scores, target, None)
-    scores[3, 1] = torch.nan
-    loss, gradient = criterion.gradient(scores, target, None)
-    assert loss.isnan()
-    assert gradient[:, 1].isnan().all()
-    assert torch.equal(gradient[:, 0], expected[:, 0])
-
 
 def test_the_scores_are_the_mean_of_those_of_the_networks():
     clf = TopKClassifier(k=1, n_estimators=M, module=MLP, **SMALL).fit(X, Y)
@@ -130,7 +56,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     """Their labels and weights may be anything: its weights do not depend on them."""
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal(shuffled_order(X, 0), y, M)
-    monkeypatch.setattr("sktopk._estimators._held_out.deal", lambda *args: fold)
+    monkeypatch.setattr("sktopk._estimators._fit.deal", lambda *args: fold)
     # Scales of columns are of all samples, in their weights, too: no weight changes there.
     clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N)
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()

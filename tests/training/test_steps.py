@@ -314,18 +314,3 @@ def test_the_default_network_is_that_of_tables():
     assert [tuple(layer.weight.shape[::2]) for layer in clf.net_.module_.layers[1:]] == [
         (2, 6), (2, 4),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("loss", [L.FBetaLoss(), L.RecallAtPrecisionLoss(precision=0.7)], ids=repr)
-def test_minibatches_with_more_positives_have_the_loss_of_the_data(loss):
-    from sktopk._training.criteria._program import ProgramCriterion
-
-    scores = torch.tensor([1.0, 0.4, -0.2, 0.8, -0.5], dtype=torch.float64)
-    target = torch.tensor([1, 1, 0, 0, 0]) == 1
-    # The data have each negative ten times.
-    whole = torch.cat([torch.arange(2), torch.arange(2, 5).repeat(10)])
-    criterion = ProgramCriterion(loss)
-    criterion.class_total.copy_(torch.tensor([30.0, 2.0]))
-    assert criterion.gradient(scores[:, None], target, None)[0].item() == pytest.approx(
-        loss(scores[whole], target[whole]).item(), rel=1e-12
-    )

@@ -422,7 +422,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the samples of positive weight, as `Labelled` and as `Rows`.
+        """Return the samples of positive weight, as `Samples` and as `Rows`.
 
         Set attributes that describe columns and classes.
         """

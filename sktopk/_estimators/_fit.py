@@ -1,0 +1,311 @@
+"""The steps of a fit. They set the fitted attributes of an estimator that nobody else uses yet."""
+
+import numpy as np
+import torch
+
+from sktopk._common._folds import Folds, deal
+from sktopk._common._input import Samples, check_labelled, columns_with_missing
+from sktopk._common._labels import check_labels, class_weights, encode
+from sktopk._common._unseen import scores_as_unseen
+from sktopk._common._warnings import warn
+from sktopk._training._batches import make_batches
+from sktopk._training._build import OURS, build_net
+from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
+from sktopk._training._process import (
+    check_device,
+    in_any_process,
+    is_single_process,
+    joined,
+    of_first_process,
+    total,
+)
+from sktopk._training._scores import (
+    HeldOut,
+    loss_of,
+    scores_by_member,
+    scores_of,
+    scores_of_members,
+)
+from sktopk.modules import TabularMLP
+
+from ._calibration import fit_calibration
+from ._parameters import batches_and_epochs, n_networks, split_net_params, weight_and_row_dtypes
+
+# Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
+MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
+# Number of folds if there is a single network, which holds out the first fold.
+HELD_OUT_FOLDS = 10
+# Training has failed if the loss is above this share of the loss of constant scores.
+NEARLY = 0.97
+
+
+def validate(clf, X, y, sample_weight, groups, classes=None):
+    """Return the checked samples, and set attributes that describe columns, classes and the task.
+
+    If `clf` has a network, as in `partial_fit`, X and y must agree with these attributes.
+    """
+    resumed = hasattr(clf, "net_")
+    takes = {"takes_tables": clf.module is TabularMLP, "takes_images": clf.module not in OURS}
+    data = check_labelled(clf, X, y, sample_weight, groups, reset=not resumed, **takes)
+    if hasattr(clf, "categories_") and not is_single_process():
+        raise ValueError("X must hold numbers where several processes train: encode categories")
+    found = clf.classes_ if resumed else None
+    if classes is not None:
+        found = clf._check_classes(check_labels(classes, "classes"), "classes")
+    elif not resumed:
+        found = clf._check_classes(np.unique(joined(np.unique(data.y))[0]))
+    if resumed and not np.array_equal(found, clf.classes_):
+        raise ValueError(f"classes must be those of the first call, {clf.classes_}; got {found}")
+    clf.classes_ = found
+    if not resumed:
+        clf.n_estimators_ = n_networks(clf)
+    index = encode(clf.classes_, data.y)
+    if (index < 0).any():
+        raise ValueError(
+            f"y has labels {np.unique(data.y[index < 0])} that are not among the classes "
+            f"{clf.classes_}: the first call needs all of them in `classes`"
+        )
+    weight, n_classes = data.weight, len(clf.classes_)
+    count = of_class = total(np.bincount(index, weight, n_classes))
+    if getattr(clf, "class_weight", None) is not None:
+        weight = weight * class_weights(clf.class_weight, clf.classes_, count)[index]
+        if not in_any_process(weight.any()):
+            raise ValueError("sample_weight times class_weight must not be 0 for every sample")
+        of_class = total(np.bincount(index, weight, n_classes))
+    clf.class_count_ = count + (clf.class_count_ if resumed else 0)
+    clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
+    if clf._missing_ is not None and not resumed:
+        missing = np.array(columns_with_missing(data.X), dtype=np.intp)
+        clf._missing_ = tuple(np.unique(joined(missing)[0]).tolist())
+    vars(clf).pop("n_groups_", None)
+    if data.groups is not None:
+        clf.n_groups_ = len(np.unique(data.groups))
+    clf._task_ = clf._make_task()
+    return data._replace(weight=weight)
+
+
+def hold_out(clf, data, seed):
+    """Return training samples, held-out samples of one network, and folds of several networks.
+
+    Both are None if the samples are too few.
+    """
+    order, target = data.order(seed), clf._task_.target(data.y)
+    n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
+    for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
+        fold = deal(order, target, n_folds)
+        dealt = fold >= 0
+        # Rankings need both classes in each fold. Labels only need samples, because no class is
+        # held out as a whole.
+        parts = {*zip(target[dealt] if is_ranking else fold[dealt], fold[dealt], strict=True)}
+        if len(parts) == n_folds * (len(np.unique(target)) if is_ranking else 1):
+            break
+    else:
+        return data, None, None
+    if n_members == 1:
+        return data.take(fold != 0), data.take(fold == 0), None
+    return data, None, Folds(fold, order, n_folds, n_members)
+
+
+def build(clf, data, seed):
+    """Create the network, compute its column scaling from the data, and check its output."""
+    n_samples, seed = len(data.y), of_first_process(seed)
+    clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
+    dtypes = weight_and_row_dtypes(data.X.dtype, n_samples, clf.batch_size_)
+    clf.net_ = make_net(clf, dtypes, seed, check_device(clf.device))
+    clf.net_.show_data(data.X, data.weight)
+    with clf.net_.isolated():
+        clf.net_.check_output(data.X)
+
+
+def make_net(clf, dtypes, seed, device):
+    """Return an untrained net. `dtypes`: of the weights and of X."""
+    task = clf._task_
+    training = task.training
+    module_params, net_params = split_net_params(clf)
+    if training.cosines_for and clf.module in OURS:
+        module_params.setdefault("normalize", True)
+    if clf.module is TabularMLP:
+        module_params.setdefault("n_bins", training.n_bins if len(clf.hidden_layer_sizes) else 0)
+        module_params.setdefault("missing_indicator", clf._missing_ or ())
+        if hasattr(clf, "categories_"):
+            module_params.setdefault("n_categories", clf.categories_.sizes)
+    return build_net(
+        clf.module,
+        training.objective(),
+        task,
+        n_features=clf.input_shape_[0],
+        n_outputs=task.n_outputs,
+        n_classes=len(clf.classes_),
+        n_members=clf.n_estimators_,
+        module_params=module_params,
+        learning_rate=float(clf.learning_rate),
+        weight_decay=float(clf.weight_decay),
+        callbacks=clf.callbacks,
+        net_params=net_params,
+        device=device,
+        dtypes=dtypes,
+        verbose=clf.verbose,
+        seed=seed,
+    )
+
+
+def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
+    """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
+    net, task, target = clf.net_, clf._task_, clf._task_.target(data.y)
+    callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
+    # `partial_fit` counts the samples of all calls.
+    class_total = task.in_target_order(clf._class_total_) if resumed else None
+    batches = make_batches(
+        net.rows(data.X, resident=True),
+        target,
+        data.weight,
+        n_classes=len(clf.classes_),
+        n_members=clf.n_estimators_,
+        batch_size=batches_and_epochs(clf, len(target))[0] if resumed else clf.batch_size_,
+        min_positives=task.training.min_positives,
+        n_hard=net.criterion_.n_hard,
+        generator=net.generator,
+        device=torch.device(net.device),
+        folds=folds,
+        groups=data.groups,
+        class_total=class_total,
+    )
+    if validation is not None or folds is not None:
+        unseen = validation if folds is None else held_out_by_fold(data, folds)
+        given |= {"X_val": unseen.X, "y_val": task.target(unseen.y)}
+        totals = (
+            batches.totals if clf.callbacks or folds is None or clf.n_estimators_ == 1 else None
+        )
+        values = values_of(task, unseen, given["y_val"], folds, totals)
+        callbacks["validation"] = Validation(values, clf.n_iter_no_change)
+    n_epochs = 1 if resumed else clf.max_epochs_
+    if clf.verbose == 1:
+        callbacks["progress"] = ProgressBar(n_epochs)
+    interrupted = net.train(
+        batches, n_epochs, callbacks, cycle=not resumed, checkpoint=checkpoint, data=given
+    )
+    clf.history_ = net.plain_history()
+    clf.n_iter_ = len(clf.history_)
+    clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
+    if task.is_ranking and not resumed:
+        check_learned(clf, target, data.weight, batches.totals)
+    return interrupted
+
+
+def held_out_by_fold(data, folds):
+    """Return the samples that the networks hold out, with X of the type `HeldOut`."""
+    X = HeldOut(data.X, folds)
+    groups = None if data.groups is None else data.groups[X.index]
+    return Samples(X, data.y[X.index], data.weight[X.index], groups)
+
+
+def values_of(task, unseen, target, folds, totals):
+    """Return the function `values` of :class:`Validation` for held-out samples.
+
+    The loss takes as long as a training step for each fold. If `totals` is None, the loss is None.
+    """
+    parts, name, cluster = [(unseen.X, None)], "X_val", np.arange(len(target))
+    if folds is not None:
+        cluster = np.unique(folds.order[unseen.X.index], return_inverse=True)[1]
+        # The scores of different networks are not compared, and need not be in memory together.
+        parts, name = unseen.X.parts, "X"
+    stop = np.cumsum([X.shape[0] for X, _ in parts]).tolist()
+    columns = target, unseen.weight, unseen.groups
+    own = [
+        [None if each is None else each[start:end] for each in columns]
+        for start, end in zip([0, *stop[:-1]], stop, strict=True)
+    ]
+    shares = np.array([weight.sum() for _, weight, _ in own])
+
+    def values(net):
+        found, losses = [], []
+        for (X, members), (y, weight, groups) in zip(parts, own, strict=True):
+            scores = scores_of(net, X) if members is None else scores_of_members(net, X, members)
+            found.append(task.values(y, finite(scores, name), weight, groups))
+            if totals is not None:
+                losses.append(loss_of(net, scores, y, weight, totals))
+        loss = None if totals is None else losses @ shares / max(shares.sum(), 1e-300)
+        return *map(np.concatenate, zip(*found, strict=True)), cluster, loss
+
+    return values
+
+
+def check_learned(clf, target, weight, totals):
+    """Warn if the training loss of a ranking at the end is about that of constant scores."""
+    share = np.average(target, weights=weight)
+    dtype = str(clf.net_.settings.dtype).removeprefix("torch.")
+    # Two constants: 0, and the log-odds of the class frequencies, where log loss is lowest.
+    constant = min(
+        loss_of(clf.net_, np.full((len(target), 1), each, dtype=dtype), target, weight, totals)
+        for each in (0.0, np.log(share / (1 - share)))
+    )
+    last = clf.history_[-1]["train_loss"]
+    if last > NEARLY * constant:
+        advice = "raise log_loss_share" if clf.log_loss_share < 1 else "raise max_epochs"
+        warn(
+            f"The training loss ({last:.3g}) is about that of constant scores "
+            f"({constant:.3g}), so the ranking can be poor: {advice}, or compare with other "
+            "estimators"
+        )
+
+
+def finish(clf, data, validation=None, folds=None):
+    """Set the attributes that depend on scores: `threshold_`, `calibration_`, `oob_*`."""
+    net, task = clf.net_, clf._task_
+    with net.isolated():
+        if folds is not None:
+            return finish_out_of_fold(clf, data, folds)
+        if task.is_ranking:
+            set_threshold(clf, scores_of(net, data.X), task.target(data.y), data)
+        if validation is not None and clf.calibration is not None:
+            scores = scores_of(net, validation.X)
+            calibrate(clf, scores, task.target(validation.y), validation.weight)
+
+
+def finish_out_of_fold(clf, data, folds):
+    """Set these attributes from the scores of the networks that held out a sample."""
+    net, task, n_samples = clf.net_, clf._task_, len(data.y)
+    n_scores = n_samples * task.n_outputs
+    if n_scores > MOST_SCORES:
+        part = np.random.RandomState(0).random(n_samples) < PART_OF_SCORES / n_scores
+        data, folds = data.take(part), folds.take(part)
+    X, known = HeldOut(data.X, folds), folds.fold >= 0
+    scores = scores_of(net, X)[np.argsort(X.index)]
+    held_out = data.take(known)
+    target, weight = task.target(held_out.y), held_out.weight
+    if task.is_ranking:
+        unseen = folds.fold[known, np.newaxis] == folds.of_member
+        fresh = scores_as_unseen(scores_by_member(net, data.X)[known], unseen, target, weight)
+        set_threshold(clf, fresh.astype(scores.dtype)[:, np.newaxis], target, held_out)
+    decision = task.decide(scores, clf)
+    if n_scores <= MOST_SCORES:
+        of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
+        of_all[known] = decision
+        clf.oob_decision_function_ = data.as_given(of_all)
+    clf.oob_score_ = float(task.score(target, scores, weight))
+    if clf.calibration is not None:
+        calibrate(clf, scores, target, weight)
+
+
+def set_threshold(clf, scores, target, data):
+    """Set `threshold_` from the scores of all processes."""
+    scores, target, weight = joined(scores, target, data.weight)
+    vars(clf).update(clf._task_.finish(scores, target, weight, data.groups))
+
+
+def calibrate(clf, scores, target, weight):
+    """Set `calibration_` from the scores of held-out samples of all processes."""
+    known, task = target >= 0, clf._task_
+    scores, target, weight = task.calibration_scores(scores[known]), target[known], weight[known]
+    weight = task.calibration_weights(target, weight)
+    clf.calibration_ = fit_calibration(*joined(scores, target, weight))
+
+
+def finite(scores, name="X"):
+    """Return the given scores. Raise an error if the maximum of a row is not finite."""
+    if not np.isfinite(scores.max(axis=1)).all():
+        raise ValueError(
+            f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
+            "weight is not finite. Scale X, or lower learning_rate and fit again"
+        )
+    return scores

@@ -1,0 +1,271 @@
+"""Tasks: what the scores of an estimator mean, and how networks are trained for it.
+
+There are two tasks. `LabelTask` has one score per class. `RankingTask` has one score per sample and
+a decision threshold. An estimator creates its task once per fit and then calls
+
+- ``target(y)``: returns class indices, or 1 for the positives of a ranking;
+- ``finish(scores, target, weight, groups)``: returns fitted attributes, such as `threshold_`;
+- ``decide(scores, fitted)``: returns the result of `decision_function`. `fitted` is the estimator;
+- ``labels(scores, fitted)`` and ``proba(scores, fitted)``: return those of `predict` and
+  `predict_proba`;
+- ``score(target, scores, weight)``: returns the metric of `score`;
+- ``values(target, scores, weight, groups)``: returns a value and a weight for each held-out sample.
+  Their weighted mean chooses the epoch.
+
+Scores have shape (n_samples, n_outputs).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from sktopk._common._groups import rows_of_groups
+from sktopk._common._labels import encode
+from sktopk._common._scalars import negative_first
+from sktopk._common._types import Label
+
+from ._between_scores import midway_below
+from ._calibration import calibrated_proba
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained for a task.
+
+    Parameters
+    ----------
+    objective : callable
+        Function without arguments that returns an `Objective`.
+    min_positives : int or None
+        Smallest number of positives in a minibatch.
+    least_epochs, least_steps, n_bins, beta2
+        Meaning of ``max_epochs="auto"``, bins per column, and the parameter of AdamW.
+    cosines_for : str
+        Name of the loss if its scores must be cosines.
+    """
+
+    objective: Callable
+    min_positives: int | None = None
+    least_epochs: int = 18
+    least_steps: int = 360
+    n_bins: int = 0
+    # torch's beta2 of 0.999 averages over more steps than the training has.
+    beta2: float = 0.95
+    cosines_for: str = ""
+
+
+@dataclass(frozen=True)
+class LabelTask:
+    """Task with one score per class.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+    metric : callable
+        Metric of `score`, a function of (target, result of `decide`, weight).
+    k : int
+    training : Training
+    models_proba : bool
+        Whether the softmax of the scores estimates class probabilities.
+    balanced : bool
+        Whether the loss corrects for class frequencies.
+    """
+
+    classes: np.ndarray
+    metric: Callable
+    k: int
+    training: Training | None = None
+    models_proba: bool = False
+    balanced: bool = False
+
+    is_ranking = False
+
+    @property
+    def n_outputs(self):
+        """Return the number of scores per sample."""
+        return len(self.classes)
+
+    def target(self, y):
+        """Return class indices; -1 for unknown labels."""
+        return encode(self.classes, y)
+
+    def in_target_order(self, values):
+        """Return values of the classes in the order of `target`."""
+        return values
+
+    def finish(self, scores, target, weight, groups):
+        """Return no attributes."""
+        return {}
+
+    def decide(self, scores, fitted=None):
+        """Return the scores or, with two classes, that of the second class minus the first."""
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def labels(self, scores, fitted=None):
+        """Return the label with the highest score."""
+        return self.classes[scores.argmax(axis=1)]
+
+    def proba(self, scores, fitted=None):
+        """Return class probabilities."""
+        return calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores)
+
+    def calibration_scores(self, scores):
+        """Return one score per class, the input of `fit_calibration`."""
+        return scores
+
+    def calibration_weights(self, target, weight):
+        """Return sample weights, balanced if the loss corrects for class frequencies."""
+        if not self.balanced:
+            return weight
+        total = np.bincount(target, weight)[target]
+        return np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
+
+    def score(self, target, scores, weight):
+        """Return the metric of `score`."""
+        return self.metric(target, self.decide(scores), weight)
+
+    def values(self, target, scores, weight, groups):
+        """Return the mean of top-1 and top-k accuracy of each sample, and its weight.
+
+        An unknown label (-1) counts as an error.
+        """
+        known = target >= 0
+        own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
+        rank = np.where(known, (scores >= own).sum(axis=1), scores.shape[1] + 1)
+        value = np.mean([rank <= 1, rank <= self.k], axis=0)
+        return value, self.calibration_weights(np.where(known, target, 0), weight)
+
+
+@dataclass(frozen=True)
+class RankingTask:
+    """Task with one score per sample and a decision threshold.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (2,)
+    pos_label : label
+        The label of the positives.
+    metric : callable
+        Metric of `score`, a function of (positive, scores, weight).
+    cut : callable
+        Function that returns the lowest score predicted as positive. Its arguments are the float64
+        tensors (scores, positive, weight).
+    training : Training
+    models_proba : bool
+        Whether the sigmoid of the score estimates the probability of a positive.
+    midway : callable
+        Function of (scores, t) that returns a threshold between the score t and the next score.
+    """
+
+    classes: np.ndarray
+    pos_label: Label
+    metric: Callable
+    cut: Callable
+    training: Training | None = None
+    models_proba: bool = False
+    midway: Callable = field(default=midway_below)
+
+    is_ranking, n_outputs = True, 1
+
+    @property
+    def turned(self):
+        """Return whether the positive label is the first class."""
+        return bool(self.pos_label == self.classes[0])
+
+    def target(self, y):
+        """Return 1 for positives, 0 for negatives and -1 for unknown labels."""
+        known = np.isin(y, self.classes)
+        return np.where(known, (y == self.pos_label).astype(np.intp), -1)
+
+    def in_target_order(self, values):
+        """Return values of the classes in the order negative, positive."""
+        return values[::-1] if self.turned else values
+
+    def finish(self, scores, target, weight, groups):
+        """Return a dict with `threshold_`. With groups, this is the median over the groups."""
+        scores, positive = scores[:, 0], target == 1
+        values = (scores.astype(np.float64), positive, weight)
+        values = tuple(map(torch.from_numpy, values))
+        if groups is None:
+            t = float(self.cut(*values))
+        else:
+            each = [
+                self.cut(*(value[rows] for value in values))
+                for rows in map(torch.from_numpy, rows_of_groups(groups))
+                if positive[rows].any() and not positive[rows].all()
+            ]
+            each = torch.stack(each) if each else values[0][:0]
+            t = float(each[each.isfinite()].median())
+        return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
+
+    def above(self, scores, fitted=None):
+        """Return the scores of the positives minus the threshold, an array (n_samples,)."""
+        # Subtract in float64: in float32, rounding could change a small difference to 0.
+        threshold = getattr(fitted, "threshold_", 0.0)
+        return (scores[:, 0].astype(np.float64) - threshold).astype(scores.dtype)
+
+    def decide(self, scores, fitted=None):
+        """Return the score of ``classes[1]`` minus the threshold."""
+        y_score = self.above(scores, fitted)
+        return -y_score if self.turned else y_score
+
+    def labels(self, scores, fitted=None):
+        """Return `pos_label` for samples above the threshold."""
+        above = self.above(scores, fitted) > 0
+        return negative_first(self.classes, self.pos_label)[above.astype(np.intp)]
+
+    def proba(self, scores, fitted=None):
+        """Return the probabilities of both classes, in the order of `classes`."""
+        calibration = getattr(fitted, "calibration_", (1.0, 0.0))
+        proba = calibrated_proba(*calibration, scores[:, 0])
+        return proba[:, ::-1] if self.turned else proba
+
+    def calibration_scores(self, scores):
+        """Return the score of each sample, the input of `fit_calibration`."""
+        return scores[:, 0]
+
+    def calibration_weights(self, target, weight):
+        """Return the sample weights."""
+        return weight
+
+    def score(self, target, scores, weight):
+        """Return the metric of `score`."""
+        return self.metric(target == 1, scores[:, 0], weight)
+
+    def values(self, target, scores, weight, groups):
+        """Return the value of `log_fpr_values` of each sample, and its weight.
+
+        The weighted mean is the area under the ROC curve with a log-scaled false-positive rate.
+        With groups, it is the mean of the areas of the groups.
+        """
+        lists = [np.arange(len(target))] if groups is None else rows_of_groups(groups)
+        value, share = np.zeros((2, len(target)))
+        for rows in lists:
+            positive, own = target[rows] == 1, weight[rows]
+            if own[positive].any() and own[~positive].any():
+                value[rows] = log_fpr_values(positive, scores[rows, 0], own)
+                share[rows] = own * positive
+                if groups is not None:
+                    share[rows] /= share[rows].sum()
+        return value, share
+
+
+def log_fpr_values(positive, scores, weight):
+    r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
+
+    FPR is the share of negatives with a score at least as high. Ties count one half. The smallest
+    FPR is :math:`1 / n_-`, because the curve below depends on the highest negative only.
+    """
+    order = np.argsort(scores[~positive])
+    negatives, own = scores[~positive][order], weight[~positive][order]
+    n_negatives = max(own.sum(), np.count_nonzero(own), 2.0)
+    total = np.append(0.0, own.cumsum())
+    below, not_above = (
+        total[np.searchsorted(negatives, scores[positive], side)] for side in ("left", "right")
+    )
+    rate = 1 - (below + not_above) / (2 * total[-1])
+    value = np.zeros(len(scores))
+    value[positive] = -np.log(rate.clip(1 / n_negatives, 1)) / np.log(n_negatives)
+    return value

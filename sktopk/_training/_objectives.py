@@ -1,0 +1,534 @@
+"""Objectives: the losses that the networks of an ensemble minimize on the samples that they draw.
+
+An objective is called as ``objective(scores, target, weight, drawn)``. It returns one loss for each
+network. Scores have shape (n_members, n_samples, n_outputs). Target and weight have shape
+(n_members, n_samples). Weights are in float64 and may have any unit; None means 1. `drawn`
+describes the samples, see :class:`Drawn`. Autograd computes the gradients. Objectives keep no state
+of the data.
+"""
+
+import inspect
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sktopk.losses._accuracy_at_top import SURROGATES, check_errors, distance, largest_score
+from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.losses._loss import REDUCTIONS, LossModule, nan_above, reduce
+from sktopk.losses._thresholds import Largest, in_group
+
+# Label smoothing of cross-entropy. It increases top-1 accuracy.
+LABEL_SMOOTHING = 0.1
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Weights of the training samples, with one column per network (or per list of samples).
+
+    Parameters
+    ----------
+    weight : Tensor of float64 of shape (n_classes, n_members)
+        Sum of the weights of each class.
+    mean : Tensor of float64 of shape (n_classes, n_members)
+        Mean of the positive weights of each class.
+    unit : Tensor of float64 of shape (n_members,)
+        Mean of all weights.
+    """
+
+    weight: torch.Tensor
+    mean: torch.Tensor
+    unit: torch.Tensor
+
+    def of(self, members):
+        """Return the columns of some networks."""
+        return Totals(self.weight[:, members], self.mean[:, members], self.unit[members])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What an objective knows of the samples that some networks have drawn.
+
+    Parameters
+    ----------
+    totals : Totals
+        Of the training samples of these networks.
+    n_fresh : int, default=None
+        Number of new samples of each network, which come first. The other samples are hard examples
+        of earlier minibatches. They only help to estimate a threshold. None: all are new.
+    repeated : Tensor of bool of shape (n_members, n_fresh), default=None
+        New samples that the minibatch contains twice, such as hard examples that are drawn again.
+    lists : Lists, default=None
+        The lists that have their own threshold, if `fit` got groups.
+    n_hard : int
+        Number of hard examples for the next minibatch.
+    """
+
+    totals: Totals
+    n_fresh: int | None = None
+    repeated: torch.Tensor | None = None
+    lists: "Lists | None" = None
+    n_hard: int = 0
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Groups, or parts of groups, in a minibatch. Each has its own threshold.
+
+    Parameters
+    ----------
+    place : Tensor of int of shape (n_lists, longest)
+        Positions in the flattened samples (n_members * n_samples). Short lists end with any.
+    known : Tensor of bool of shape (n_lists, longest)
+        Which entries of `place` belong to the list.
+    totals : Totals
+        Of the groups, with one column per list.
+    share : Tensor of shape (3, n_lists)
+        Factor of the mean over the negatives, over the positives, and over both. With it, the mean
+        over the minibatches of an epoch is about the mean over the groups that have these samples.
+    """
+
+    place: torch.Tensor
+    known: torch.Tensor
+    totals: Totals
+    share: torch.Tensor
+
+
+class Objective(nn.Module):
+    """Base class of objectives.
+
+    Attributes
+    ----------
+    trace : dict of list
+        Values by name, of shape (1,), that `history_` shows for each step.
+    compares : bool
+        Whether the loss compares samples, so that processes which train together join theirs.
+    takes_scores : bool
+        Whether the loss takes arbitrary real scores, not probabilities.
+    remedies : tuple of str
+        Advice to users if training diverges.
+    generator : torch.Generator or None
+        Source of noise, if the loss draws noise.
+    """
+
+    compares, draws, takes_scores, remedies, n_hard = False, False, True, (), 0
+    generator = None
+
+    def __init__(self):
+        super().__init__()
+        self.trace = {}
+
+    def seed(self, generator):
+        """Draw noise from this torch.Generator from now on."""
+        self.generator = generator
+
+    def get_extra_state(self):
+        """Return the state of the random generator."""
+        return {"noise": None if self.generator is None else self.generator.get_state()}
+
+    def set_extra_state(self, state):
+        """Restore the result of `get_extra_state`."""
+        noise = state["noise"]
+        # Ignore the state of a generator on another device, because its format is different.
+        if self.generator is not None and len(noise) == len(self.generator.get_state()):
+            self.generator.set_state(noise.cpu())
+
+
+def mean_loss(losses, weight, drawn):
+    """Return the mean loss of each network, with weights of mean 1 over its training samples."""
+    if weight is None:
+        return losses.mean(1)
+    scale = (weight / drawn.totals.unit.unsqueeze(1)).to(losses.dtype)
+    # A sample of weight 0 may have an infinite loss.
+    return torch.where(weight == 0, 0.0, losses * scale).mean(1)
+
+
+def positive_totals(totals):
+    """Return class weights (n_members, n_classes). An empty class gets that of the rarest."""
+    weight = totals.weight.T
+    least = torch.where(weight > 0, weight, torch.inf).amin(1, keepdim=True)
+    return torch.where(weight > 0, weight, least)
+
+
+class SampleLoss(Objective):
+    """Mean over samples of a function of :mod:`sktopk.losses`.
+
+    Parameters
+    ----------
+    function : callable
+        Called as ``function(scores, target, reduction="none", **parameters)``.
+    parameters : dict
+    counts, draws : bool, default=False
+        Whether the function takes `class_counts`, and a `generator`.
+    """
+
+    def __init__(self, function, parameters, *, counts=False, draws=False):
+        super().__init__()
+        self.function, self.parameters = function, dict(parameters)
+        self.counts, self.draws = counts, draws
+        self.remedies = ("raise tau",) if "tau" in self.parameters else ()
+
+    def forward(self, scores, target, weight, drawn):
+        params = {"reduction": "none", **self.parameters}
+        if self.draws:
+            params["generator"] = self.generator
+        if self.counts:
+            counts = positive_totals(drawn.totals)
+            counts = counts / counts.amax(1, keepdim=True)  # only proportions matter
+            each = zip(scores, target, counts, strict=True)
+            losses = [self.function(s, y, class_counts=n, **params) for s, y, n in each]
+            losses = torch.stack(losses)
+        else:
+            losses = self.function(scores.flatten(0, 1), target.flatten(), **params)
+        return mean_loss(losses.view_as(target), weight, drawn)
+
+
+class CrossEntropy(Objective):
+    r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
+
+    Here s are the scores and :math:`\pi` the class frequencies. Partners of losses that scale
+    cosines have :math:`\alpha \ne 1`. Partners of losses that correct for class frequencies have
+    :math:`\tau \ne 0`. There, smoothed labels raise the scores of rare classes further, which
+    increases accuracy on long tails (benchmarks/results/label_tasks.md).
+    """
+
+    def __init__(self, scale=1.0, tau=0.0):
+        super().__init__()
+        self.scale, self.tau = scale, tau
+
+    def forward(self, scores, target, weight, drawn):
+        scores = self.scale * scores if self.scale != 1 else scores
+        if self.tau:
+            counts = positive_totals(drawn.totals)
+            prior = (counts / counts.sum(1, keepdim=True)).log()
+            scores = scores + (self.tau * prior).to(scores.dtype).unsqueeze(1)
+        losses = cross_entropy_loss(
+            scores.flatten(0, 1),
+            target.flatten(),
+            label_smoothing=LABEL_SMOOTHING,
+            reduction="none",
+        )
+        return mean_loss(losses.view_as(target), weight, drawn)
+
+
+class TwoClassCrossEntropy(Objective):
+    """Cross-entropy of two classes. Each sample has one score, the log-odds of the positives."""
+
+    compares = True
+
+    def forward(self, scores, target, weight, drawn):
+        scores, positive = scores.squeeze(-1), target == 1
+        share = proportional(positive, weight, drawn.totals)
+        if weight is not None:
+            share, scores = share * weight, scores.masked_fill(weight == 0, 0.0)
+        return F.binary_cross_entropy_with_logits(
+            scores, positive.to(scores.dtype), share.to(scores.dtype), reduction="none"
+        ).sum(1)
+
+
+def proportional(positive, weight, totals):
+    """Return factors that give the classes of each network the proportions of its training set.
+
+    The factors times the weights sum to about 1. A class without samples gets the factor 0.
+    """
+    counted = torch.ones_like(positive) if weight is None else weight > 0
+    total, factor = totals.weight.sum(0), 0.0
+    for label, mine in enumerate((~positive & counted, positive & counted)):
+        # Estimate the total weight of the class: number of samples times mean weight.
+        seen = mine.sum(1) * totals.mean[label]
+        share = torch.where(seen > 0, totals.weight[label] / total / seen, 0.0)
+        factor = factor + mine * share.unsqueeze(1)
+    return factor
+
+
+class TopLoss(Objective):
+    r"""Errors at a threshold, which is estimated for the whole training set.
+
+    A minibatch contains new samples and hard examples from earlier minibatches. Its class
+    proportions differ from the training set. The threshold is therefore computed with weights: hard
+    examples keep their sample weights, and the weights of new samples of class c are multiplied by
+
+    .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
+
+    where :math:`N_c` is the total weight of the class in the training set, and W is the total
+    weight in the minibatch. The threshold is exact if it lies among the hard examples. Otherwise it
+    estimates the same quantile. Even new samples with very high scores get the factor, because they
+    also represent samples that were not drawn. Only new samples count as errors.
+
+    Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
+    (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). Lists of samples have no hard examples.
+
+    Parameters
+    ----------
+    threshold : callable
+        A threshold of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
+        weights (as defined above) that returns a scalar with a gradient.
+    errors : {"false_negatives", "false_positives"} or dict
+        The kind of errors, or a dict with the weight of each kind.
+    surrogate : str
+    n_hard : int
+        Number of hard examples: those with the largest scores among the samples that determine the
+        threshold. For a quantile of the positives, those with the smallest scores.
+
+    Attributes
+    ----------
+    hardest : Tensor of shape (n_members, n_hard)
+        Positions of the hard examples in the samples of the last call.
+    """
+
+    compares = True
+
+    def __init__(self, threshold, errors, surrogate, n_hard):
+        super().__init__()
+        self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
+        self.kinds, self.trace, self.hardest = check_errors(errors), {"threshold": []}, None
+
+    def forward(self, scores, target, weight, drawn):
+        scores, positive = scores.squeeze(-1), target == 1
+        if scores.dtype in (torch.float16, torch.bfloat16):
+            scores = scores.float()
+        weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
+        if drawn.lists is None:
+            return self._losses(scores, positive, weight, drawn, drawn.totals, 1.0)
+        place, known = drawn.lists.place, drawn.lists.known
+        values = (each.flatten()[place] for each in (scores, positive, weight))
+        scores, positive, weight = values
+        weight = weight.masked_fill(~known, 0.0)
+        totals, share = drawn.lists.totals, drawn.lists.share
+        losses = self._losses(scores, positive, weight, drawn, totals, share)
+        # The sum over lists is the sum over networks.
+        return losses.sum().expand(len(target)) / len(target)
+
+    def _losses(self, scores, positive, weight, drawn, totals, share):
+        n_samples = scores.shape[1]
+        fresh = torch.arange(n_samples, device=scores.device) < (drawn.n_fresh or n_samples)
+        own = weight
+        if drawn.repeated is not None:
+            # Count a sample once.
+            repeated = F.pad(drawn.repeated, (0, n_samples - drawn.n_fresh))
+            own = weight.masked_fill(repeated, 0.0)
+        counts = in_training_set(own, positive, fresh, totals)
+        t = self.threshold_of(scores, positive, counts)
+        found = t.detach()[t.detach() > -math.inf] if drawn.lists is not None else t.detach()
+        self.trace["threshold"].append(found.mean().reshape(1) if len(found) else t[:1].detach())
+        if drawn.n_hard:
+            of, known = getattr(self.threshold, "of", "all"), scores.detach()
+            smallest = of == "positives" and not isinstance(self.threshold, Largest)
+            key = (-known if smallest else known).masked_fill(
+                ~in_group(positive, of) | (own == 0), -math.inf
+            )
+            self.hardest = key.topk(min(drawn.n_hard, n_samples), dim=1).indices
+        largest, losses = largest_score(scores.detach(), weight), 0.0
+        for kind, factor in self.kinds:
+            above = kind == "false_positives"
+            counted = (positive ^ above) & fresh & (weight > 0)
+            # Estimate the total weight: number of samples times mean weight (training set).
+            total = (counted.sum(1) * totals.mean[int(not above)]).unsqueeze(1)
+            scale = (weight / torch.where(total == 0, 1.0, total)).to(scores.dtype)
+            wrong = distance(t.unsqueeze(1), scores, counted, kind)
+            of_lists = share if isinstance(share, float) else share[int(not above)]
+            losses = losses + factor * of_lists * (self.surrogate(wrong) * scale).sum(1)
+        return nan_above(losses, largest)
+
+    def threshold_of(self, scores, positive, counts):
+        """Return the threshold of each row of scores."""
+        if hasattr(self.threshold, "of"):
+            return self.threshold(scores, positive, counts)
+        values = zip(scores, positive, counts.to(scores.dtype), strict=True)
+        return torch.stack([self.threshold(*each).reshape(()) for each in values])
+
+
+def in_training_set(weight, positive, fresh, totals):
+    """Return the weight of each sample in the threshold (formula in :class:`TopLoss`)."""
+    known = weight * ~fresh
+    others, counts = weight - known, known
+    for label, mine in enumerate((~positive, positive)):
+        there = (others * mine).sum(1, keepdim=True)
+        missing = totals.weight[label].unsqueeze(1) - (known * mine).sum(1, keepdim=True)
+        factor = missing.clamp(min=0) / torch.where(there == 0, 1.0, there)
+        counts = counts + others * mine * factor
+    return counts
+
+
+class BatchLoss(Objective):
+    """Loss that compares the samples of a minibatch, such as AUC.
+
+    The samples are weighted to the class proportions of the training set. With lists, the loss is
+    the mean over lists that have both classes.
+
+    Parameters
+    ----------
+    loss : nn.Module
+        Called as ``loss(scores, positive, sample_weight)``; groups are passed as fourth argument.
+    """
+
+    compares = True
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss, self.remedies = loss, remedies_of(loss)
+
+    def forward(self, scores, target, weight, drawn):
+        scores, positive = scores.squeeze(-1), target == 1
+        weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
+        if drawn.lists is None:
+            weight = weight * proportional(positive, weight, drawn.totals) * len(scores[0])
+            values = zip(scores, positive, weight.to(scores.dtype), strict=True)
+            return torch.stack([self.loss(*each) for each in values])
+        lists = drawn.lists
+        positive, weight = positive.flatten()[lists.place], weight.flatten()[lists.place]
+        fresh = torch.ones_like(positive)
+        counts = in_training_set(weight * lists.known, positive, fresh, lists.totals)[lists.known]
+        codes = torch.arange(len(lists.place), device=target.device).unsqueeze(1)
+        codes, place = codes.expand_as(lists.place)[lists.known], lists.place[lists.known]
+        value = self.loss(scores.flatten()[place], positive[lists.known], counts, codes)
+        return lists.share[2].sum() / len(target) * value.expand(len(target))
+
+
+class CustomLoss(Objective):
+    """A user's nn.Module or function ``loss(scores, target)``, with sample weights.
+
+    Sample weights require a loss that takes `sample_weight` or has an attribute `reduction`. In the
+    second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
+    draw noise from the generator of the net.
+    """
+
+    def __init__(self, loss):
+        super().__init__()
+        self.name = name_of(loss)
+        if not isinstance(loss, nn.Module):
+            loss = FunctionLoss(loss)
+        self.loss, self.remedies = loss, remedies_of(loss)
+        has_weight = "sample_weight" in inspect.signature(loss.forward).parameters
+        self.takes_weight = getattr(loss, "takes_weight", has_weight)
+        ours = [each for each in loss.modules() if isinstance(each, LossModule)]
+        self._drawing = [each for each in ours if each.takes_generator]
+        self.draws = bool(self._drawing)
+        # Other losses may expect probabilities, so `Net` does not warn about a softmax for them.
+        self.takes_scores = isinstance(loss, LossModule | nn.CrossEntropyLoss)
+
+    def seed(self, generator):
+        super().seed(generator)
+        for module in self._drawing:
+            module.generator = generator
+
+    def forward(self, scores, target, weight, drawn):
+        if weight is None:
+            each = zip(scores, target, strict=True)
+            return torch.stack([self._value(s, y, None) for s, y in each])
+        weight = (weight / drawn.totals.unit.unsqueeze(1)).to(scores.dtype)
+        each = zip(scores, target, weight, strict=True)
+        # `_value` divides by the sum of the weights. Divide by the number of samples instead.
+        return torch.stack([self._value(s, y, w) * w.mean() for s, y, w in each])
+
+    def _value(self, scores, target, weight):
+        """Return the weighted mean loss of the samples of one network."""
+        reduction = getattr(self.loss, "reduction", None)
+        if reduction in REDUCTIONS:
+            is_mean = reduction == "mean" and getattr(self.loss, "weight", None) is None
+            # Do not set another `reduction` here, because the loss may support only "mean".
+            if is_mean and weight is None:
+                return self._checked(self.loss(scores, target))
+            if is_mean and self.takes_weight:
+                return self._checked(self.loss(scores, target, sample_weight=weight))
+            # Average below: a loss with "sum" or class weights does not return the weighted mean.
+            self.loss.reduction = "none"
+            try:
+                each = self._checked(self.loss(scores, target))
+            finally:
+                self.loss.reduction = reduction
+            return reduce(each, weight)
+        if weight is None:
+            return self._checked(self.loss(scores, target)).mean()
+        if not self.takes_weight:
+            raise TypeError(
+                "sample_weight and class_weight need a loss that takes sample_weight or has a "
+                f"reduction attribute; got loss={self.name}"
+            )
+        return self._checked(self.loss(scores, target, sample_weight=weight))
+
+    def _checked(self, value):
+        is_tensor = isinstance(value, torch.Tensor)
+        if not is_tensor or (torch.is_grad_enabled() and not value.requires_grad):
+            came = "one without" if is_tensor else type(value).__name__
+            raise TypeError(
+                f"loss must return a Tensor with a gradient; got {came} from {self.name}"
+            )
+        return value
+
+
+class FunctionLoss(nn.Module):
+    """Module of a function ``loss(scores, target)``, which may take weights and a reduction."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        names = inspect.signature(function).parameters
+        self.takes_weight = "sample_weight" in names
+        if "reduction" in names:
+            self.reduction = "mean"
+
+    def forward(self, scores, target, **weight):
+        """Return the loss."""
+        if hasattr(self, "reduction"):
+            weight["reduction"] = self.reduction
+        return self.function(scores, target, **weight)
+
+
+class Mixture(Objective):
+    r"""Weighted mean of the estimator's loss and of a cross-entropy of the same scores.
+
+    .. math::
+        (1 - \lambda) L(f) + \lambda L_{CE}(f)
+
+    Hard examples of earlier minibatches belong to L alone.
+
+    Parameters
+    ----------
+    named, cross_entropy : Objective
+        The estimator's loss L, and its partner.
+    share : float
+        The share of cross-entropy, in [0, 1].
+    """
+
+    def __init__(self, named, cross_entropy, share):
+        super().__init__()
+        self.named, self.cross_entropy, self.share = named, cross_entropy, share
+        self.trace, self.compares, self.draws = named.trace, named.compares, named.draws
+        self.n_hard, self.remedies = named.n_hard, named.remedies
+
+    @property
+    def hardest(self):
+        """Return the positions of the next hard examples, see :class:`TopLoss`."""
+        return self.named.hardest
+
+    def seed(self, generator):
+        super().seed(generator)
+        self.named.seed(generator)
+
+    def get_extra_state(self):
+        # Save nothing here, because both objectives save their own state.
+        return None
+
+    def set_extra_state(self, state):
+        pass
+
+    def forward(self, scores, target, weight, drawn):
+        loss = self.named(scores, target, weight, drawn)
+        if self.share == 0:
+            return loss
+        values = scores, target, weight
+        fresh = (None if each is None else each[:, : drawn.n_fresh] for each in values)
+        return (1 - self.share) * loss + self.share * self.cross_entropy(*fresh, drawn)
+
+
+def remedies_of(loss):
+    """Return advice to users for the error message if training with `loss` diverges."""
+    return ("raise margin",) if hasattr(loss, "margin") else ()
+
+
+def name_of(loss):
+    """Return a name, the name of a function, or that of the class of a module."""
+    return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)

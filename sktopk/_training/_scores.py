@@ -1,0 +1,131 @@
+"""Scores of a trained network: for new samples, for held-out samples, and their loss."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from sktopk._common._lazy_rows import SomeRows
+from sktopk.modules._members import mean_of_members, score_of_member
+
+from ._objectives import Drawn, Totals
+from ._process import note_threads
+
+# Number of scores per chunk when the loss of held-out samples is computed.
+LOSS_NUMBERS = 1 << 23
+
+
+class HeldOut(SomeRows):
+    """The samples that the networks of an ensemble hold out, sorted by fold.
+
+    :func:`scores_of` returns the out-of-fold scores of these samples.
+
+    Attributes
+    ----------
+    parts : list of (table, list of int)
+        The samples of each fold, and the numbers of the networks that hold out this fold.
+    """
+
+    def __init__(self, X, folds):
+        index = [np.flatnonzero(folds.fold == fold) for fold in range(folds.n_folds)]
+        super().__init__(X, np.concatenate(index))
+        self.parts = [
+            (SomeRows(X, own), np.flatnonzero(folds.of_member == fold).tolist())
+            for fold, own in enumerate(index)
+        ]
+
+
+@contextmanager
+def evaluating(module):
+    """Context manager: put a module in eval mode, and restore the mode of each submodule."""
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def score_chunks(net, X, module=None):
+    """Yield the scores of each chunk of samples, with the network in eval mode.
+
+    The n scores of a chunk have shape (n, n_outputs) or (n, n_members, n_outputs).
+    """
+    module, settings, rows = module or net.module_, net.settings, net.rows(X)
+    note_threads()
+    with evaluating(net.module_):
+        for chunk in rows.chunks(settings.n_members * settings.n_outputs):
+            # Predict without mixed precision, because rounding would cause ties between scores.
+            with torch.inference_mode():
+                scores = module(rows[chunk])
+            yield scores.to(settings.dtype)
+
+
+def scores_of(net, X):
+    """Return the scores averaged over networks, an array (n_samples, n_outputs).
+
+    For `HeldOut`, each sample gets the mean of the networks that hold out the sample.
+    """
+    if isinstance(X, HeldOut):
+        return np.concatenate([scores_of_members(net, *part) for part in X.parts])
+    each = (mean_of_members(scores) for scores in score_chunks(net, X))
+    return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
+
+
+def scores_of_members(net, X, members):
+    """Return the mean scores of some networks, an array (n_samples, n_outputs)."""
+    total = 0.0
+    for m in members:
+        chunks = score_chunks(net, X, score_of_member(net.module_, m))
+        total = total + torch.cat([each.reshape(len(each), -1) for each in chunks]).cpu()
+    return (total / len(members)).numpy()
+
+
+def scores_by_member(net, X):
+    """Return the first output of each network, an array (n_samples, n_members)."""
+    each = [scores.view(len(scores), net.settings.n_members, -1) for scores in score_chunks(net, X)]
+    return torch.cat([scores[..., 0].cpu() for scores in each]).numpy()
+
+
+def loss_of(net, scores, target, weight, totals):
+    """Return the mean loss of samples with target >= 0. The random generator keeps its state.
+
+    Parameters
+    ----------
+    net : Net
+    scores : ndarray of shape (n_samples, n_outputs)
+    target, weight : ndarray of shape (n_samples,)
+    totals : Totals
+        Of the training samples.
+    """
+    objective, known = net.criterion_, target >= 0
+    noise = objective.generator
+    state = None if noise is None else noise.get_state()
+    scores, target, weight = scores[known], target[known], weight[known].astype(np.float64)
+    if not (whole := weight.sum()):
+        return 0.0
+    of_class = np.bincount(target, weight, len(totals.weight))
+    count = np.bincount(target[weight > 0], minlength=len(of_class))
+    mean = torch.from_numpy(of_class / np.maximum(count, 1)).clamp(min=1e-300)
+    device, weighted = totals.unit.device, not (weight == 1).all()
+    # Objectives divide by the number of samples times the mean weight.
+    own = Totals(totals.weight[:, :1], mean.unsqueeze(1).to(device), totals.unit[:1])
+    step = len(target)
+    if not objective.compares:  # a mean over samples, here in chunks to save memory
+        step = max(1, LOSS_NUMBERS // scores.shape[1])
+    loss = 0.0
+    for start in range(0, len(target), step):
+        part = [
+            torch.from_numpy(each[start : start + step]).to(device)[None]
+            for each in (scores, target, weight)
+        ]
+        unit = part[2].mean().reshape(1)
+        drawn = Drawn(Totals(own.weight, own.mean, unit))
+        with torch.no_grad():
+            value = objective(*part[:2], part[2] if weighted else None, drawn).item()
+        loss += value * float(part[2].sum() / whole)
+    if state is not None:
+        noise.set_state(state)
+    return loss

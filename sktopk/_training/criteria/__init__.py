@@ -1,1 +1,0 @@
-"""Criteria: losses of minibatches, and the state that is kept between minibatches."""
