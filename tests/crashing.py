@@ -76,7 +76,8 @@ def fitted_state(clf):
     history = [{k: v for k, v in row.items() if k != "dur"} for row in state["history_"]]
     names = ("weights", "optimizer", "generator", "rng_state", "criterion")
     learned = {name: state["net_"][name] for name in names}
-    rest = {k: v for k, v in state.items() if k.endswith("_") and k not in ("net_", "history_")}
+    fitted = {k: v for k, v in state.items() if k.endswith("_") and not k.startswith("_")}
+    rest = {k: v for k, v in fitted.items() if k not in ("net_", "history_")}
     return [learned, history, rest]
 
 

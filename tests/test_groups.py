@@ -3,7 +3,6 @@
 import copy
 import pickle
 from functools import partial
-from itertools import product
 
 import numpy as np
 import pytest

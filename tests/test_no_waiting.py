@@ -6,6 +6,7 @@ CPU tensors to the device, which it lets pass, raise here.
 """
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
+from sktopk._common._folds import Folds
 from sktopk._training._batches import make_batches
-from sktopk._training._folds import Folds
 from sktopk.modules import MLP
 from tests.losses.cases import CLASSES
 from tests.named_losses import NAMED_LOSSES
@@ -92,28 +93,32 @@ def train_one_epoch_on_meta(clf, n_classes):
     net.initialize_optimizer()
     n, folds, weight = clf.n_estimators, None, np.ones(150)
     if n > 1:
-        folds = Folds(np.arange(150) % n, np.arange(150), n, n, counts=net.n_outputs == 1)
-        weight = folds.own_weights(y, weight, lambda target, weight: weight)
+        folds = Folds(np.arange(150) % n, np.arange(150), n, n)
     elif getattr(clf, "class_weight", None):
         weight = weight + y
-    count, rare = np.bincount(y).astype(float), 5 if len(clf.classes_) == 2 else None
-    batches = make_batches(net, X, y, weight, count, batch_size=32, min_positives=rare, folds=folds)
+    training = net.settings.task.training
+    batches = make_batches(
+        net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n,
+        batch_size=32, min_positives=training.min_positives, n_hard=net.criterion_.n_hard,
+        generator=net.generator, device=META, folds=folds,
+    )  # fmt: skip
     steps = list(batches._fetched())
+    batches._fetched = lambda: steps
+    net.run = SimpleNamespace(batches=batches, forward=net.module_)
     with NoWaiting():
-        batches._fetched = lambda: steps
         results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1
     assert all(loss.device == scores.device == META for loss, scores in results)
 
 
-def test_rankers_do_not_wait():
-    for clf in RANKERS.values():
-        train_one_epoch_on_meta(clf, 10)
+@pytest.mark.parametrize("name", RANKERS)
+def test_rankers_do_not_wait(name):
+    train_one_epoch_on_meta(RANKERS[name], 10)
 
 
-def test_classifiers_of_many_classes_do_not_wait():
-    for clf in OF_CLASSES.values():
-        train_one_epoch_on_meta(clf, 6)
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_classifiers_of_many_classes_do_not_wait(name):
+    train_one_epoch_on_meta(OF_CLASSES[name], 6)
 
 
 OTHER_SIZES = [

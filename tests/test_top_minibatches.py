@@ -1,7 +1,5 @@
 """The threshold of the training set, estimated from minibatches and the hard rows before them."""
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -18,11 +16,7 @@ from sktopk import (
     ThresholdClassifier,
     TopPushKClassifier,
 )
-from sktopk._training.criteria._top import TopCriterion
 from sktopk.callbacks import TrueThreshold
-from sktopk.losses import (
-    KthLargest,
-)
 from sktopk.metrics._top_curves import partial_auc_log_score
 from sktopk.modules import MLP
 
@@ -105,24 +99,6 @@ def test_weighted_ranks_count_rows_by_their_weight(rare):
     np.testing.assert_allclose(clf.history_[-1]["threshold"], expected, atol=1e-7)
 
 
-def test_the_threshold_keeps_its_share_while_the_scores_move():
-    # Every step draws new scores: what was hard is no longer, and the batch must say so.
-    rng = np.random.default_rng(0)
-    n, n_steps = 4000, 400
-    criterion = TopCriterion(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
-    criterion.begin(torch.tensor([float(n), 1.0], dtype=torch.float64), torch.ones(2))
-    shares = []
-    for _ in range(n_steps):
-        scores = torch.from_numpy(np.append(rng.standard_normal(n), 0.0))
-        batch = torch.from_numpy(np.append(rng.choice(n, 100, replace=False), n))
-        index = criterion.hard_rows.join(batch)
-        criterion.gradient(scores[index], index == n, None)
-        t = float(criterion.trace["threshold"][-1][0])
-        shares.append((scores[:n] >= t).double().mean())
-    # Of 100 rows the fifth: (5 / 101) of them lie above it in the mean.
-    assert np.mean(shares) == pytest.approx(0.05, abs=0.004)
-
-
 def test_small_batches_train_at_the_rate_that_is_asked_for(rare):
     X, y = rare
     X = 3 * X  # so that the hinges of most negatives are 0
@@ -134,64 +110,6 @@ def test_small_batches_train_at_the_rate_that_is_asked_for(rare):
     assert np.mean(hinges) == pytest.approx(0.05, rel=0.2)
     alone, *_ = trace(RecallAtFPRClassifier(0.05, buffer_size=0), X, y, batch_size=64, max_epochs=3)
     assert np.std(late - true) < 0.5 * np.std(alone - true)
-
-
-# The hard rows.
-
-
-def remembered(hard):
-    return sorted(hard.index.tolist())
-
-
-def test_hard_rows_are_the_highest_of_the_group_so_far():
-    criterion = TopCriterion(KthLargest("negatives", k=2), "false_negatives", "hinge", 3)
-    scores = torch.tensor([5.0, 1.0, 4.0, 9.0, 3.0, 2.0, 6.0, 7.0])
-    positive = torch.tensor([0, 0, 0, 1, 0, 0, 0, 1]) == 1
-    criterion.class_total.copy_(torch.tensor([6.0, 2.0]))
-    seen = []
-    for batch in ([0, 1, 3], [4, 2, 7], [5, 6, 3], [0, 6, 7]):
-        index = criterion.hard_rows.join(torch.tensor(batch))
-        criterion.gradient(scores[index], positive[index], None)
-        seen.append(remembered(criterion.hard_rows))
-    assert seen[1:] == [[0, 2, 4], [0, 2, 6], [0, 2, 6]]
-
-
-def test_a_row_drawn_again_is_not_remembered_twice():
-    criterion = TopCriterion(KthLargest("all", k=3), "false_negatives", "hinge", 3)
-    scores = torch.tensor([5.0, 4.0, 3.0, 2.0])
-    criterion.class_total.copy_(torch.tensor([3.0, 1.0]))
-    for _ in range(3):
-        index = criterion.hard_rows.join(torch.tensor([0, 0, 0, 1, 2, 3]))
-        criterion.gradient(scores[index], index == 0, None)
-    assert remembered(criterion.hard_rows) == [0, 1, 2]
-    assert criterion.trace["threshold"][-1].item() == 3.0
-
-
-def test_hard_rows_survive_partial_fit_on_other_data(rare):
-    X, y = rare
-    outlier = X[:200].copy()
-    outlier[np.flatnonzero(y[:200] == 0)[0]] *= 50
-    params = STILL | {"callbacks": None}
-    clf = DeepTopPushClassifier(**params).partial_fit(outlier, y[:200], classes=[0, 1])
-    highest = clf.history_[-1]["threshold"].max()
-    clf.partial_fit(X[200:400], y[200:400])
-    plain = DeepTopPushClassifier(**params).partial_fit(X[200:400], y[200:400], classes=[0, 1])
-    if highest > plain.history_[-1]["threshold"].max():
-        np.testing.assert_allclose(clf.history_[-1]["threshold"], highest, rtol=1e-6)
-    # As a copy goes on where it was pickled.
-    before = DeepTopPushClassifier(**params).partial_fit(outlier, y[:200], classes=[0, 1])
-    copy = pickle.loads(pickle.dumps(before)).partial_fit(X[200:400], y[200:400])
-    np.testing.assert_array_equal(copy.history_[-1]["threshold"], clf.history_[-1]["threshold"])
-
-
-def test_each_network_keeps_hard_samples_of_its_own_for_other_data(rare):
-    X, y = rare
-    params = STILL | {"callbacks": None, "n_estimators": 3}
-    clf = DeepTopPushClassifier(**params).partial_fit(X[:400], y[:400], classes=[0, 1])
-    clf.partial_fit(X[400:600], y[400:600])
-    scores = clf.net_.scores_by_member(X[:600]).numpy()[y[:600] == 0]
-    found = clf.history_[-1]["threshold"]
-    np.testing.assert_allclose(found[-1], scores.max(axis=0).mean(), rtol=1e-6)
 
 
 def test_partial_fit_learns_the_same_from_sparse_chunks(rare):

@@ -177,7 +177,7 @@ class ValidationScores(Callback):
         self.scores = []
 
     def on_epoch_end(self, net, **kwargs):
-        self.scores.append(net.scores(self.samples))
+        self.scores.append(net.decision_function(self.samples))
 
 
 def accuracies(scores, labels):

@@ -283,8 +283,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
             For two classes, the score of the second class minus the first.
         """
-        now = present(self)
-        return now._task_.decide(now._scores(X), now)
+        now, scores = self._scored(X)
+        return now._task_.decide(scores, now)
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the label with the highest score.
@@ -297,8 +297,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        now = present(self)
-        return now._task_.labels(now._scores(X), now)
+        now, scores = self._scored(X)
+        return now._task_.labels(scores, now)
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
@@ -317,8 +317,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         proba : ndarray of shape (n_samples, n_classes)
             Each row sums to 1. The columns are in the order of `classes_`.
         """
-        now = present(self)
-        return now._task_.proba(now._scores(X), now)
+        now, scores = self._scored(X)
+        return now._task_.proba(scores, now)
 
     @available_if(has_proba)
     def predict_log_proba(self, X: RowsLike) -> np.ndarray:
@@ -335,10 +335,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _scores(self, X):
-        """Return the mean scores of the ensemble, of shape (n_samples, n_outputs)."""
-        check_is_fitted(self)
-        return _fit.finite(scores_of(self.net_, check_rows(self, X, reset=False)))
+    def _scored(self, X):
+        """Return the estimator in its present state, and scores of shape (n_samples, n_outputs)."""
+        now = present(self)
+        check_is_fitted(now)
+        return now, _fit.finite(scores_of(now.net_, check_rows(now, X, reset=False)))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "net_")

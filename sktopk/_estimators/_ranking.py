@@ -31,7 +31,6 @@ from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
 from ._between_scores import midway_below
 from ._calibration import models_proba
-from ._state import present
 from ._task import RankingTask, Training
 
 
@@ -209,7 +208,7 @@ class RankingClassifier(BaseNetClassifier):
         TypeError, ValueError
             If n is not an integer or out of range, or if `groups` does not have n_samples entries.
         """
-        return rows_on_top(self._scores(X)[:, 0], n, groups)
+        return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
     def score(
         self,
@@ -234,8 +233,7 @@ class RankingClassifier(BaseNetClassifier):
         score : float
             Larger is better. NaN, with a warning, if y lacks a class that the metric requires.
         """
-        now = present(self)
-        scores = now._scores(X)
+        now, scores = self._scored(X)
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
         refuse_missing(y, "y")

@@ -17,6 +17,8 @@ from sktopk._training._state import (
     to_tensors,
 )
 
+from sktopk.modules._mlp import Dropout
+
 from ._fit import make_net
 
 # Entries of the serialized state that `unpacked` uses to build the network.
@@ -71,6 +73,11 @@ def copied_net(net, task):
     shared = [task, net.settings, *(callback for _, callback in net.callbacks_)]
     made = copy.deepcopy(net, {id(each): each for each in shared})
     made.settings = dataclasses.replace(net.settings, task=task)
+    for part in made.module_.modules():
+        if isinstance(part, Dropout):  # copies have no generator
+            part.generator = made.own_generator
+    if made.criterion_.generator is not None:
+        made.criterion_.seed(made.criterion_.generator)
     return made
 
 

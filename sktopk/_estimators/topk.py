@@ -30,7 +30,6 @@ from ._losses import (
     own_parameters,
 )
 from ._parameters import estimator
-from ._state import present
 from ._task import LabelTask, Training
 
 
@@ -122,8 +121,7 @@ class TopKClassifier(BaseNetClassifier):
         TypeError, ValueError
             If k is not an integer or out of range.
         """
-        now = present(self)
-        scores = now._scores(X)
+        now, scores = self._scored(X)
         k = now.k_ if k is None else check_k(k, len(now.classes_))
         return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
 
@@ -146,8 +144,8 @@ class TopKClassifier(BaseNetClassifier):
             label counts with the probability that a random choice includes it. NaN, with a warning,
             if all weights are zero.
         """
-        now = present(self)
-        y_score, y = now.decision_function(X), own_labels(X, y, needed=True)
+        now, scores = self._scored(X)
+        y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)
         return topk_accuracy_score(
             y, y_score, k=now.k_, labels=now.classes_, sample_weight=sample_weight
         )

@@ -12,9 +12,9 @@ from ._process import check_equal_batches, check_single_process, is_single_proce
 
 # Groups larger than `batch_size` are divided. At most this number of such groups share a minibatch.
 JOINED = 10
-# If the networks draw about equally many samples of a minibatch, all draw the smallest number.
-# A network that holds out many samples would take this share from the others at most.
-LEAST_DRAWN = 0.9
+# If the smallest number of samples that a network can draw from a minibatch is at least this share
+# of the largest, all networks draw the smallest number.
+LEAST_DRAWN = 0.8
 
 
 class ShuffledBatches:
@@ -174,6 +174,8 @@ class MiniBatches:
     n_hard : int
         Number of hard examples of each network that join its minibatches.
     groups : Groups or None
+    least_drawn : float
+        See `LEAST_DRAWN`. 0: networks always draw equally many samples. inf: always all of theirs.
 
     Attributes
     ----------
@@ -181,10 +183,12 @@ class MiniBatches:
         Indices of the hard examples.
     """
 
-    def __init__(self, rows, target, weight, sampler, totals, holds_out, *, n_hard, groups, cuts):
+    def __init__(
+        self, rows, target, weight, sampler, totals, holds_out, *, n_hard, groups, least_drawn
+    ):
         self.rows, self.target, self.weight, self.sampler = rows, target, weight, sampler
         self.totals, self.holds_out, self.n_hard, self.groups = totals, holds_out, n_hard, groups
-        self.n_members, self._cuts = len(totals.unit), cuts
+        self.n_members, self._least_drawn = len(totals.unit), least_drawn
         # Whether a minibatch may contain a new sample twice.
         self._repeats = getattr(sampler, "repeats_positives", False)
         self.hard = torch.empty(self.n_members, 0, dtype=torch.long, device=target.device)
@@ -203,7 +207,7 @@ class MiniBatches:
         left_out = self.holds_out[:, index]
         lengths = (~left_out).sum(1)
         least, most = int(lengths.min()), int(lengths.max())
-        longest = least if self._cuts and least >= LEAST_DRAWN * most else most
+        longest = least if least >= self._least_drawn * most else most
         # Own samples first, in the order of the minibatch.
         own = left_out.to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
         return own, lengths.clamp(max=longest).tolist()
@@ -240,7 +244,7 @@ class MiniBatches:
         for members, length in by_length:
             drawn = Drawn(
                 totals=self.totals.of(members),
-                n_fresh=length,
+                n_fresh=length if self.n_hard else None,
                 repeated=None if repeated is None else repeated[members][:, :length],
                 n_hard=self.n_hard,
                 lists=None if self.groups is None else self.groups.lists(members, rows, length),
@@ -372,18 +376,18 @@ def make_batches(
         Sum of the sample weights of each class, if it is not that of these samples.
     """
     totals = totals_of(target, weight, folds, n_classes, n_members, class_total, device)
-    n_samples, of_groups, cuts, holds_out, fold = len(target), None, True, None, None
+    n_samples, of_groups, holds_out, fold, least_drawn = len(target), None, None, None, LEAST_DRAWN
     if folds is not None:
         holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if not is_single_process():
-        # The threshold is estimated from the joined minibatches of all processes.
-        n_hard = 0
+        # Processes join their minibatches: this needs equal numbers and replaces hard examples.
+        n_hard, least_drawn = 0, 0.0
     if groups is not None:
         check_single_process("groups")
         batches = GroupBatches(target, groups, batch_size, min_positives, generator)
         of_groups = Groups(groups, target, weight, holds_out, n_members, batches, device)
-        n_hard, cuts = 0, False
+        n_hard, least_drawn = 0, np.inf
     elif min_positives is not None and batch_size < n_samples and target.any():
         batches = StratifiedBatchSampler(
             target, batch_size, min_positives=min_positives, generator=generator
@@ -393,14 +397,15 @@ def make_batches(
         batches = ShuffledBatches(n_samples, batch_size, generator, fold)
     else:
         # Networks train on all their samples in each step.
-        batches, n_hard, cuts = [torch.arange(n_samples)], 0, False
+        batches, n_hard = [torch.arange(n_samples)], 0
+        least_drawn = np.inf if is_single_process() else 0.0
     check_equal_batches(len(batches))
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, torch.float64) if weighted else None
     holds_out = None if holds_out is None else torch.from_numpy(holds_out)
     return MiniBatches(
         rows, target, weight, batches, totals, holds_out,
-        n_hard=n_hard, groups=of_groups, cuts=cuts,
+        n_hard=n_hard, groups=of_groups, least_drawn=least_drawn,
     )  # fmt: skip
 
 
@@ -416,7 +421,7 @@ def totals_of(target, weight, folds, n_classes, n_members, class_total, device):
     if folds is not None:
         drawn[np.arange(n_members), folds.of_member + 1] = 0
     # Add the folds that a network draws, because a difference of sums would be less exact.
-    count, weight_of = (drawn @ total(each) for each in (count, weight_of))
+    count, weight_of = (total(drawn @ each) for each in (count, weight_of))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
     if class_total is not None:

@@ -312,15 +312,15 @@ class Net(NeuralNetClassifier):
                 factor = one_cycle(start + share * (i + 1) / n_batches)
                 for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
+            shown = {"batch": tuple(batch), "training": training}
             for callback in begin:
-                callback.on_batch_begin(self, batch=batch, training=training)
+                callback.on_batch_begin(self, **shown)
             loss, scores = self.train_step(batch)
             self.run.average.update()
             losses.append(loss)
             sizes.append(scores.shape[1])
-            shown = {"batch": batch, "training": training, "loss": loss, "y_pred": scores}
             for callback in end:
-                callback.on_batch_end(self, **shown)
+                callback.on_batch_end(self, **shown, loss=loss, y_pred=scores.transpose(0, 1))
         n_samples = total(np.array(sizes))
         losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_samples
         self._check_finite(torch.from_numpy(losses))
@@ -345,7 +345,8 @@ class Net(NeuralNetClassifier):
             loss.backward()
             for callback in listeners:
                 named = list(self.module_.named_parameters())
-                callback.on_grad_computed(self, named_parameters=named, batch=batch, training=True)
+                shown = {"named_parameters": named, "batch": tuple(batch), "training": True}
+                callback.on_grad_computed(self, **shown)
             # Some optimizers call `closure` several times per step. Record only the first result.
             if not result:
                 result.extend((loss.detach(), scores.detach()))

@@ -2,14 +2,15 @@
 
 import copy
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk._common._folds import Folds
 from sktopk._training._batches import make_batches
-from sktopk._training._folds import Folds
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
 from tests.named_losses import NAMED_LOSSES
@@ -79,17 +80,19 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     if not resident:
         if name in RANKERS and getattr(CLASSIFIERS[name], "buffer_size", 0):
             pytest.skip("the numbers of hard samples have to come to the samples")
-        monkeypatch.setattr("sktopk._training._batches.RESIDENT_SHARE", 0.0)
+        monkeypatch.setattr("sktopk._training._rows.RESIDENT_SHARE", 0.0)
     clf = fitted(name, table, dtype=np.float32)
     X, y = table[0].astype(np.float32), table[1]
     y = (y == 0).astype(int) if len(clf.classes_) == 2 else y
     n, net, folds, weight = clf.n_estimators, clf.net_, None, np.ones(len(y))
     if n > 1:
-        folds = Folds(np.arange(len(y)) % n, np.arange(len(y)), n, n, counts=net.n_outputs == 1)
-        weight = folds.own_weights(y, weight, lambda target, weight: weight)
-    count, rare = np.bincount(y).astype(float), 5 if len(clf.classes_) == 2 else None
-    options = {"batch_size": 64, "min_positives": rare, "folds": folds}
-    batches = make_batches(net, X, y, weight, count, **options)
+        folds = Folds(np.arange(len(y)) % n, np.arange(len(y)), n, n)
+    batches = make_batches(
+        net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n,
+        min_positives=net.settings.task.training.min_positives, n_hard=net.criterion_.n_hard,
+        generator=net.generator, device=torch.device(net.device), folds=folds, batch_size=64,
+    )  # fmt: skip
+    net.run = SimpleNamespace(batches=batches, forward=net.module_)
     steps = iter(batches._fetched())
     first = next(steps)  # moves the row numbers of the epoch
     batches._fetched = lambda: itertools.chain([first], steps)

@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_array, csr_matrix
 from torch import nn
 
-from sktopk._training._batches import Rows
+from sktopk._training._rows import Rows
 from sktopk.modules import MLP
 from sktopk.modules._mlp import SparseRows
 from tests.test_sparse_input import csr_table

@@ -1,19 +1,16 @@
 """What a GPU does otherwise than a CPU, as far as a machine without one can tell."""
 
 from contextlib import nullcontext
-from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
 
-from sktopk._training import _batches
-from sktopk._training._batches import MiniBatches, Rows, one_ahead
-from sktopk._training.criteria._top import HardRows, TopCriterion
-from sktopk.losses import KthLargest
+from sktopk._training import _rows
+from sktopk._training._batches import one_ahead
+from sktopk._training._rows import Rows
 from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
-from sktopk.losses._thresholds import Largest
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
@@ -31,7 +28,7 @@ def rows_of(X, device=META, dtype=torch.float32):
 def test_a_table_is_moved_once_if_it_takes_at_most_half_of_what_is_free(
     X, free, resident, monkeypatch
 ):
-    monkeypatch.setattr(_batches, "free_memory", lambda device: free)
+    monkeypatch.setattr(_rows, "free_memory", lambda device: free)
     assert rows_of(X).resident == resident
     assert rows_of(X)[torch.arange(2)].device == META
     # What counts is what it takes there.
@@ -88,65 +85,6 @@ def test_rows_are_copied_one_batch_ahead(X, streams):
     assert list(one_ahead(rows, [])) == []
 
 
-def test_hard_rows_join_rows_that_were_copied_ahead(X, streams):
-    target, batches = torch.arange(10), torch.randperm(10).split(3)
-    rows, hard = Rows(X, CPU, torch.float32), HardRows(2)
-    stream = MiniBatches(rows, target, None, batches, hard)
-    stream._fetched = lambda: zip(batches, one_ahead(rows, batches), strict=True)
-    lengths = []
-    for x, (y, _) in stream:
-        np.testing.assert_array_equal(x, X[y])
-        lengths.append(len(y))
-        hard.keep(torch.tensor([0, 1]))
-    assert lengths == [3, 5, 5, 3]
-
-
-def tensors(scores, target, weight):
-    return torch, scores.detach().flatten(), target, weight
-
-
-@pytest.mark.parametrize(
-    ("threshold", "errors"),
-    [
-        (Largest("negatives"), "false_negatives"),
-        (KthLargest("all", tau=0.1), "false_negatives"),
-        (KthLargest("positives", tau=0.8), "false_positives"),
-    ],
-)
-def test_hard_rows_that_are_none_change_nothing(threshold, errors):
-    """Groups with fewer samples than are kept, samples drawn twice, minibatches of one class."""
-    for case in product((False, True), (1, 7, 60), (False, True)):
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            assert_nothing_changes(threshold, errors, *case, monkeypatch)
-
-
-def assert_nothing_changes(threshold, errors, weighted, buffer_size, repeats, monkeypatch):
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(90, 1, generator=generator)
-    positive = torch.arange(90) % 15 == 0
-    weight = torch.rand(90, generator=generator) + 0.5 if weighted else None
-    few = [4, 4 if repeats else 5, 30, 31]
-    batches = (range(20), range(0, 90, 15), range(1, 15), few, range(90))
-    results = []
-    for library in (None, tensors):
-        if library is not None:
-            monkeypatch.setattr("sktopk._training.criteria._top.arrays", library)
-        criterion = TopCriterion(threshold, errors, "logistic", buffer_size)
-        criterion.begin(torch.tensor([84.0, 6.0]), torch.ones(2))
-        criterion.hard_rows.fresh_repeats = repeats
-        result = []
-        for batch in batches:
-            index = criterion.hard_rows.join(torch.tensor(list(batch)))
-            own = None if weight is None else weight[index]
-            loss, gradient = criterion.gradient(scores[index], positive[index], own)
-            by_row = torch.zeros(90).index_add(0, index, gradient.flatten())
-            result.extend([torch.as_tensor(loss), by_row])
-        results.append([*result, *map(torch.as_tensor, criterion.trace["threshold"])])
-        state = criterion.hard_rows.get_state()["index"].tolist()
-        assert len(set(state)) == len(state)
-    torch.testing.assert_close(results[1], results[0])
-
-
 def test_noise_drawn_by_draw_is_noise_of_all_draws():
     scores = torch.randn(5, 60, dtype=torch.float64, requires_grad=True)
     generator = torch.Generator().manual_seed(1)
@@ -159,23 +97,3 @@ def test_noise_drawn_by_draw_is_noise_of_all_draws():
     ones = torch.full((5, 3), 1 / 3, dtype=torch.float64)
     counted = torch.zeros(5, 60, dtype=torch.float64).scatter_add(1, winner, ones)
     torch.testing.assert_close(gradient, counted)
-
-
-@pytest.mark.parametrize("xp", [np, torch])
-def test_a_row_counts_where_it_stands_first(xp):
-    hard = HardRows(3)
-    hard.index = torch.tensor([2, 9, 9] if xp is torch else [2, 9, 5])
-    hard.join(torch.tensor([4, 2, 4, 7]))
-    remembered, repeated = hard.masks(xp)
-    assert remembered.tolist() == [False, True, False, False, True, True, True]
-    assert repeated.tolist() == [False, False, True, False, True, False, xp is torch]
-    hard.fresh_repeats = False
-    hard.join(torch.tensor([4, 2, 7]))
-    remembered, repeated = hard.masks(xp)
-    assert remembered.tolist() == [False, True, False, True, True, True]
-    assert repeated.tolist() == [False, False, False, True, False, xp is torch]
-    if xp is np:
-        hard.join(torch.tensor([4, 7]))
-        remembered, repeated = hard.masks(xp)
-        assert remembered.tolist() == [False, False, True, True, True]
-        assert repeated is None

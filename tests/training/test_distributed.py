@@ -9,17 +9,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import sktopk
 from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
-from sktopk._training.criteria._top import TopCriterion
-from sktopk.losses import KthLargest
-from sktopk.losses._thresholds import Largest
 from sktopk.modules import MLP
 
 N_ROWS, N_FEATURES = 120, 5
-CRITERIA = {
-    "largest": (Largest("negatives"), "false_negatives", 3),
-    "quantile": (KthLargest("all", tau=0.1), "false_negatives", 4),
-    "recall": (KthLargest("positives", tau=0.8), "false_positives", 2),
-}
 CLASSIFIERS = {
     "top_push": DeepTopPushClassifier(),
     "precision_at_recall": PrecisionAtRecallClassifier(),
@@ -137,36 +129,12 @@ def broken_by_one(rank):
         return str(error)
 
 
-def loop(name, wrap, rank, world):
-    """Ten steps on minibatches that the ranks share evenly, with rows carried between them."""
-    X, y, _ = data()
-    X, positive = torch.from_numpy(X), torch.from_numpy(y == 1)
-    threshold, errors, buffer_size = CRITERIA[name]
-    criterion = TopCriterion(threshold, errors, "quadratic", buffer_size)
-    criterion.n_processes = world
-    criterion.class_total.copy_(torch.tensor([float((y == 0).sum()), float(y.sum())]))
-    torch.manual_seed(0)
-    module = wrap(linear(N_FEATURES, 1).double())
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
-    order = torch.randperm(N_ROWS, generator=torch.Generator().manual_seed(1))
-    for batch in order.repeat(2).split(24):
-        index = criterion.hard_rows.join(batch[len(batch) * rank // world :][: len(batch) // world])
-        optimizer.zero_grad()
-        scores = module(X[index])
-        _, gradient = criterion.gradient(scores, positive[index], None)
-        scores.backward(gradient)
-        optimizer.step()
-    weights = [p.detach().clone() for p in module.parameters()]
-    return [*weights, torch.as_tensor(np.concatenate(criterion.trace["threshold"]))]
-
-
 def work(rank, folder):
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
     )
     result = {name: fit(name, parallel, half(rank)) for name in CLASSIFIERS}
-    result |= {name: loop(name, DistributedDataParallel, rank, 2) for name in CRITERIA}
     result |= {f"default {name}": fit_default(name, half(rank)) for name in ESTIMATORS}
     result["stopped"] = stopped_by_one(rank)
     result["broken"] = broken_by_one(rank)
@@ -211,13 +179,6 @@ def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):
 
 def test_an_error_arrives_as_it_was_raised(of_each_rank):
     assert [each["broken"] for each in of_each_rank] == ["stop here"] * 2
-
-
-def test_minibatches_share_the_threshold_and_the_hard_rows(of_each_rank):
-    for name in CRITERIA:
-        expected = loop(name, lambda module: module, 0, 1)
-        for result in of_each_rank:
-            torch.testing.assert_close(result[name], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_uneven_shares_are_refused_instead_of_waited_for(of_each_rank):

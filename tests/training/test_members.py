@@ -22,6 +22,7 @@ POSITIVE = (X[:, 0] + RNG.standard_normal(N) > 0.7).astype(int)
 WEIGHT = RNG.integers(1, 4, N).astype(float)
 SMALL = {"hidden_layer_sizes": (3,), "max_epochs": 3, "random_state": 0}
 
+
 def test_the_scores_are_the_mean_of_those_of_the_networks():
     clf = TopKClassifier(k=1, n_estimators=M, module=MLP, **SMALL).fit(X, Y)
     assert isinstance(clf.net_.module_, Members)
