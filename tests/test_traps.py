@@ -77,7 +77,7 @@ def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given(digits):
             scores = -clf.set_params(fpr=fpr).fit(X[train], y[train]).decision_function(X[test])
             expected.append(true_positive_rate_at_fpr_score(y[test] == "fraud", scores, fpr=0.05))
         assert score == pytest.approx(np.mean(expected))
-    # The own score of the classifier has another metric for each candidate. The easiest one wins.
+    # `score` of the classifier is another metric for each candidate, and the easiest one wins.
     own = GridSearchCV(clf, grid, cv=folds).fit(X, y)
     assert own.best_params_ == {"fpr": 0.3}
     assert np.ptp(found["mean_test_score"]) < np.ptp(own.cv_results_["mean_test_score"]) / 2

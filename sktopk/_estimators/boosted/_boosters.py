@@ -85,9 +85,9 @@ def constraints(statistics, direction, n_features):
     """Return the parameters of LightGBM for the columns with target statistics.
 
     Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
-    decrease (-1) with each statistic. LightGBM has one direction for the trees of all classes. A
-    tree then has hardly any use for the statistics of other classes, with which its score falls.
-    With several classes, a path from root to leaf has only statistics of one class.
+    decrease (-1) with each statistic. LightGBM has one direction for the trees of all classes. The
+    score of a class falls with the statistics of other classes, so its trees can hardly use them.
+    With several classes, a path from root to leaf uses statistics of one class only.
 
     Parameters
     ----------
