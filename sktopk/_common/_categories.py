@@ -64,6 +64,19 @@ class Categories:
         """Return the indices of the columns that are encoded by target statistics."""
         return [j for j, values in self.values.items() if len(values) > MOST]
 
+    def columns_of_classes(self, n_columns):
+        """Return the indices of the target statistics in the `n_columns` of `with_statistics`.
+
+        The result has one list of columns per class, or a single list for two classes. It is empty
+        without target statistics.
+        """
+        if not self.statistics:
+            return []
+        first = [*self.statistics]
+        n_appended = len(self.statistics[first[0]][0]) - 1
+        start = n_columns - n_appended * len(first)
+        return [first, *(list(range(start + k, n_columns, n_appended)) for k in range(n_appended))]
+
     @property
     def sizes(self):
         """Return a dict that maps each column that stays categorical to its number of codes."""

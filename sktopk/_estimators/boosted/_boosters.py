@@ -81,16 +81,30 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, ca
     return booster.model_from_string(booster.model_to_string()).free_dataset()
 
 
-def increasing(columns, direction, n_features):
-    """Return the parameter of LightGBM by which scores increase (-1: decrease) with the columns.
+def constraints(statistics, direction, n_features):
+    """Return the parameters of LightGBM for the columns with target statistics.
 
-    Without the constraint, trees fit the noise of target statistics.
+    Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
+    decrease (-1) with each statistic. LightGBM has one direction for the trees of all classes. The
+    score of a class falls with the statistics of other classes, so its trees can hardly use them.
+    With several classes, a path from root to leaf uses statistics of one class only.
+
+    Parameters
+    ----------
+    statistics : list of list of int
+        Columns of each class. One list for two classes, empty without target statistics.
+    direction : {-1, 1}
+    n_features : int
     """
-    if not columns:
+    if not statistics:
         return {}
-    constraints = np.zeros(n_features, dtype=int)
-    constraints[columns] = direction
-    return {"monotone_constraints": constraints.tolist()}
+    monotone = np.zeros(n_features, dtype=int)
+    monotone[np.ravel(statistics)] = direction
+    found = {"monotone_constraints": monotone.tolist()}
+    if len(statistics) > 1:
+        others = np.flatnonzero(monotone == 0).tolist()
+        found["interaction_constraints"] = [own + others for own in statistics]
+    return found
 
 
 def have_splits(boosters, min_child_samples, n_samples):

@@ -45,7 +45,7 @@ from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
 from sktopk.modules._members import best_classes
 
-from ._boosters import grow, have_splits, increasing
+from ._boosters import constraints, grow, have_splits
 from ._losses import OF_TWO_CLASSES, loss_in_use, threshold_of
 from ._model_text import BoostersAsText
 from ._parameters import check_parameters, has_proba
@@ -319,10 +319,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
-        # Target statistics of two classes are shares of the second class. LightGBM has the same
-        # constraints for the trees of all classes, so that more classes have none.
-        statistics = categories.many if len(self.classes_) == 2 else []
-        direction = -1 if statistics and self._first_is_positive() else 1
+        # Target statistics of two classes are shares of the second class.
+        falls = len(self.classes_) == 2 and self._first_is_positive()
+        statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
@@ -338,7 +337,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             "seed": int(check_random(self.random_state).randint(np.iinfo(np.int32).max)),
             "deterministic": True,
             "verbosity": -1,
-            **increasing(statistics, direction, rows.X.shape[1]),
+            **constraints(statistics, -1 if falls else 1, rows.X.shape[1]),
             **(self.lightgbm_params or {}),
         }
         held_out, self.boosters_ = self._hold_out(rows), []
