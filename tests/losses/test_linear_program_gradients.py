@@ -5,8 +5,7 @@ import torch
 from torch.autograd import gradcheck
 
 from sktopk.losses import linear_program
-
-from .linear_programs import (
+from tests.losses.linear_programs import (
     infeasible_program,
     redundant_program,
     stacked,
@@ -16,8 +15,7 @@ from .linear_programs import (
     vertex_program,
 )
 
-METHODS = ["newton", "highs", "penalty"]
-NAMES = ["c", "A_ub", "b_ub", "A_eq", "b_eq"]
+every_output = pytest.mark.parametrize("output", ["fun", "x"])
 
 
 def with_gradient(arguments):
@@ -28,8 +26,8 @@ def solved(output, **options):
     return lambda *arguments: getattr(linear_program(*arguments, **options), output)
 
 
-@pytest.mark.parametrize("output", ["fun", "x"])
-@pytest.mark.parametrize("method", METHODS)
+@every_output
+@pytest.mark.parametrize("method", ["newton", "highs", "penalty"])
 @pytest.mark.parametrize("shape", [(3, 5, 0), (4, 6, 2)], ids=["inequalities", "equations"])
 def test_finite_differences(output, method, shape, rng):
     arguments = with_gradient(tensors(vertex_program(rng, *shape)))
@@ -39,7 +37,7 @@ def test_finite_differences(output, method, shape, rng):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize("output", ["fun", "x"])
+@every_output
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 @pytest.mark.parametrize("method", ["newton", "penalty"])
 def test_finite_differences_of_sparse_entries(output, layout, method, rng):
@@ -69,34 +67,32 @@ def test_gradient_of_a_sparse_matrix_is_sparse(to_sparse):
 
 
 @pytest.mark.parametrize("make", [tied_program, redundant_program])
-@pytest.mark.parametrize("output", ["fun", "x"])
+@every_output
 def test_degenerate_programs_have_a_finite_gradient(make, output, rng):
     arguments = with_gradient(stacked([make(rng, 5, 9, 2) for _ in range(20)]))
     found = torch.autograd.grad(solved(output)(*arguments).sum(), arguments)
-    for name, gradient in zip(NAMES, found, strict=True):
-        assert gradient.isfinite().all(), name
-        assert gradient.abs().max() < 1e4, name
+    for gradient in found:
+        assert gradient.abs().max() < 1e4
 
 
-@pytest.mark.parametrize("output", ["fun", "x"])
+@every_output
+@pytest.mark.parametrize("upstream", [1.0, torch.inf, torch.nan])
 @pytest.mark.filterwarnings("ignore:linear_program left")
-def test_unsolved_programs_have_the_gradient_zero(output, rng):
-    for upstream in (1.0, torch.inf, torch.nan):
-        good = vertex_program(rng, 4, 8, 1)
-        bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
-        arguments = with_gradient(stacked([good, *bad]))
-        result = solved(output)(*arguments)
-        weights = torch.full_like(result, upstream)
-        weights[0] = 1
-        found = torch.autograd.grad(result, arguments, weights)
-        alone = with_gradient(tensors(good))
-        expected = torch.autograd.grad(solved(output)(*alone).sum(), alone)
-        for gradient, value in zip(found, expected, strict=True):
-            torch.testing.assert_close(gradient[0], value, rtol=1e-9, atol=1e-9)
-            assert (gradient[1:] == 0).all()
+def test_unsolved_programs_have_the_gradient_zero(output, upstream, rng):
+    good = vertex_program(rng, 4, 8, 1)
+    bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
+    arguments, alone = with_gradient(stacked([good, *bad])), with_gradient(tensors(good))
+    result = solved(output)(*arguments)
+    weights = torch.full_like(result, upstream)
+    weights[0] = 1
+    found = torch.autograd.grad(result, arguments, weights)
+    expected = torch.autograd.grad(solved(output)(*alone).sum(), alone)
+    for gradient, value in zip(found, expected, strict=True):
+        torch.testing.assert_close(gradient[0], value, rtol=1e-9, atol=1e-9)
+        assert (gradient[1:] == 0).all()
 
 
-@pytest.mark.parametrize("output", ["fun", "x"])
+@every_output
 @pytest.mark.parametrize("method", ["newton", "penalty"])
 @pytest.mark.filterwarnings("ignore:linear_program left")
 def test_unfinished_solution_has_the_gradient_zero(output, method, rng):
@@ -107,7 +103,7 @@ def test_unfinished_solution_has_the_gradient_zero(output, method, rng):
         assert (gradient == 0).all()
 
 
-@pytest.mark.parametrize("output", ["fun", "x"])
+@every_output
 def test_second_derivatives_are_refused(output, rng):
     arguments = with_gradient(tensors(vertex_program(rng, 4, 7, 1)))
     result = solved(output)(*arguments).sum()
