@@ -25,7 +25,9 @@ def test_gradient_is_that_of_the_paper(case):
             X = torch.randn(len(target), 3, dtype=torch.float64)
         weights = list(network.parameters())
         expected = [torch.zeros_like(w) for w in weights]
-        factors = case.defined_factors(network(X).flatten(), target)
+        scores, labels = network(X).flatten().tolist(), target.tolist()
+        at = case.row(scores, labels)
+        factors = references.row_factors(scores, labels, at, case.errors, case.surrogate)
         for x, factor in zip(X, factors, strict=True):
             of_sample = torch.autograd.grad(network(x).squeeze(), weights)
             expected = [e + factor * g for e, g in zip(expected, of_sample, strict=True)]
@@ -84,28 +86,27 @@ TABLE = [
 ]
 
 
-def of_surrogate(name, z):
-    """The surrogate of the distances z: the losses of negatives of these scores at 0."""
-    return accuracy_at_top_loss(
-        *(z, torch.zeros(len(z))),
-        threshold=lambda scores, positive, weight: scores.new_zeros(()),
-        errors="false_positives",
-        surrogate=name,
-        reduction="none",
-    )
+@pytest.mark.parametrize(("name", "column"), [("quadratic", 1), ("hinge", 2), ("logistic", 3)])
+def test_surrogates_by_hand_and_by_definition(name, column):
+    def of_surrogate(z):
+        """The surrogate of the distances z: the losses of negatives of these scores at 0."""
+        return accuracy_at_top_loss(
+            *(z, torch.zeros(len(z))),
+            threshold=lambda scores, positive, weight: scores.new_zeros(()),
+            errors="false_positives",
+            surrogate=name,
+            reduction="none",
+        )
 
-
-def test_surrogates_by_hand_and_by_definition():
-    z, *expected = torch.tensor(TABLE, dtype=torch.float64).T
+    table = torch.tensor(TABLE, dtype=torch.float64)
+    torch.testing.assert_close(of_surrogate(table[:, 0]), table[:, column], rtol=1e-7, atol=1e-9)
     fine = torch.linspace(-60, 60, 24_001, dtype=torch.float64)
-    for name, values in zip(references.SURROGATES, expected, strict=True):
-        torch.testing.assert_close(of_surrogate(name, z), values, rtol=1e-7, atol=1e-9)
-        value = of_surrogate(name, fine)
-        assert (value.diff() >= 0).all()
-        assert (value.diff().diff() >= -1e-11).all()
-        assert (value >= (fine >= 0).double()).all()
-        slow = [references.SURROGATES[name](x) for x in fine[::100].tolist()]
-        assert value[::100].tolist() == pytest.approx(slow, rel=1e-14, abs=1e-14)
+    value = of_surrogate(fine)
+    assert (value.diff() >= 0).all()
+    assert (value.diff().diff() >= -1e-11).all()
+    assert (value >= (fine >= 0).double()).all()
+    slow = [references.SURROGATES[name](x) for x in fine[::100].tolist()]
+    assert value[::100].tolist() == pytest.approx(slow, rel=1e-14, abs=1e-14)
 
 
 # Golden values of threshold, loss and gradient.
@@ -136,8 +137,8 @@ def test_golden_threshold_loss_and_gradients(name):
     value, gradient = value_and_gradient(lambda s: threshold(s, target == 1), scores)
     assert value.item() == pytest.approx(entry["t"], rel=1e-14)
     np.testing.assert_allclose(gradient, entry["dt_dz"], rtol=1e-14, atol=0)
-    found = [lambda s, y, p: accuracy_at_top_loss(s, y, threshold=threshold)]
-    for loss in [*found, *([NAMED[kind]] if kind in NAMED else [])]:
+    general = lambda s, y, p: accuracy_at_top_loss(s, y, threshold=threshold)  # noqa: E731
+    for loss in {general, NAMED.get(kind, general)}:
         value, gradient = value_and_gradient(loss, scores, target, p=entry.get("param"))
         assert value.item() == pytest.approx(entry["loss"], rel=1e-12)
         np.testing.assert_allclose(gradient, entry["grad"], rtol=1e-12, atol=1e-12)
