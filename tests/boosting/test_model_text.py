@@ -99,12 +99,14 @@ def edited(text, rng):
         i, j = rng.integers(0, len(lines), 2)
         at, kind = rng.integers(0, len(text)), rng.integers(0, 8)
         if kind == 0:
-            lines.insert(j, lines[i])
+            del lines[i]
         elif kind == 1:
-            lines[i], lines[j] = lines[j], lines[i]
+            lines.insert(j, lines[i])
         elif kind == 2:
-            lines = (text[:at] + chr(rng.integers(0, 256)) + text[at + 1 :]).split("\n")
+            lines[i], lines[j] = lines[j], lines[i]
         elif kind == 3:
+            lines = (text[:at] + chr(rng.integers(0, 256)) + text[at + 1 :]).split("\n")
+        elif kind == 4:
             lines = text[:at].split("\n")
         else:
             name, mark, values = lines[i].partition("=")
@@ -124,11 +126,13 @@ def use_edited_texts(seed):
     X[:, 0] = rng.integers(0, 30, 200)
     X[::7, 1] = np.nan
     y = (X[:, 0] % 3 == 0).astype(int)
-    state = TopBoostClassifier(**SMALL | {"n_members": 1}).fit(X, y).__getstate__()
+    params = {"n_estimators": 3, "n_members": 1, "min_child_samples": 5, "random_state": 0}
+    state = TopBoostClassifier(**params).fit(X, y).__getstate__()
     # A column of categories, too.
     data = lightgbm.Dataset(X, y, categorical_feature=[0], params={"verbosity": -1})
     booster = lightgbm.Booster({"objective": "none", "min_child_samples": 3, "verbosity": -1}, data)
-    booster.update(fobj=lambda scores, _: (scores - y, np.ones(len(y))))
+    for _ in range(3):
+        booster.update(fobj=lambda scores, _: (scores - y, np.ones(len(y))))
     texts = [*state["boosters_"], booster.model_to_string()]
     for i in range(400):
         clf, text = TopBoostClassifier(), edited(texts[i % 2], rng)
