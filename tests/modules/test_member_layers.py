@@ -5,7 +5,6 @@ import torch
 from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
 
 from sktopk.modules import TabularMLP
-from sktopk.modules._members import best_classes
 
 
 def network(hidden_layer_sizes=(4, 6), n_members=3, n_features=5, **params):
@@ -89,13 +88,3 @@ def test_every_transform_has_its_derivatives(of_rows):
         assert hessian(at_once)(x).shape == (3, 5, 3, 5)
         _, along = jvp(at_once, (x,), (torch.ones_like(x),))
         torch.testing.assert_close(along, by_hand.sum())
-
-
-def test_the_best_classes_are_those_of_a_stable_sort():
-    generator = torch.Generator().manual_seed(0)
-    for n_values in (2, 4, 10**6):
-        scores = torch.randint(0, n_values, (300, 9), generator=generator).double()
-        scores[:20, :3] = -torch.inf
-        order = scores.argsort(dim=1, descending=True, stable=True)
-        for k in range(1, 9):
-            torch.testing.assert_close(best_classes(scores, k), order[:, :k], rtol=0, atol=0)

@@ -1,5 +1,11 @@
-"""The default network for tables."""
+"""The network for tables and sparse samples, and labels whose scores tie."""
 
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sktopk import TopKClassifier
 from sktopk.modules import MLP
 
 
@@ -7,3 +13,28 @@ def test_the_molecule_network_has_its_layers():
     network = MLP(100, 1, hidden_layer_sizes=(50, 25), batch_norm=True)
     dense = (100 * 50 + 50) + (50 * 25 + 25) + (25 + 1)
     assert sum(p.numel() for p in network.parameters()) == dense + 2 * 50 + 2 * 25
+
+
+def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
+    torch.manual_seed(0)
+    network = MLP(4, 3, (5,))
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    assert network.state_dict().keys() == plain.state_dict().keys()
+    for name, value in plain.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value)
+
+
+class Rounded(nn.Linear):
+    def forward(self, X):
+        return (2 * super().forward(X)).round()
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_classes_whose_scores_tie_keep_their_order(k, rng):
+    X, y = rng.normal(size=(300, 4)).astype(np.float32), np.arange(300) % 9
+    clf = TopKClassifier("cross_entropy", k=k, module=Rounded, max_epochs=1, calibration=None)
+    scores = clf.fit(X, y).decision_function(X)
+    assert (np.sort(scores)[:, :-1] == np.sort(scores)[:, 1:]).any()
+    order = np.argsort(-scores, axis=1, kind="stable")
+    np.testing.assert_array_equal(clf.predict_topk(X), order[:, :k])

@@ -5,7 +5,7 @@ import pickle
 import pytest
 import torch
 
-from sktopk.modules._normalized_linear import NormalizedLinear
+from sktopk.modules import NormalizedLinear
 
 
 @pytest.fixture
