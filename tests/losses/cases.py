@@ -161,14 +161,9 @@ CLASSES = [
 
 @dataclass(frozen=True)
 class TopCase(Case):
-    """`reference` is the definition of the threshold t(scores, labels).
-
-    `row` returns the sample j* of Table 1 whose score the threshold is; losses with another kind
-    of threshold have none, and no module either.
-    """
+    """`reference` is the definition of the threshold t(scores, labels)."""
 
     of: str = "negatives"
-    row: Callable | None = None
     errors: str = "false_negatives"
 
     def __str__(self):
@@ -208,9 +203,8 @@ def top_batch(n_samples=14, seed=0, dtype=torch.float64):
 def of_rank(name, module, of, rank, parameters, surrogate, errors="false_negatives"):
     """A loss whose threshold is the score of one sample."""
     threshold = partial(top_references.kth_largest, of=of, **rank)
-    row = partial(top_references.kth_row, of=of, **rank)
     parameters = {**parameters, "surrogate": surrogate}
-    return TopCase(name, module, threshold, parameters, of=of, row=row, errors=errors)
+    return TopCase(name, module, threshold, parameters, of=of, errors=errors)
 
 
 def of_threshold(kind, definition, of, arguments, surrogate, errors="false_negatives"):
