@@ -1,5 +1,7 @@
 """TopBoostClassifier on data frames with strings, categories and missing values."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -116,6 +118,21 @@ def test_what_differs_from_fit_is_named():
         clf.predict(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="feature names should match"):
         clf.predict(FRAME[["town", "x"]])
+
+
+def test_copies_keep_the_categories():
+    clf = make().fit(FRAME, Y)
+    again = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(again.decision_function(FRAME), clf.decision_function(FRAME))
+
+
+def test_samples_of_no_weight_have_no_category():
+    table = FRAME.copy()
+    table.loc[:9, "town"] = "atlantis"
+    weight = (np.arange(N) > 9) * 1.0
+    found = make().fit(table, Y, sample_weight=weight).decision_function(table)
+    expected = make().fit(table[10:], Y[10:]).decision_function(table)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_dataset_is_a_table():

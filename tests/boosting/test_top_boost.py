@@ -307,13 +307,24 @@ def test_whole_groups_are_held_out(days):
     assert clf.oob_score_ == pytest.approx(mean)
 
 
-@pytest.mark.parametrize("table", [pd.DataFrame, csr_array])
+def in_parts(X):
+    """CSR rows with every entry in two parts, and the indices of every row in descending order."""
+    X = csr_array(X)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    order = np.repeat(np.lexsort((-X.indices, row)), 2)
+    return csr_array((X.data[order] / 2, X.indices[order], 2 * X.indptr), shape=X.shape)
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, csr_array, in_parts])
 def test_tables_of_every_kind_give_the_same(binary, table):
     X, y = binary
     X = np.where(np.abs(X) < 0.5, 0.0, X)
     expected = make(n_members=2).fit(X, y).decision_function(X)
-    scores = make(n_members=2).fit(table(X), y).decision_function(table(X))
+    given = table(X)
+    scores = make(n_members=2).fit(given, y).decision_function(given)
     np.testing.assert_allclose(scores, expected, atol=1e-6)
+    if table is in_parts:
+        np.testing.assert_array_equal(given.indices, in_parts(X).indices)
 
 
 @pytest.mark.parametrize("n_members", [1, 3])

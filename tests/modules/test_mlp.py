@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array, random_array
 from torch import nn
 
 from sktopk import TopKClassifier
@@ -23,6 +24,21 @@ def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
     assert network.state_dict().keys() == plain.state_dict().keys()
     for name, value in plain.state_dict().items():
         assert torch.equal(network.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("module", [{}, {"module": MLP}], ids=["default", "MLP"])
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (5,)])
+def test_sparse_samples_whose_entries_are_in_parts_are_those_of_a_table(module, hidden_layer_sizes):
+    X = random_array((300, 1_000), density=0.02, format="csr", dtype=np.float32, rng=0)
+    parts = csr_array((np.repeat(X.data / 2, 2)[::-1], np.repeat(X.indices, 2)[::-1],
+                       2 * X.indptr), shape=X.shape)  # fmt: skip
+    y, dense = np.arange(300) % 3, parts.toarray()
+    params = {"hidden_layer_sizes": hidden_layer_sizes, "max_epochs": 2, "random_state": 0}
+    clf = TopKClassifier(k=1, n_estimators=1, **module, **params)
+    expected = clf.fit(dense, y).decision_function(dense)
+    tolerance = {"rtol": 1e-3, "atol": 2e-3 * np.abs(expected).max()}
+    np.testing.assert_allclose(clf.decision_function(parts), expected, **tolerance)
+    np.testing.assert_allclose(clf.fit(parts, y).decision_function(dense), expected, **tolerance)
 
 
 class Rounded(nn.Linear):
