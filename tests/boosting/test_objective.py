@@ -154,6 +154,10 @@ def test_can_be_pickled_and_cloned():
         assert repr(other) == repr(f)
 
 
+def root(scores, target):
+    return scores.abs().sqrt().sum()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
@@ -169,15 +173,11 @@ def test_can_be_pickled_and_cloned():
         (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "nonnegative .*; got -1"),
         (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be a 1D array"),
         (
-            lambda: objective(lambda s, y: s * y)([0, 1], [0.0, 1.0]),
+            lambda: objective(torch.mul)([0, 1], [0.0, 1.0]),
             ValueError,
-            r"must return one number; got shape \(2,\)",
+            r"one number; got shape \(2,",
         ),
-        (
-            lambda: objective(lambda s, y: (s.abs() ** 0.5).sum())([0, 1], [0.0, 0.0]),
-            ValueError,
-            "gradient that is not finite",
-        ),
+        (lambda: objective(root)([0, 1], [0.0, 0.0]), ValueError, "gradient that is not finite"),
         (lambda: initial_score([]), ValueError, "y_true must have at least one label"),
         (lambda: initial_score([0.5]), ValueError, "nonnegative integers as labels; got 0.5"),
     ],

@@ -259,12 +259,6 @@ def test_methods_of_several_classes(several):
         make("cross_entropy").fit(X, y, groups=y)
 
 
-def test_threshold_of_members_holds_for_new_samples():
-    X, y = make_classification(4000, weights=[0.9], flip_y=0.05, random_state=1)
-    clf = make("pat_mat", loss_params={"tau": 0.1}, n_members=3, n_estimators=50)
-    assert clf.fit(X[:2000], y[:2000]).predict(X[2000:]).mean() == pytest.approx(0.1, abs=0.02)
-
-
 @pytest.mark.parametrize("name", ["binary", "several"])
 def test_early_stopping_keeps_the_round_that_scores_best_on_held_out_samples(name, request):
     X, y = request.getfixturevalue(name)

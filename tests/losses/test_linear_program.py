@@ -1,9 +1,14 @@
-"""linear_program against HiGHS, closed forms, and what it says where there is no optimum."""
+"""linear_program against HiGHS, closed forms and finite differences, and what it refuses."""
+
+import ctypes
+import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from torch.autograd import gradcheck
 
 from sktopk.losses import linear_program
 from tests.losses.linear_programs import (
@@ -12,15 +17,19 @@ from tests.losses.linear_programs import (
     batches,
     by_highs,
     feasible_bounded_program,
+    hopeless_program,
     infeasible_program,
     optima,
+    redundant_program,
     stacked,
     tensors,
     tied_program,
+    unbounded_along_a_face,
     unbounded_program,
     vertex_program,
 )
 
+every_output = pytest.mark.parametrize("output", ["fun", "x"])
 every_method = pytest.mark.parametrize("method", ["newton", "highs", "penalty"])
 exact_method = pytest.mark.parametrize("method", ["newton", "highs"])
 close = torch.testing.assert_close
@@ -191,3 +200,206 @@ def test_penalty_is_the_smoothed_program(smoothing, seed):
     exact = linear_program(*tensors(program))
     square = exact.multipliers_ub.square().sum() + exact.multipliers_eq.square().sum()
     assert exact.fun - smoothing * square / 2 - 1e-9 <= result.fun <= exact.fun + 1e-9
+
+
+# Gradients.
+
+
+def with_gradient(arguments):
+    return [argument.clone().requires_grad_() for argument in arguments]
+
+
+def solved(output, **options):
+    return lambda *arguments: getattr(linear_program(*arguments, **options), output)
+
+
+@every_output
+@every_method
+@pytest.mark.parametrize("shape", [(3, 5, 0), (4, 6, 2)], ids=["inequalities", "equations"])
+def test_finite_differences(output, method, shape, rng):
+    arguments = with_gradient(tensors(vertex_program(rng, *shape)))
+    if not shape[2]:
+        arguments = arguments[:3]
+    assert gradcheck(solved(output, method=method), arguments)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@every_output
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+@pytest.mark.parametrize("method", ["newton", "penalty"])
+def test_finite_differences_of_sparse_entries(output, layout, method, rng):
+    c, A_ub, b_ub, A_eq, b_eq = tensors(vertex_program(rng, 3, 4, 1))
+    # A box keeps the program bounded when entries of the other rows are gone.
+    A_ub[[0, 1, 2, 3], [0, 2, 1, 0]] = 0
+    A_ub = torch.cat([A_ub, torch.eye(3), -torch.eye(3)])
+    b_ub = torch.cat([b_ub.abs() + 0.1, torch.ones(6)])
+    indices = A_ub.nonzero().T
+
+    def of_entries(c, entries, b_ub, A_eq, b_eq):
+        A_ub = torch.sparse_coo_tensor(indices, entries, (10, 3))
+        A_ub = A_ub.to_sparse_csr() if layout == "csr" else A_ub
+        return solved(output, method=method)(c, A_ub, b_ub, A_eq, b_eq)
+
+    arguments = (c, A_ub[tuple(indices)], b_ub, A_eq, 0.1 * b_eq)
+    assert gradcheck(of_entries, with_gradient(arguments), fast_mode=True)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+def test_gradient_of_a_sparse_matrix_is_sparse(to_sparse):
+    A_ub = to_sparse(-torch.eye(2)).requires_grad_()
+    linear_program(torch.tensor([1.0, 2.0]), A_ub, -torch.ones(2)).fun.backward()
+    assert A_ub.grad.layout == A_ub.layout
+    close(A_ub.grad.to_dense(), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+
+
+@pytest.mark.parametrize("make", [tied_program, redundant_program])
+@every_output
+def test_degenerate_programs_have_a_finite_gradient(make, output, rng):
+    arguments = with_gradient(stacked([make(rng, 5, 9, 2) for _ in range(20)]))
+    found = torch.autograd.grad(solved(output)(*arguments).sum(), arguments)
+    for gradient in found:
+        assert gradient.abs().max() < 1e4
+
+
+@every_output
+@pytest.mark.parametrize("upstream", [1.0, torch.inf, torch.nan])
+@pytest.mark.filterwarnings("ignore:linear_program left")
+def test_unsolved_programs_have_the_gradient_zero(output, upstream, rng):
+    good = vertex_program(rng, 4, 8, 1)
+    bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
+    arguments, alone = with_gradient(stacked([good, *bad])), with_gradient(tensors(good))
+    result = solved(output)(*arguments)
+    weights = torch.full_like(result, upstream)
+    weights[0] = 1
+    found = torch.autograd.grad(result, arguments, weights)
+    expected = torch.autograd.grad(solved(output)(*alone).sum(), alone)
+    for gradient, value in zip(found, expected, strict=True):
+        close(gradient[0], value, rtol=1e-9, atol=1e-9)
+        assert (gradient[1:] == 0).all()
+
+
+@every_output
+@pytest.mark.parametrize("method", ["newton", "penalty"])
+@pytest.mark.filterwarnings("ignore:linear_program left")
+def test_unfinished_solution_has_the_gradient_zero(output, method, rng):
+    arguments = with_gradient(tensors(vertex_program(rng, 8, 20, 3)))
+    result = linear_program(*arguments, method=method, max_iter=2)
+    assert result.status == 1
+    for gradient in torch.autograd.grad(getattr(result, output).sum(), arguments):
+        assert (gradient == 0).all()
+
+
+@every_output
+def test_second_derivatives_are_refused(output, rng):
+    arguments = with_gradient(tensors(vertex_program(rng, 4, 7, 1)))
+    result = solved(output)(*arguments).sum()
+    with pytest.raises(RuntimeError, match="linear_program can be differentiated once"):
+        torch.autograd.grad(result, arguments[1], create_graph=True)
+
+
+# Arguments and failures.
+
+
+@every_method
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_result_dtypes(dtype, method):
+    expected = torch.float64 if dtype == torch.float64 else torch.float32
+    c, A_ub, b_ub = torch.ones(1, dtype=dtype), -torch.ones(1, 1, dtype=dtype), torch.zeros(1)
+    result = linear_program(c, A_ub, b_ub.to(dtype), method=method)
+    for name, values in result._asdict().items():
+        assert values.dtype == (torch.int64 if name in ("status", "n_iter") else expected), name
+
+
+@every_method
+def test_arguments_are_left_alone(method, rng):
+    arguments = tensors(vertex_program(rng, 4, 7, 1))
+    copies = [argument.clone() for argument in arguments]
+    linear_program(*arguments, method=method)
+    assert all(map(torch.equal, arguments, copies))
+
+
+INFEASIBLE = (torch.ones(1), torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -2.0]))
+
+
+def test_failure_warns_raises_or_is_ignored():
+    with pytest.warns(RuntimeWarning, match="1 of 1 programs: 1 infeasible") as caught:
+        linear_program(*INFEASIBLE)
+    assert caught[0].filename == __file__
+    with pytest.raises(RuntimeError, match="1 of 1 programs: 1 infeasible"):
+        linear_program(*INFEASIBLE, on_failure="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert linear_program(*INFEASIBLE, on_failure="ignore").status == 2
+    c = torch.ones(2, 3, 1)
+    c[1, 2] = -1
+    with pytest.warns(RuntimeWarning, match=r"the first at index \(1, 2\)"):
+        linear_program(c, -torch.ones(1, 1), torch.zeros(1))
+
+
+def test_stopping_early_is_told(rng):
+    arguments = tensors(vertex_program(rng, 8, 20, 3))
+    with pytest.warns(RuntimeWarning, match="1 stopped by max_iter"):
+        result = linear_program(*arguments, max_iter=2)
+    assert result.status == 1
+    assert result.n_iter == 2
+    assert math.isfinite(result.fun.item())
+
+
+TWO_COSTS = {"c": torch.ones(2, 2)}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"c": [1.0, 1.0]}, TypeError, "c must be a torch.Tensor; got list"),
+        ({"c": torch.ones(2).long()}, TypeError, "c must be floating point; got torch.int64"),
+        ({"c": torch.tensor(1.0)}, ValueError, "c must have shape"),
+        ({"c": torch.ones(0)}, ValueError, "c must have shape"),
+        ({"c": torch.ones(2).to_sparse()}, TypeError, "c must have one of the layouts"),
+        ({"c": torch.tensor([1.0, torch.nan])}, ValueError, "c must be finite; got nan"),
+        ({"A_ub": -torch.eye(3)}, ValueError, r"A_ub must have shape \(..., n_rows, 2\)"),
+        ({"A_ub": torch.ones(2)}, ValueError, "A_ub must have shape"),
+        ({"A_ub": np.eye(2)}, TypeError, "A_ub must be a torch.Tensor; got ndarray"),
+        ({"A_ub": torch.eye(2) / 0}, ValueError, "A_ub must be finite; got inf"),
+        ({"A_ub": (torch.eye(2) / 0).to_sparse()}, ValueError, "A_ub must be finite"),
+        ({"A_ub": torch.eye(2).to_mkldnn()}, TypeError, "A_ub must have one of the layouts"),
+        ({"A_ub": torch.eye(2).to_sparse(1)}, ValueError, "A_ub must have sparse dimensions only"),
+        ({"A_ub": None}, ValueError, "b_ub must have shape"),
+        ({"b_ub": None}, ValueError, "b_ub must be given with A_ub; got None"),
+        ({"b_ub": torch.ones(3)}, ValueError, r"b_ub must have shape \(..., 2\)"),
+        ({"b_ub": torch.tensor([1, torch.inf])}, ValueError, "b_ub must be finite; got inf"),
+        ({"A_eq": torch.ones(1, 3)}, ValueError, "A_eq must have shape"),
+        ({"b_eq": None}, ValueError, "b_eq must be given with A_eq"),
+        ({"b_eq": torch.ones(2)}, ValueError, r"b_eq must have shape \(..., 1\)"),
+        (TWO_COSTS | {"b_ub": torch.ones(3, 2)}, ValueError, "must broadcast"),
+        (
+            TWO_COSTS | {"A_ub": torch.eye(2).expand(1, 2, 2).to_sparse()},
+            *(ValueError, "sparse A_ub must have no leading dimensions"),
+        ),
+        (dict.fromkeys(["A_ub", "b_ub", "A_eq", "b_eq"]), ValueError, "at least one row"),
+        ({"b_ub": torch.ones(2, device="meta")}, ValueError, "b_ub must be on the device of c"),
+        ({"method": "simplex"}, ValueError, "method='simplex' must be one of 'newton'"),
+        ({"on_failure": "pass"}, ValueError, "on_failure='pass' must be one of 'warn'"),
+        ({"smoothing": 0}, ValueError, "smoothing=0 must be finite and positive"),
+        ({"tol": -1}, ValueError, "tol=-1 must be finite and positive"),
+        ({"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"),
+        ({"max_iter": 1.5}, TypeError, "max_iter must be an integer; got 1.5"),
+    ],
+)
+def test_bad_input(changes, error, message):
+    arguments = {"c": torch.ones(2), "A_ub": -torch.eye(2), "b_ub": torch.zeros(2)}
+    arguments |= {"A_eq": torch.ones(1, 2), "b_eq": torch.ones(1)}
+    with pytest.raises(error, match=message):
+        linear_program(**arguments | changes)
+
+
+def test_nothing_is_printed(capfd):
+    rng = np.random.default_rng(3)
+    for make in 150 * (hopeless_program, unbounded_along_a_face):
+        rounded = [part.float() for part in tensors(make(rng, 8, 12, 3))]
+        linear_program(*rounded, method="highs", on_failure="ignore")
+    # The C code of HiGHS has a buffer of its own.
+    ctypes.CDLL(None).fflush(None)
+    assert capfd.readouterr() == ("", "")

@@ -68,36 +68,12 @@ def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
 
 @given(
     st.lists(
-        st.tuples(st.integers(-4, 4), st.integers(1, 40), st.booleans()), min_size=1, max_size=9
-    ),
-    st.integers(1, 6),
-    st.sampled_from(GROUPS),
-)
-@settings(max_examples=200, deadline=None, derandomize=True)
-def test_rows_count_by_their_weight(rows, k, of):
-    scores, tenths, positive = zip(*rows, strict=True)
-    members = references.rows_of(list(map(int, positive)), of)
-    weight = torch.tensor(tenths).double() / 10
-    tensors = torch.tensor(scores).double(), torch.tensor(positive), weight
-    kth, mean = KthLargest(of, k=k)(*tensors), TopMean(of, k=k)(*tensors)
-    if not members:
-        assert kth == mean == -torch.inf
-        return
-    scores = [scores[i] for i in members]
-    exact = [Fraction(tenths[i], 10) for i in members]
-    j = min(k, sum(exact))
-    assert kth == references.weighted_kth_largest(scores, exact, j)
-    expected = references.weighted_top_mean(scores, exact, j)
-    assert mean.item() == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
-
-
-@given(
-    st.lists(
         st.tuples(st.integers(-4, 4), st.sampled_from([1, 10, 10**4, 10**7, 10**9])),
         min_size=1,
         max_size=9,
     ),
-    st.sampled_from([{"k": 10**7}, {"k": 10**9 + 1}, {"tau": 0.001}, {"tau": 0.5}, {"tau": 1.0}]),
+    st.sampled_from([{"k": 1}, {"k": 7}, {"k": 10**7}, {"k": 10**9 + 1}])
+    | st.sampled_from([{"tau": 0.001}, {"tau": 0.5}, {"tau": 1.0}]),
     st.sampled_from([torch.float32, torch.float64]),
 )
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -143,16 +119,6 @@ def test_gradient_matches_finite_differences(threshold):
     weight = torch.linspace(0, 2, len(scores))
     assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1), scores)
     assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1, weight), scores)
-
-
-@every_threshold
-def test_rises_with_the_scores(threshold):
-    scores, target = top_batch()
-    value, gradient = value_and_gradient(threshold, scores, target == 1)
-    shifted = value_and_gradient(threshold, scores + 3, target == 1)
-    assert_same(shifted, (value + 3, gradient), 1e-12)
-    assert (gradient >= 0).all()
-    assert_same(gradient.sum(), torch.tensor(1.0).double())
 
 
 @every_threshold
