@@ -67,34 +67,18 @@ ROW = [3.0, 2.0, 1.0, 0.5]
 THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
 TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
 S = [3.0, 1.0, 1.5, 0.0]
+# Losses without golden values in test_golden.py or test_top.py, and some of their parameters.
 HAND = [
     ("cross_entropy_loss", THIRDS, 2, {}, math.log(5)),
     # 0.5 log(1/0.2) + 0.5/3 (log(1/0.5) + log(1/0.3) + log(1/0.2))
     ("cross_entropy_loss", THIRDS, 2, {"label_smoothing": 0.5}, 1.389145362),
-    # All equal: tau log(1 + exp(margin/tau) (n-k)/k) = log(1 + e)
-    ("smooth_topk_loss", [7.0] * 4, 2, {"k": 2}, 1.313261688),
-    ("topk_hinge_loss", ROW, 2, {"k": 2}, 1 + (2.0 - 1.0) / 2),
-    ("topk_hinge_loss", ROW, 2, {"k": 2, "scaled": False}, 1 + 2.0 - 1.0),
-    ("topk_hinge_convex_loss", ROW, 2, {"k": 2}, (3.0 + 2.0) / 2),
     # The violations are 2 + 2 - 3 and, of the label itself, 0
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
-    ("topk_hinge_calibrated_loss", ROW, 3, {"k": 2}, 1 + 1.0 - 0.5),
-    ("topk_grouping_loss", THIRDS, 1, {"k": 2}, -math.log(0.8)),
-    ("topk_transition_loss", THIRDS, 1, {"k": 2}, -0.2 * math.log(0.3) - 0.8 * math.log(0.8)),
-    ("noised_topk_loss", ROW, 3, {"k": 2, "sigma": 0.0}, 1.5),
-    ("focal_loss", [0.0] * 4, 1, {"gamma": 1.0}, 0.75 * math.log(4)),
-    # Margins 0.25 and 0.5: log(1 + exp(-(0.9 - 0.25 - 0.8)))
-    ("ldam_loss", [0.9, 0.8], 0, {"class_counts": [160, 10], "scale": 1.0}, 0.770957048),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
     # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
     (
         *("smooth_topk_adjusted_loss", [0.0] * 3, 1),
         *({"k": 2, "class_counts": [2, 1, 1]}, math.log(1 + math.e * 2 / 3)),
-    ),
-    # 10 (0.1 + 0.5 - 0.5), the margin of 16 samples half that of one
-    (
-        *("noised_topk_imbalanced_loss", [0.75, 0.5, 0.5], 1),
-        *({"k": 1, "class_counts": [1, 16, 16], "sigma": 0.0, "scale": 10.0}, 1.0),
     ),
     # 1 + 0.5 and 1 - 0.5 squared, of two positives
     ("top_push_loss", TWO, OF, {}, (0.5**2 + 1.5**2) / 2),
