@@ -71,7 +71,7 @@ def test_members_score_samples_that_they_have_not_seen(binary):
     owner = np.abs(each - clf.oob_decision_function_).argmin(axis=0)
     np.testing.assert_allclose(clf.oob_decision_function_, each[owner, np.arange(len(y))])
     assert np.bincount(owner).tolist() == pytest.approx([400] * 3, abs=2)
-    # The owner was trained on the other samples alone, with the default objective.
+    # The owner was trained on the other samples, with the default objective.
     seen = owner != 0
     top = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
     f = objective("accuracy_at_top", log_loss_share=0.6, **top)
@@ -139,7 +139,7 @@ def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
 
 @pytest.fixture(scope="module")
 def days(binary):
-    """Rows, labels and days, of which one has no positives."""
+    """Samples, labels and days. One day has no positives."""
     X, y = binary
     day = np.random.default_rng(1).integers(0, 12, len(y))
     return X, np.where(day == 3, 0, y), day
@@ -189,7 +189,7 @@ def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
 
 
 def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
-    # Of 20 days two have both classes, two are all positive.
+    # Two of 20 days have both classes, and two are all positive.
     X, groups = np.random.default_rng(0).normal(size=(200, 4)), np.repeat(np.arange(20), 10)
     y = np.zeros(200, dtype=int)
     y[:20:4] = y[20:40] = 1

@@ -118,7 +118,7 @@ def test_cifar_100_lt_of_the_paper():
 def test_unequal_classes_keep_the_profile():
     y = np.repeat(["a", "b", "c"], [100, 5, 100])
     _, y_tail = make_long_tail(y, y, 4, random_state=0)
-    # The middle class has half as many rows as the first: 10, 5, 2.
+    # The middle class has 5 samples, half of the first class: 10, 5, 2.
     assert [np.sum(y_tail == c) for c in "abc"] == [10, 5, 2]
 
 

@@ -70,9 +70,6 @@ class Case:
         return getattr(losses, self.module)(**self.parameters)
 
 
-# Several classes.
-
-
 @dataclass(frozen=True)
 class ClassCase(Case):
     """`bound` times the top-k error (k=1 for losses without k) is never above the loss."""
@@ -154,9 +151,6 @@ CLASSES = [
         soft=True,
     ),
 ]
-
-
-# A threshold among the scores of two classes.
 
 
 @dataclass(frozen=True)
@@ -245,9 +239,6 @@ TOP = [
     ranked("logistic")[2],
     ranked("logistic")[3],
 ]
-
-
-# Linear programs.
 
 
 @dataclass(frozen=True)

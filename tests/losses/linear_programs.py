@@ -85,7 +85,7 @@ def infeasible_program(rng, n, n_ub, n_eq):
 
 
 def infeasible_equations(rng, n, n_ub, n_eq):
-    """The last equation is the sum of the others, but for its right side."""
+    """The last equation is the sum of the others with a different right side."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     A_eq = np.concatenate([A_eq, A_eq.sum(0, keepdims=True)])
     return c, A_ub, b_ub, A_eq, np.append(b_eq, b_eq.sum() + 10 ** rng.uniform(-3, 1))

@@ -11,9 +11,6 @@ from tests.losses import top_references
 SURROGATES = top_references.SURROGATES | {"ramp": lambda z: min(max(0.0, 1 + z), 1.0)}
 
 
-# Pairs of rows.
-
-
 def pair_mean(scores, is_positive, is_negative, weights, margin, surrogate):
     """Weighted mean of l((s_j - s_i) / m), or None if there is no pair."""
     rows = range(len(scores))
@@ -48,9 +45,6 @@ def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate=
             means.append(pair_mean(values, of_a, others, weights, margin, surrogate))
     means = [mean for mean in means if mean is not None]
     return sum(means) / len(means) if means else 0.0
-
-
-# A threshold and the hinges at it.
 
 
 def hinge_sums(scores, labels, weights, tau, margin):

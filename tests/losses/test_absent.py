@@ -84,7 +84,7 @@ def a_mean(scores, positive, weight):
 
 
 OWN = partial(losses.accuracy_at_top_loss, threshold=a_mean)
-# A threshold of one's own has no groups here, and the k of precision at k depends on all samples.
+# The function `a_mean` takes no groups, and the k of precision at k depends on all samples.
 GROUPED = [(case, True) for case in [*TOP, *PROGRAMS] if case.name != "precision_at_k_loss"]
 CASES = [(case, False) for case in [*TOP, *PROGRAMS, OWN]] + GROUPED
 
@@ -135,9 +135,6 @@ def test_a_threshold_of_ones_own_gets_the_finite_scores_of_all_samples(dtype):
     )
     assert_same(given, [torch.tensor([3.0, 2.0, 1.0, 0.0, 0.0, 7.0], dtype=dtype)], 0)
     assert_same(loss, torch.tensor((5 + 7) / 2, dtype=dtype))
-
-
-# Masked labels.
 
 
 PER_SAMPLE = [case for case in OF_CLASSES if case.name != "pairwise_auc_loss"]

@@ -95,9 +95,6 @@ def test_tends_to_its_limit(name, parameters, vanishing, limit, of_limit):
     assert distance(0.5) > 1e-3
 
 
-# Classes that are masked by a score of minus infinity.
-
-
 @every(CLASSES)
 def test_masked_class_is_an_absent_class(case):
     masked = 4
@@ -154,9 +151,6 @@ def test_label_smoothing_is_over_the_classes_that_are_present(n_classes, label_s
     # The label has no weight if all of the target is spread over the classes.
     without_label = masked.masked_fill(label, -torch.inf)
     assert loss(without_label).isinf().all() == (label_smoothing < 1)
-
-
-# Several k.
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean"])

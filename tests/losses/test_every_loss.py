@@ -32,9 +32,6 @@ def selected(case, scores, index):
     return {"noise": fixed_noise(scores)[index]} if getattr(case, "noised", False) else {}
 
 
-# Definitions.
-
-
 @every([*CLASSES, *TOP])
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_definition(case, seed):
@@ -124,9 +121,6 @@ def test_values_computed_by_hand(name, scores, target, parameters, expected):
     assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-# Gradients and invariances.
-
-
 @every(LOSSES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradient_matches_finite_differences(case, weighted):
@@ -200,9 +194,6 @@ def test_order_of_samples_and_classes_does_not_matter(case):
         assert_same(permuted, (loss, gradient[:, order]))
 
 
-# Weights and reductions.
-
-
 @every(LOSSES)
 def test_weight_equals_repetition(case):
     for seed in range(3):
@@ -244,9 +235,6 @@ def test_reductions_leave_inputs_alone(case):
     assert_same(mean, weighted.sum() / weight[counted].sum())
     if case in CLASSES:
         assert_same(weighted, weight * rows)
-
-
-# Batches that lack something.
 
 
 @every(first_of_each(LOSSES))

@@ -38,7 +38,7 @@ def golden_names(prefix):
         return sorted({name.split("/")[0] for name in arrays.files if name.startswith(prefix)})
 
 
-# Names of the file that differ from those of the parameters.
+# Parameters that have other names in the file.
 NAMES = {"margin": "alpha", "sigma": "eps", "max_margin": "max_m", "noise": "Z"}
 IMBALANCED = ["k", "sigma", "noise", "class_counts", "max_margin", "scale"]
 # The entry, the loss, its parameters of the entry, and the names of value and gradient.

@@ -31,9 +31,6 @@ MODULES = [case for case in LOSSES if case.module]
 DRAWING = [case for case in CLASSES if case.noised]
 
 
-# Modules.
-
-
 @every(first_of_each(MODULES))
 def test_module_equals_function_and_survives_pickle_and_copy(case):
     scores, target = case.batch()
@@ -58,7 +55,7 @@ def test_module_has_the_parameters_and_defaults_of_its_function(case):
     of_call = {"scores", "target", "sample_weight", "groups", "noise"}
     assert list(of_module) == [name for name in of_function if name not in of_call]
     for name, parameter in of_module.items():
-        # Of several classes, k and sigma have the estimator's default in the module.
+        # The modules of several classes have the estimator's defaults of k and sigma.
         default = {"k": 5, "sigma": 0.2}.get(name) if case in CLASSES else None
         assert parameter.default == (default or of_function[name].default)
     signature = inspect.signature(module)
@@ -117,9 +114,6 @@ def test_a_subclass_keeps_the_function():
     assert_same(Halved(gamma=1.0)(scores, target), expected)
 
 
-# Compilation. torch.compile meets a warning of its own where a loss is an autograd function.
-
-
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @every([*first_of_each(CLASSES), *TOP[4:9], *first_of_each(PROGRAMS)])
 def test_compiles_without_graph_breaks(case):
@@ -134,9 +128,6 @@ def test_compiles_without_graph_breaks(case):
     loss = compiled(scores, labels, **noise)
     (gradient,) = torch.autograd.grad(loss, scores)
     assert_same((loss.detach(), gradient), value_and_gradient(case, scores, target))
-
-
-# What is refused, and how.
 
 
 @every(first_of_each(LOSSES))

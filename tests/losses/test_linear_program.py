@@ -202,9 +202,6 @@ def test_penalty_is_the_smoothed_program(smoothing, seed):
     assert exact.fun - smoothing * square / 2 - 1e-9 <= result.fun <= exact.fun + 1e-9
 
 
-# Gradients.
-
-
 def with_gradient(arguments):
     return [argument.clone().requires_grad_() for argument in arguments]
 
@@ -296,9 +293,6 @@ def test_second_derivatives_are_refused(output, rng):
     result = solved(output)(*arguments).sum()
     with pytest.raises(RuntimeError, match="linear_program can be differentiated once"):
         torch.autograd.grad(result, arguments[1], create_graph=True)
-
-
-# Arguments and failures.
 
 
 @every_method
@@ -400,6 +394,6 @@ def test_nothing_is_printed(capfd):
     for make in 150 * (hopeless_program, unbounded_along_a_face):
         rounded = [part.float() for part in tensors(make(rng, 8, 12, 3))]
         linear_program(*rounded, method="highs", on_failure="ignore")
-    # The C code of HiGHS has a buffer of its own.
+    # The C code of HiGHS has a separate buffer.
     ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr() == ("", "")

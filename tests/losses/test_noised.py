@@ -24,7 +24,7 @@ def kth_largest(scores, k, sigma, **noise):
     loss, gradient = value_and_gradient(
         losses.noised_topk_loss, scores, label, k=k - 1, sigma=sigma, margin=100.0, **options
     )
-    # The loss is positive: 100 and the k-th largest score less that of the label.
+    # The loss is 100 plus the k-th largest noised score minus the score of the label.
     gradient[:, 0] += 1
     return loss - 100 + scores[:, 0], gradient
 

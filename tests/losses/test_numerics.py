@@ -69,9 +69,6 @@ def put(scores, position, value):
     return again
 
 
-# NaN and infinity.
-
-
 @every(OF_CLASSES)
 @not_finite
 def test_nan_or_infinity_anywhere_makes_the_loss_of_its_sample_nan(case, value):
@@ -145,9 +142,6 @@ def test_nan_and_bad_weights_make_a_loss_under_vmap_nan():
     assert_same(found[2], losses.topk_hinge_loss(scores[2], target[2], k=1), 1e-6)
 
 
-# Minus infinity is the limit.
-
-
 # A masked class takes no part in the smoothing, where the limit is infinite.
 @every([case for case in [*OF_CLASSES, *SOME] if "label_smoothing" not in case.parameters])
 def test_minus_infinity_is_the_limit(case):
@@ -159,9 +153,6 @@ def test_minus_infinity_is_the_limit(case):
         assert loss.item() == pytest.approx(expected, rel=1e-6), position
         if scores.ndim == 1 and target[position] == 0:
             assert gradient[position] == 0
-
-
-# The range and the dtypes.
 
 
 SIZES = [2.0**e for e in (-149, -126, -60, -10, 0, 10, 24, 60, 100)]
@@ -269,9 +260,6 @@ def test_transition_weight_keeps_its_digits_in_float32():
     target = torch.full((50,), 2)
     loss = losses.topk_transition_loss(scores, target, k=3, reduction="none")
     assert_same(loss, torch.zeros(50), 1e-6)
-
-
-# The second derivative.
 
 
 # The losses that the page names in its paragraph about second derivatives.

@@ -1,4 +1,4 @@
-"""Losses that are linear programs: ties, solvers, what they bound."""
+"""Losses that are linear programs: ties, solvers, margins."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_equals_the_program_and_its_multipliers(case, weighted):
 
 @every(SOLVED)
 def test_equals_the_program_whatever_ties(case):
-    # The optimum alone: where scores tie, multipliers are not unique.
+    # Multipliers are not unique where scores tie, so only the optimum is compared.
     rng = np.random.default_rng(1)
     batches = [tied_batch(rng, n_max=12) for _ in range(20)]
     for scores, target, weight in [*batches, (*program_batch(n_samples=128, share=0.1), None)]:

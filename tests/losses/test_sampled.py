@@ -39,7 +39,7 @@ def test_candidates_are_the_labels_and_the_drawn_rest(seed):
 
 def test_the_sum_of_exponentials_is_unbiased_exactly(monkeypatch):
     scores = torch.randn(3, 7, dtype=torch.float64, generator=seeded())
-    # exp(loss) is the sum over all classes over that of the label.
+    # exp(loss) is the sum of exponentials divided by the exponential of the label.
     whole, estimates = cross_entropy_loss(scores, LABELS, reduction="none").exp(), []
     # Each way in which two draws can come out, all equally likely.
     for draw in product(range(7), repeat=2):

@@ -41,9 +41,6 @@ def rank_found(threshold, n, weight=None, dtype=torch.float64):
     return n - int(threshold(scores, torch.ones(n, dtype=torch.bool), weight).item()) + 1
 
 
-# Ranks.
-
-
 @pytest.mark.parametrize("tau", [0.07, 0.29, 0.001, Fraction(1, 3), 1.0])
 def test_share_is_the_rank_that_is_meant(tau):
     threshold = KthLargest("positives", tau=float(tau))
@@ -110,9 +107,6 @@ def test_tied_rows_rank_in_their_order(k):
     assert gradient.nonzero().flatten().tolist() == [1, 2, 4][:k]
 
 
-# What all thresholds have in common.
-
-
 @every_threshold
 def test_gradient_matches_finite_differences(threshold):
     scores, target = top_batch()
@@ -164,9 +158,6 @@ def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, gr
     torch.testing.assert_close(gradient, slope.float(), rtol=1e-6, atol=0)
 
 
-# The quantile with a surrogate.
-
-
 @every_surrogate
 @pytest.mark.parametrize("of", GROUPS)
 @pytest.mark.parametrize(("seed", "tau"), [(0, 1e-6), (1, 0.01), (2, 0.3), (3, 0.999), (4, 1.0)])
@@ -192,9 +183,6 @@ def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
     assert_same(gradient.sum(), torch.tensor(1.0).double())
     masked = torch.full_like(scores, -torch.inf)
     assert threshold(masked, scores > 0) == -torch.inf
-
-
-# What is refused, and how.
 
 
 @pytest.mark.parametrize("kind", [KthLargest, TopMean])

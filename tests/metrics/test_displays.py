@@ -59,9 +59,6 @@ def names_in_legend(display):
     return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
-# What every curve has.
-
-
 @every_curve
 def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     X, y, X_test, y_test = data
@@ -148,9 +145,6 @@ def test_draws_what_it_holds(display_class):
     assert bare.ax_.get_legend() is None
 
 
-# Top-k accuracy.
-
-
 def test_topk_curve_has_the_accuracy_at_each_k():
     rng = np.random.default_rng(0)
     y, scores, weight = rng.integers(0, 7, 50), rng.integers(0, 9, (50, 6)), rng.random(50)
@@ -164,9 +158,6 @@ def test_topk_curve_has_the_accuracy_at_each_k():
     assert len(whole.k) == 6  # max_k is cut to the number of classes
     with pytest.raises(ValueError, match="max_k must be at least 1; got 0"):
         TopKCurveDisplay.from_predictions(y, scores, max_k=0, **options)
-
-
-# Enrichment.
 
 
 @pytest.mark.parametrize("ties", ["expected", "pessimistic"])
@@ -198,9 +189,6 @@ def test_chance_and_ideal_lines_are_those_of_a_random_and_a_perfect_order():
         nothing = EnrichmentDisplay.from_predictions([0, 0], [1, 2])
     assert np.isnan(nothing.recall).all()
     assert nothing.chance_level_ is None
-
-
-# Budgets.
 
 
 def expected_gain(gain, scores, k):
@@ -331,9 +319,6 @@ def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, show
 def test_bad_options_of_budgets_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **options)
-
-
-# Sets.
 
 
 @pytest.mark.parametrize("largest", [0, 10, 11, 20, 21, 1000, 1001])

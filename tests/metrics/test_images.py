@@ -85,7 +85,7 @@ PICTURES += [shot_accuracies, threshold_traces, loss_comparisons]
 @pytest.mark.parametrize("draw", PICTURES, ids=[draw.__name__ for draw in PICTURES])
 def test_looks_as_before(draw):
     figure = draw().figure_
-    # Letters differ between versions of FreeType; what they say is tested elsewhere.
+    # Letters differ between versions of FreeType. Other tests read the texts.
     for ax in figure.axes:
         ax.set(xlabel="", ylabel="")
         ax.tick_params(which="both", labelbottom=False, labelleft=False)

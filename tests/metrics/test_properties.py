@@ -1,4 +1,4 @@
-"""What every score promises for any scores, weights and ties, with drawn examples."""
+"""Properties of every score for random scores, weights and ties."""
 
 import math
 import warnings
@@ -91,7 +91,7 @@ def test_scores_of_rows(name, data):
     repeated, _ = score(
         y_true[twice], y_score[twice], sample_weight=None if weight is None else weight[twice]
     )
-    # A share of less than one sample is rounded up to one, whose weight is that of the mean.
+    # A share of less than one sample is rounded up to one sample of mean weight.
     if not isinstance(k := parameters.get("k"), float) or 2 * k * double.sum() >= 1:
         once, _ = score(y_true, y_score, sample_weight=2 * double)
         assert once == pytest.approx(repeated, abs=1e-9)

@@ -71,7 +71,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def frauds():
-    """Samples of which a tenth is fraud."""
+    """Samples with one tenth of fraud."""
     X, y = make_classification(600, weights=[0.9], n_informative=4, flip_y=0.05, random_state=0)
     return X, np.where(y == 1, "fraud", "a sale")
 
@@ -82,9 +82,6 @@ def sets():
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0)
     return clf.fit(X[:, :2], names), X[:, :2], names
-
-
-# Top-k accuracy.
 
 
 @every_classifier
@@ -111,7 +108,7 @@ def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(average, rng):
 @pytest.mark.parametrize("n_classes", [3, 4])
 @pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
 def test_pairwise_scores_are_refused(n_classes, make):
-    """With three classes their number is that of class scores."""
+    """Three classes have three pairs."""
     X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(ValueError, match=f"for each of its {n_classes} classes.*SVC"):
@@ -140,9 +137,6 @@ def test_scores_of_many_samples_and_classes_are_counted_in_pieces(table, digits,
     with pytest.raises(ValueError, match="same number of samples; got 395 and 400"):
         scorer(model, X, y[:395])
     assert len(Recorded.n_rows) == 7  # refused before any sample is scored
-
-
-# Scores of the top.
 
 
 @every_classifier
@@ -190,9 +184,6 @@ def test_classifier_trained_on_one_class_is_nan_and_a_warning(frauds):
     fitted = DummyClassifier().fit(X[:3], ["a sale"] * 3)
     with pytest.warns(UndefinedMetricWarning, match="recall_at_k_score: DummyC.* one class only"):
         assert np.isnan(make_top_scorer("recall_at_k", k=5, pos_label="fraud")(fitted, X, y))
-
-
-# Sets.
 
 
 @pytest.mark.parametrize("weight", [None, np.arange(150.0)], ids=["unweighted", "weighted"])

@@ -72,7 +72,6 @@ def test_an_estimate_from_few_rows_is_below_the_largest_of_all(data):
         difference = np.subtract(display.true_threshold, display.threshold)
         assert difference.min() > -1e-5
         gap[buffer_size] = difference.mean()
-    # What the paper's figure shows.
     assert gap[1] < gap[0]
 
 
@@ -130,7 +129,7 @@ def test_many_steps_are_smoothed_over_the_band_of_all_of_them():
     noisy, true = rng.normal(size=300), rng.normal(size=300)
     display = ThresholdTraceDisplay(step, noisy, true_threshold=true).plot()
     np.testing.assert_array_equal(display.line_.get_xdata(), step)
-    # A fiftieth of the steps are six, of which two come before.
+    # A mean is over a fiftieth of the steps: two before, the step itself and three after.
     for line, values in ((display.line_, noisy), (display.true_line_, true)):
         smooth = line.get_ydata()
         for i in (2, 100, 296):

@@ -1,4 +1,4 @@
-"""What the scores of the top of a ranking take, refuse and leave undefined."""
+"""Input of the scores of the top of a ranking: kinds, errors and undefined cases."""
 
 import math
 import warnings

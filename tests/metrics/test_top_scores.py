@@ -169,7 +169,7 @@ def test_golden():
         if kind == "tpr_at_fpr":
             score = true_positive_rate_at_fpr_score(*rows, fpr=float(number))
         elif kind == "fpr_at_fpr":
-            # The rate reached: it finds as much, and any smaller one less or as much.
+            # The rate that is reached.
             tpr = float(entry[f"tpr_at_fpr_{number}"])
             n = round(tpr * y_true.sum() + value * (1 - y_true).sum())
             assert recall_at_k_score(*rows, k=n) == pytest.approx(tpr, abs=1e-15)

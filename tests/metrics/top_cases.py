@@ -15,9 +15,6 @@ def function_called(name):
     return getattr(metrics, name, None) or getattr(_top_curves, name)
 
 
-# Scores of labels in the order in which they are looked at.
-
-
 def n_looked_at(k, n):
     return k if isinstance(k, int) else next(i for i in range(1, n + 1) if i >= k * n - 1e-9)
 
@@ -86,9 +83,6 @@ BY_ORDER = cases(
 by_order = pytest.mark.parametrize(("score", "reference", "params"), BY_ORDER)
 
 
-# Scores of weighted rows by a threshold, of which every score is one.
-
-
 def rates(y, s, w, threshold):
     flagged = [(label, weight) for label, x, weight in zip(y, s, w, strict=True) if x >= threshold]
     n_positive = sum(weight for label, weight in zip(y, w, strict=True) if label)
@@ -148,7 +142,7 @@ def orders(score):
 
 
 def tied_case(seed, n=9):
-    """Labels of both kinds, scores of which up to four are tied, infinities among them."""
+    """Labels of both kinds, and scores with up to four ties and infinities."""
     rng = np.random.default_rng(seed)
     scores = np.array([-np.inf, -1.0, 0.0, 2.0, np.inf])
     while True:

@@ -127,5 +127,5 @@ def test_intervals_of_repeated_folds_hold_the_truth_as_often_as_they_say(n_repea
     overlap = (n_repeats - 1) / (n_runs - 1)
     found = LossComparison(frame, overlap=overlap).summary()[1:]
     held = np.sum((found["low"] <= 0) & (found["high"] >= 0))
-    # Of 400 trials of probability .95, fewer than 363 or more than 394 are rarer than 1e-3.
+    # With probability .95, fewer than 363 or more than 394 of 400 trials are rarer than 1e-3.
     assert 363 <= held <= 394

@@ -68,7 +68,7 @@ def _forget_fits():
 
 @pytest.fixture(autouse=True)
 def _few_trees(monkeypatch):
-    """Who is fitted to what is asked here, in hundreds of fits; not how well trees do."""
+    """These tests make hundreds of fits and do not depend on the number of trees."""
     few = partial(HistGradientBoostingClassifier, max_iter=5)
     monkeypatch.setattr(_baselines, "HistGradientBoostingClassifier", few)
 

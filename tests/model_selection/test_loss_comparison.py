@@ -66,7 +66,7 @@ def test_seeds_on_one_split_are_averaged(scores):
 def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
     base, noise = 0.8 + 0.01 * rng.random(6), rng.normal(size=6)
     noise -= noise.mean()
-    # One loss alone: p = .03; as the best of three that is no evidence.
+    # One loss has p = .03, which is no evidence for the best of three losses.
     error = sqrt((1 / 6 + 0.25) * noise.var(ddof=1))
     gained = base + 0.01 * (noise + stats.t(5).isf(0.015) * error)
     scores = {"cross_entropy": base, "a": gained, "b": base + 0.001 * noise, "c": base - 0.1}

@@ -1,4 +1,4 @@
-"""The layers of several networks at once: what they say one by one, with its gradients."""
+"""The layers of an ensemble have the scores and gradients of its networks one by one."""
 
 from functools import partial
 

@@ -47,7 +47,7 @@ def test_members_start_apart_and_as_linear_layers_do():
             assert len({tuple(v.flatten().tolist()) for v in values}) == 50
             bound = layer.in_features**-0.5
             assert values.abs().max() <= bound
-            # Of a uniform distribution, whose deviation is bound / sqrt(3).
+            # A uniform distribution has the standard deviation bound / sqrt(3).
             assert values.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
 
 
