@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 from torch import nn
 
 from sktopk import TopKClassifier
@@ -28,10 +28,11 @@ def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
 
 @pytest.mark.parametrize("module", [{}, {"module": MLP}], ids=["default", "MLP"])
 @pytest.mark.parametrize("hidden_layer_sizes", [(), (5,)])
-def test_sparse_samples_whose_entries_are_in_parts_are_those_of_a_table(module, hidden_layer_sizes):
-    X = random_array((300, 1_000), density=0.02, format="csr", dtype=np.float32, rng=0)
-    parts = csr_array((np.repeat(X.data / 2, 2)[::-1], np.repeat(X.indices, 2)[::-1],
-                       2 * X.indptr), shape=X.shape)  # fmt: skip
+def test_sparse_samples_with_entries_in_parts_are_dense_samples(module, hidden_layer_sizes, rng):
+    X = rng.random((300, 1_000), dtype=np.float32)
+    X = csr_array(np.where(X < 0.02, 50 * X, 0))
+    halves, columns = np.repeat(X.data / 2, 2)[::-1], np.repeat(X.indices, 2)[::-1]
+    parts = csr_array((halves, columns, 2 * X.indptr), shape=X.shape)
     y, dense = np.arange(300) % 3, parts.toarray()
     params = {"hidden_layer_sizes": hidden_layer_sizes, "max_epochs": 2, "random_state": 0}
     clf = TopKClassifier(k=1, n_estimators=1, **module, **params)
