@@ -41,7 +41,7 @@ def test_the_log_loss_grows_the_trees_of_lightgbm(name, is_weighted, request):
     own = lightgbm.LGBMClassifier(**SMALL).fit(X, y, sample_weight=weight)
     loss = "top_push" if name == "binary" else "focal"
     ours = lightgbm.LGBMClassifier(objective=objective(loss, log_loss_share=1), **SMALL)
-    # What LightGBM begins with, of several classes another constant than ours.
+    # LightGBM starts from these scores. For several classes, its constant differs from ours.
     if name == "binary":
         start = np.full(len(y), initial_score(y, sample_weight=weight))
     else:

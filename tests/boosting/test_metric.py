@@ -8,34 +8,22 @@ from sklearn.base import clone
 
 from sktopk import metrics
 from sktopk.boosting import metric
-from tests.metrics.top_cases import function_called
+from tests.metrics.top_cases import SCORES
 
 Y = np.arange(40) % 5 == 0
 SCORE = np.random.default_rng(0).normal(size=40).round(1)
 WEIGHT = np.arange(40) % 3
-NAMES = {
-    "precision_at_k": {"k": 7},
-    "recall_at_k": {"k": 0.2},
-    "enrichment_factor": {"fraction": 0.2},
-    "precision_at_recall": {"recall": 0.5},
-    "recall_at_precision": {"precision": 0.5},
-    "positives_at_top": {},
-    "true_positive_rate_at_fpr": {"fpr": 0.1},
-    "partial_auc_log": {"min_fpr": 0.05, "max_fpr": 1.0},
-    "auc_at_quantile": {"quantile": 0.5},
-    "bedroc": {"alpha": 10.0},
-}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("score", "params"), SCORES)
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_is_the_score_for_either_library(name, weight):
-    score = function_called(f"{name}_score")
-    expected = score(Y, SCORE, sample_weight=weight, **NAMES[name])
+def test_is_the_score_for_either_library(score, params, weight):
+    expected = score(Y, SCORE, sample_weight=weight, **params)
+    name = score.__name__.removesuffix("_score")
+    f, of_xgboost = (metric(name, library=each, **params) for each in ("lightgbm", "xgboost"))
     for labels in (Y.astype(int), Y.astype(float)):
-        found = metric(name, **NAMES[name])(labels, SCORE, weight)
-        assert found == (metric(name, **NAMES[name]).__name__, expected, True)
-        assert metric(name, library="xgboost", **NAMES[name])(labels, SCORE, weight) == -expected
+        assert f(labels, SCORE, weight) == (f.__name__, expected, True)
+        assert of_xgboost(labels, SCORE, weight) == -expected
 
 
 @pytest.mark.parametrize("average", ["micro", "macro"])

@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification
 from sktopk import TopBoostClassifier
 from sktopk.io import dump, load
 
-pytest.importorskip("lightgbm")
+lightgbm = pytest.importorskip("lightgbm")
 SMALL = {"n_estimators": 5, "n_members": 2, "random_state": 0}
 
 
@@ -63,10 +63,7 @@ EDITS = {
     "a column that X lacks": (line("split_feature", lambda v: ["5", *v[1:]]), "5 columns"),
     "a negative column": (line("split_feature", lambda v: ["-1", *v[1:]]), "5 columns"),
     "a child that is its parent": (line("left_child", lambda v: ["0", *v[1:]]), "after their par"),
-    "a child that does not exist": (
-        line("left_child", lambda v: ["99", *v[1:]]),
-        "parent per node",
-    ),
+    "a child that does not exist": (line("left_child", lambda v: ["99", *v[1:]]), "parent per n"),
     "a leaf that does not exist": (line("right_child", lambda v: [*v[:-1], "-99"]), "per leaf"),
     "a leaf too few": (line("leaf_value", lambda v: v[1:]), "numbers leaf_value"),
     "a node too few": (line("threshold", lambda v: v[1:]), "numbers threshold"),
@@ -91,10 +88,69 @@ def test_text_that_would_index_outside_of_its_memory_is_refused(name, binary):
         TopBoostClassifier().__setstate__(state)
 
 
+NUMBERS = ["-1", "0", "1", "7", "-9", "99999", "2147483647", "-2147483648", "4294967296", "1e300"]
+NUMBERS += ["1e999", "nan", "inf", "-inf", "", "a", "0.5", "1" * 400, "1 2", "\0", "=", "\n", "é"]
+
+
+def edited(text, rng):
+    """Return the text with one to three random edits of its lines, words and characters."""
+    for _ in range(rng.integers(1, 4)):
+        lines = text.split("\n")
+        i, j = rng.integers(0, len(lines), 2)
+        at, kind = rng.integers(0, len(text)), rng.integers(0, 8)
+        if kind == 0:
+            del lines[i]
+        elif kind == 1:
+            lines.insert(j, lines[i])
+        elif kind == 2:
+            lines[i], lines[j] = lines[j], lines[i]
+        elif kind == 3:
+            lines = (text[:at] + chr(rng.integers(0, 256)) + text[at + 1 :]).split("\n")
+        elif kind == 4:
+            lines = text[:at].split("\n")
+        else:
+            name, mark, values = lines[i].partition("=")
+            words = values.split(" ")
+            words[rng.integers(0, len(words))] = str(rng.choice(NUMBERS))
+            if kind == 7:
+                words = words[: rng.integers(0, len(words) + 1)]
+            lines[i] = name + mark + " ".join(words)
+        text = "\n".join(lines)
+    return text
+
+
+def use_edited_texts(seed):
+    """Print how many edits were loaded; any error but ValueError ends the process."""
+    rng, n_loaded = np.random.default_rng(seed), 0
+    X = rng.standard_normal((200, 4))
+    X[:, 0] = rng.integers(0, 30, 200)
+    X[::7, 1] = np.nan
+    y = (X[:, 0] % 3 == 0).astype(int)
+    params = {"n_estimators": 3, "n_members": 1, "min_child_samples": 5, "random_state": 0}
+    state = TopBoostClassifier(**params).fit(X, y).__getstate__()
+    # A column of categories, too.
+    data = lightgbm.Dataset(X, y, categorical_feature=[0], params={"verbosity": -1})
+    booster = lightgbm.Booster({"objective": "none", "min_child_samples": 3, "verbosity": -1}, data)
+    for _ in range(3):
+        booster.update(fobj=lambda scores, _: (scores - y, np.ones(len(y))))
+    texts = [*state["boosters_"], booster.model_to_string()]
+    for i in range(400):
+        clf, text = TopBoostClassifier(), edited(texts[i % 2], rng)
+        try:
+            clf.__setstate__(state | {"boosters_": [text]})
+        except ValueError:
+            continue
+        n_loaded += 1
+        assert clf.decision_function(X).shape == y.shape
+        clf.boosters_[0].predict(X, pred_contrib=True)
+        clf.boosters_[0].dump_model()
+        clf.__getstate__()
+    print(n_loaded)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_random_edits_are_loaded_or_raise_value_error(seed):
-    command = [sys.executable, "-m", "tests.boosting.edit_texts", str(seed), "400"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    code = f"from {__name__} import use_edited_texts as use; use({seed})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    n_loaded, n_refused = map(int, done.stdout.split())
-    assert min(n_loaded, n_refused) > 20
+    assert 20 < int(done.stdout) < 380

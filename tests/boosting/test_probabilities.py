@@ -64,15 +64,6 @@ def test_the_positive_class_may_be_the_first():
     np.testing.assert_allclose(found[:, 0], make().fit(X, Y).predict_proba(X)[:, 1])
 
 
-def test_several_classes():
-    X, y = make_classification(1500, n_classes=4, n_informative=8, random_state=0)
-    clf = make("cross_entropy", k=1).fit(X[:1000], y[:1000])
-    raw = make("cross_entropy", k=1, calibration=None).fit(X[:1000], y[:1000])
-    losses = [log_loss(y[1000:], each.predict_proba(X[1000:])) for each in (clf, raw)]
-    assert losses[0] < losses[1] + 0.05
-    assert hasattr(make("topk_hinge", k=2).fit(X, y), "predict_proba")
-
-
 @pytest.mark.parametrize("names", [("ok", "bad"), ("a", "b"), (0, 1)], ids=str)
 def test_soft_voting_with_networks_and_trees(names):
     labels = np.array(names)[Y]

@@ -31,13 +31,15 @@ def value_and_gradient(loss, scores, *args, **changes):
     return value.detach(), gradient
 
 
+PRIVATE = {
+    "cross_entropy_loss": cross_entropy_loss,
+    "topk_distribution_loss": topk_distribution_loss,
+}
+
+
 def function_called(name):
     """A loss, public or one that only estimators use."""
-    private = {
-        "cross_entropy_loss": cross_entropy_loss,
-        "topk_distribution_loss": topk_distribution_loss,
-    }
-    return private.get(name) or getattr(losses, name)
+    return PRIVATE.get(name) or getattr(losses, name)
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,6 @@ class Case:
         return getattr(losses, self.module)(**self.parameters)
 
 
-# Several classes.
-
-
 @dataclass(frozen=True)
 class ClassCase(Case):
     """`bound` times the top-k error (k=1 for losses without k) is never above the loss."""
@@ -80,7 +79,6 @@ class ClassCase(Case):
     noised: bool = False
 
     def __call__(self, scores, target, **changes):
-        """Return the loss; the noised losses get fixed noise."""
         if self.noised and "noise" not in changes:
             changes["noise"] = fixed_noise(scores)
         return super().__call__(scores, target, **changes)
@@ -88,13 +86,12 @@ class ClassCase(Case):
     def batch(self, **options):
         return class_batch(**options)
 
-    def defined(self, scores, target, reduction="mean"):
+    def defined_rows(self, scores, target):
         rows = []
         for i, row in enumerate(scores.tolist()):
             noise = {"noise": fixed_noise(scores)[i].tolist()} if self.noised else {}
             rows.append(self.reference(row, target[i].tolist(), **self.parameters, **noise))
-        rows = torch.tensor(rows, dtype=torch.float64)
-        return rows if reduction == "none" else rows.mean()
+        return torch.tensor(rows, dtype=torch.float64)
 
 
 def fixed_noise(scores):
@@ -156,19 +153,11 @@ CLASSES = [
 ]
 
 
-# A threshold among the scores of two classes.
-
-
 @dataclass(frozen=True)
 class TopCase(Case):
-    """`reference` is the definition of the threshold t(scores, labels).
-
-    `row` returns the sample j* of Table 1 whose score the threshold is; losses with another kind
-    of threshold have none, and no module either.
-    """
+    """`reference` is the definition of the threshold t(scores, labels)."""
 
     of: str = "negatives"
-    row: Callable | None = None
     errors: str = "false_negatives"
 
     def __str__(self):
@@ -186,19 +175,15 @@ class TopCase(Case):
     def batch(self, **options):
         return top_batch(**options)
 
-    def defined(self, scores, target, reduction="mean"):
+    def defined_rows(self, scores, target):
         s, labels = scores.tolist(), target.tolist()
         t = self.reference(s, labels)
         rows = top_references.losses(s, labels, t, self.errors, self.surrogate)
-        rows = torch.tensor(rows, dtype=torch.float64)
-        return rows if reduction == "none" else rows.sum() / max(1, labels.count(self.counted))
-
-    def defined_factors(self, scores, target):
-        """Return the factors of eq. 6."""
-        s, labels = scores.tolist(), target.tolist()
-        at = self.row(s, labels)
-        rows = top_references.row_factors(s, labels, at, self.errors, self.surrogate)
         return torch.tensor(rows, dtype=torch.float64)
+
+    def defined(self, scores, target):
+        n_counted = (target == self.counted).sum().clamp(min=1)
+        return self.defined_rows(scores, target).sum() / n_counted
 
 
 def top_batch(n_samples=14, seed=0, dtype=torch.float64):
@@ -212,9 +197,8 @@ def top_batch(n_samples=14, seed=0, dtype=torch.float64):
 def of_rank(name, module, of, rank, parameters, surrogate, errors="false_negatives"):
     """A loss whose threshold is the score of one sample."""
     threshold = partial(top_references.kth_largest, of=of, **rank)
-    row = partial(top_references.kth_row, of=of, **rank)
     parameters = {**parameters, "surrogate": surrogate}
-    return TopCase(name, module, threshold, parameters, of=of, row=row, errors=errors)
+    return TopCase(name, module, threshold, parameters, of=of, errors=errors)
 
 
 def of_threshold(kind, definition, of, arguments, surrogate, errors="false_negatives"):
@@ -255,9 +239,6 @@ TOP = [
     ranked("logistic")[2],
     ranked("logistic")[3],
 ]
-
-
-# Linear programs.
 
 
 @dataclass(frozen=True)
@@ -307,36 +288,33 @@ def tied_batch(rng, n_max=7, float_weights=True):
     return tuple(map(torch.from_numpy, (scores, target, weight)))
 
 
-AUC = "pairwise_auc_loss", "PairwiseAUCLoss", program_references.pairwise_auc
-FBETA = "fbeta_loss", "FBetaLoss", program_references.fbeta
-RECALL = (
-    "precision_at_recall_program_loss",
-    "PrecisionAtRecallProgramLoss",
-    program_references.precision_at_recall,
-)
-FPR = "recall_at_fpr_loss", "RecallAtFPRLoss", program_references.recall_at_fpr
-PRECISION = (
-    "recall_at_precision_loss",
-    "RecallAtPrecisionLoss",
-    program_references.recall_at_precision,
-)
-AT_K = "precision_at_k_loss", "PrecisionAtKLoss", program_references.precision_at_k
+def program(name, module, parameters=None, **claims):
+    reference = getattr(program_references, name.removesuffix("_loss").removesuffix("_program"))
+    return ProgramCase(name, module, reference, parameters or {}, **claims)
+
+
+AUC = "pairwise_auc_loss", "PairwiseAUCLoss"
+FBETA = "fbeta_loss", "FBetaLoss"
+RECALL = "precision_at_recall_program_loss", "PrecisionAtRecallProgramLoss"
+FPR = "recall_at_fpr_loss", "RecallAtFPRLoss"
+PRECISION = "recall_at_precision_loss", "RecallAtPrecisionLoss"
+AT_K = "precision_at_k_loss", "PrecisionAtKLoss"
 BOTH = {"convex": True, "shares": True}
 PROGRAMS = [
-    ProgramCase(*AUC, convex=True),
-    ProgramCase(*FBETA, {"beta": 1.0}, shares=True),
-    ProgramCase(*FBETA, {"beta": 2.0, "margin": 0.5}, shares=True),
-    ProgramCase(*RECALL, {"recall": 0.75}, **BOTH),
-    ProgramCase(*RECALL, {"recall": 1.0, "margin": 2.0}, **BOTH),
-    ProgramCase(*FPR, {"fpr": 0.25}, **BOTH),
-    ProgramCase(*FPR, {"fpr": 1.0, "margin": 0.5}, **BOTH),
-    ProgramCase(*PRECISION, {"precision": 0.75, "margin": 0.5, "penalty": 0.5}, **BOTH),
-    ProgramCase(*PRECISION, {"precision": 1.0, "penalty": 1.0}, **BOTH),
-    ProgramCase(*AT_K, {"k": 2}),
-    ProgramCase(*AT_K, {"k": 3, "margin": 0.5}),
-    ProgramCase(*AUC, {"surrogate": "quadratic"}, program=False, convex=True),
-    ProgramCase(*AUC, {"surrogate": "logistic"}, program=False, convex=True),
-    ProgramCase(*AUC, {"surrogate": "ramp"}, program=False),
+    program(*AUC, convex=True),
+    program(*FBETA, {"beta": 1.0}, shares=True),
+    program(*FBETA, {"beta": 2.0, "margin": 0.5}, shares=True),
+    program(*RECALL, {"recall": 0.75}, **BOTH),
+    program(*RECALL, {"recall": 1.0, "margin": 2.0}, **BOTH),
+    program(*FPR, {"fpr": 0.25}, **BOTH),
+    program(*FPR, {"fpr": 1.0, "margin": 0.5}, **BOTH),
+    program(*PRECISION, {"precision": 0.75, "margin": 0.5, "penalty": 0.5}, **BOTH),
+    program(*PRECISION, {"precision": 1.0, "penalty": 1.0}, **BOTH),
+    program(*AT_K, {"k": 2}),
+    program(*AT_K, {"k": 3, "margin": 0.5}),
+    program(*AUC, {"surrogate": "quadratic"}, program=False, convex=True),
+    program(*AUC, {"surrogate": "logistic"}, program=False, convex=True),
+    program(*AUC, {"surrogate": "ramp"}, program=False),
 ]
 SOLVED = [case for case in PROGRAMS if case.program]
 OF_TWO = [*TOP, *PROGRAMS]

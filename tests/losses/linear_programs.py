@@ -66,13 +66,13 @@ def badly_scaled_program(rng, n, n_ub, n_eq):
     return c * columns, rows[:, None] * A_ub * columns, rows * b_ub, A_eq * columns, b_eq
 
 
-SOLVABLE = [
+SOLVABLE = (
     vertex_program,
     feasible_bounded_program,
     tied_program,
     redundant_program,
     badly_scaled_program,
-]
+)
 
 
 def infeasible_program(rng, n, n_ub, n_eq):
@@ -85,7 +85,7 @@ def infeasible_program(rng, n, n_ub, n_eq):
 
 
 def infeasible_equations(rng, n, n_ub, n_eq):
-    """The last equation is the sum of the others, but for its right side."""
+    """The last equation is the sum of the others with a different right side."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     A_eq = np.concatenate([A_eq, A_eq.sum(0, keepdims=True)])
     return c, A_ub, b_ub, A_eq, np.append(b_eq, b_eq.sum() + 10 ** rng.uniform(-3, 1))
@@ -114,6 +114,11 @@ def unbounded_along_a_face(rng, n, n_ub, n_eq):
     return unbounded_program(rng, n, n_ub, n_eq, tight=1.0)
 
 
+# Status and optimum.
+WITHOUT_OPTIMUM = {
+    **dict.fromkeys((infeasible_program, infeasible_equations, hopeless_program), (2, np.inf)),
+    **dict.fromkeys((unbounded_program, unbounded_along_a_face), (3, -np.inf)),
+}
 # (n, n_ub, n_eq)
 SHAPES = [(2, 5, 1), (5, 9, 0), (8, 20, 3), (12, 25, 4)]
 

@@ -6,17 +6,9 @@ Arguments are lists: scores, labels in {0, 1} and weights.
 import math
 from itertools import combinations, pairwise
 
-SURROGATES = {
-    "hinge": lambda z: max(0.0, 1 + z),
-    "quadratic": lambda z: max(0.0, 1 + z) ** 2,
-    "logistic": lambda z: max(z, 0.0) / math.log(2) + math.log2(1 + math.exp(-abs(z))),
-    "ramp": lambda z: min(max(0.0, 1 + z), 1.0),
-    # What they stand for: 1 - AUC.
-    "step": lambda z: (z > 0) + 0.5 * (z == 0),
-}
+from tests.losses import top_references
 
-
-# Pairs of rows.
+SURROGATES = top_references.SURROGATES | {"ramp": lambda z: min(max(0.0, 1 + z), 1.0)}
 
 
 def pair_mean(scores, is_positive, is_negative, weights, margin, surrogate):
@@ -26,16 +18,12 @@ def pair_mean(scores, is_positive, is_negative, weights, margin, surrogate):
     total = sum(weights[i] * weights[j] for i, j in pairs)
     if not total:
         return None
-    of_step = SURROGATES[surrogate]
-    return (
-        sum(weights[i] * weights[j] * of_step((scores[j] - scores[i]) / margin) for i, j in pairs)
-        / total
-    )
+    each = ((SURROGATES[surrogate]((scores[j] - scores[i]) / margin), i, j) for i, j in pairs)
+    return sum(weights[i] * weights[j] * loss for loss, i, j in each) / total
 
 
 def pairwise_auc(scores, labels, weights, margin=1.0, surrogate="hinge"):
-    positive = [y == 1 for y in labels]
-    negative = [y == 0 for y in labels]
+    positive, negative = ([y == label for y in labels] for label in (1, 0))
     return pair_mean(scores, positive, negative, weights, margin, surrogate) or 0.0
 
 
@@ -43,26 +31,20 @@ def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate=
     """`scores` is a list of rows."""
     classes, means = range(len(scores[0])), []
     for a in classes:
-        of_a = [y == a for y in labels]
+        of_a, column = [y == a for y in labels], [row[a] for row in scores]
         if multi_class == "ovr":
-            column = [row[a] for row in scores]
-            others = [y != a for y in labels]
-            means.append(pair_mean(column, of_a, others, weights, margin, surrogate))
-            continue
-        for b in classes:
-            of_b = [y == b for y in labels]
-            if multi_class == "ovo" and b != a:
-                column = [row[a] for row in scores]
-            elif multi_class == "mu" and a < b:
-                column = [row[a] - row[b] for row in scores]
-            else:
-                continue
-            means.append(pair_mean(column, of_a, of_b, weights, margin, surrogate))
+            pairs = [(column, [y != a for y in labels])]
+        elif multi_class == "ovo":
+            pairs = [(column, [y == b for y in labels]) for b in classes if b != a]
+        else:
+            pairs = [
+                ([row[a] - row[b] for row in scores], [y == b for y in labels])
+                for b in classes[a + 1 :]
+            ]
+        for values, others in pairs:
+            means.append(pair_mean(values, of_a, others, weights, margin, surrogate))
     means = [mean for mean in means if mean is not None]
     return sum(means) / len(means) if means else 0.0
-
-
-# A threshold and the hinges at it.
 
 
 def hinge_sums(scores, labels, weights, tau, margin):

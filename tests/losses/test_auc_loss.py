@@ -10,13 +10,10 @@ from sklearn.metrics import roc_auc_score
 
 from sktopk.losses import pairwise_auc_loss
 from tests.losses import program_references as references
-from tests.losses.cases import assert_same, class_batch, value_and_gradient
-from tests.losses.cases import program_batch as binary_batch
+from tests.losses.cases import assert_same, class_batch, program_batch, value_and_gradient
 
-MULTI_CLASS = ("ovr", "ovo", "mu")
-SURROGATES = ("hinge", "quadratic", "logistic", "ramp")
-every_surrogate = pytest.mark.parametrize("surrogate", SURROGATES)
-every_average = pytest.mark.parametrize("multi_class", MULTI_CLASS)
+every_surrogate = pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "logistic", "ramp"])
+every_average = pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
 
 
 def random_batch(rng, n_classes=4):
@@ -30,28 +27,16 @@ def random_batch(rng, n_classes=4):
     return tuple(map(torch.from_numpy, (scores, target, weight)))
 
 
-def probabilities(rng, n_samples, n_classes):
-    """Return rows that sum to 1, as scikit-learn wants them, and labels of every class."""
-    scores = rng.dirichlet(np.ones(n_classes), n_samples)
-    target = np.arange(n_samples) % n_classes
-    return torch.from_numpy(scores), torch.from_numpy(rng.permutation(target))
-
-
-# The definition.
-
-
 @every_average
-def test_equals_definition(multi_class):
-    for surrogate in SURROGATES:
-        rng = np.random.default_rng(0)
-        for _ in range(60):
-            scores, target, weight = random_batch(rng)
-            parameters = {"multi_class": multi_class, "surrogate": surrogate, "margin": 0.7}
-            expected = references.multi_class_auc(
-                scores.tolist(), target.tolist(), weight.tolist(), **parameters
-            )
-            loss = pairwise_auc_loss(scores, target, sample_weight=weight, **parameters)
-            assert loss.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+@every_surrogate
+def test_equals_definition(multi_class, surrogate, rng):
+    for _ in range(60):
+        scores, target, weight = random_batch(rng)
+        parameters = {"multi_class": multi_class, "surrogate": surrogate, "margin": 0.7}
+        lists = scores.tolist(), target.tolist(), weight.tolist()
+        expected = references.multi_class_auc(*lists, **parameters)
+        loss = pairwise_auc_loss(scores, target, sample_weight=weight, **parameters)
+        assert loss.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @every_average
@@ -66,33 +51,28 @@ def test_equals_its_program_and_its_multipliers(multi_class, weighted):
 
 
 @every_average
-def test_gradient_matches_finite_differences(multi_class):
-    for surrogate in SURROGATES:
-        scores, target = class_batch(n_samples=9, n_classes=4, seed=1)
-        parameters = {"multi_class": multi_class, "surrogate": surrogate}
-        loss = partial(pairwise_auc_loss, target=target, **parameters)
-        assert torch.autograd.gradcheck(loss, scores)
+@every_surrogate
+def test_gradient_matches_finite_differences(multi_class, surrogate):
+    scores, target = class_batch(n_samples=9, n_classes=4, seed=1)
+    parameters = {"multi_class": multi_class, "surrogate": surrogate}
+    loss = partial(pairwise_auc_loss, target=target, **parameters)
+    assert torch.autograd.gradcheck(loss, scores)
 
 
-def dense(scores, target, margin=1.0):
-    """All pairs at once."""
-    z = (scores[target == 0] - scores[target == 1].unsqueeze(1)) / margin
-    return {
+@every_surrogate
+def test_equals_all_pairs_of_a_larger_batch(surrogate):
+    scores, target = program_batch(n_samples=1500, share=0.1)
+    assert (target == 0).sum() * (target == 1).sum() > 1 << 17  # several blocks
+    z = (scores[target == 0] - scores[target == 1].unsqueeze(1)) / 0.8
+    pairs = {
         "hinge": (1 + z).relu(),
         "quadratic": (1 + z).relu().square(),
         "logistic": torch.logaddexp(z, torch.zeros_like(z)) / math.log(2),
         "ramp": (1 + z).clamp(0, 1),
     }
-
-
-@every_surrogate
-def test_equals_all_pairs_of_a_larger_batch(surrogate):
-    scores, target = binary_batch(n_samples=1500, share=0.1)
-    assert (target == 0).sum() * (target == 1).sum() > 1 << 17  # several blocks
-    expected = dense(scores, target, 0.8)[surrogate].mean()
-    (expected_gradient,) = torch.autograd.grad(expected, scores)
+    expected = pairs[surrogate].mean()
     result = value_and_gradient(pairwise_auc_loss, scores, target, surrogate=surrogate, margin=0.8)
-    assert_same(result, (expected.detach(), expected_gradient))
+    assert_same(result, (expected.detach(), torch.autograd.grad(expected, scores)[0]))
 
 
 @pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "ramp"])
@@ -110,49 +90,44 @@ def test_sorts_where_pairs_would_not_fit(surrogate):
     assert torch.autograd.grad(loss, scores)[0].isfinite().all()
 
 
-# The areas under the curve.
-
-
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_ramp_tends_to_the_areas_of_scikit_learn(rng, multi_class):
-    for n_classes in (3, 5):
-        scores, target = probabilities(rng, 40, n_classes)
-        loss = pairwise_auc_loss(
-            scores, target, surrogate="ramp", margin=1e-9, multi_class=multi_class
-        )
-        area = roc_auc_score(target, scores, multi_class=multi_class, average="macro")
-        assert loss.item() == pytest.approx(1 - area, abs=1e-6)
-
-
-# Weights, batches and numbers.
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_ramp_tends_to_the_areas_of_scikit_learn(multi_class, n_classes, rng):
+    # Scores that sum to 1 in each row, as scikit-learn wants them, and labels of every class.
+    scores = torch.from_numpy(rng.dirichlet(np.ones(n_classes), 40))
+    target = torch.from_numpy(rng.permutation(np.arange(40) % n_classes))
+    options = {"surrogate": "ramp", "margin": 1e-9, "multi_class": multi_class}
+    area = roc_auc_score(target, scores, multi_class=multi_class, average="macro")
+    loss = pairwise_auc_loss(scores, target, **options)
+    assert loss.item() == pytest.approx(1 - area, abs=1e-6)
 
 
 @every_average
 @pytest.mark.parametrize("solver", ["closed_form", "program"])
-def test_one_class_has_zero_loss_and_gradient(multi_class, solver):
+@pytest.mark.parametrize("shape", [(5, 3), (1, 3), (4, 1), (0, 3)])
+def test_one_class_has_zero_loss_and_gradient(multi_class, solver, shape):
+    scores, target = class_batch(*shape)[0], torch.zeros(shape[0], dtype=torch.int64)
     parameters = {"multi_class": multi_class, "solver": solver}
-    for n_samples, n_classes in ((5, 3), (1, 3), (4, 1), (0, 3)):
-        scores, _ = class_batch(n_samples, n_classes)
-        target = torch.zeros(n_samples, dtype=torch.int64)
-        result = value_and_gradient(pairwise_auc_loss, scores, target, **parameters)
-        assert_same(result, (torch.zeros(()).double(), torch.zeros_like(scores)), 0)
+    result = value_and_gradient(pairwise_auc_loss, scores, target, **parameters)
+    assert_same(result, (torch.zeros(()).double(), torch.zeros_like(scores)), 0)
 
 
-def test_refuses():
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"multi_class": "all"}, ValueError, "multi_class='all' must be one of 'ovr', 'ovo', 'mu'"),
+        ({"surrogate": "step"}, ValueError, "surrogate='step' must be one of 'hinge', 'quadratic'"),
+        (
+            {"surrogate": "ramp", "solver": "program"},
+            *(ValueError, "solver='program' needs surrogate='hinge'; got 'ramp'"),
+        ),
+        ({"target": torch.ones(6, 7) / 7}, TypeError, "is defined for integer class indices"),
+        ({"target": torch.full((6,), -1)}, (IndexError, RuntimeError), None),
+        ({"target": torch.full((6,), 7)}, (IndexError, RuntimeError), None),
+        ({"scores": torch.zeros(1, 6, 7)}, ValueError, r"must have shape \(n_samples,\); got sh"),
+    ],
+)
+def test_refuses(parameters, error, message):
     scores, target = class_batch()
-    binary, labels = binary_batch()
-    with pytest.raises(ValueError, match="multi_class='all' must be one of 'ovr', 'ovo', 'mu'"):
-        pairwise_auc_loss(binary, labels, multi_class="all")
-    with pytest.raises(ValueError, match="surrogate='step' must be one of 'hinge', 'quadratic'"):
-        pairwise_auc_loss(scores, target, surrogate="step")
-    with pytest.raises(ValueError, match="solver='program' needs surrogate='hinge'; got 'ramp'"):
-        pairwise_auc_loss(binary, labels, surrogate="ramp", solver="program")
-    with pytest.raises(TypeError, match="pairwise_auc_loss is defined for integer class indices"):
-        pairwise_auc_loss(scores, scores.softmax(1))
-    with pytest.raises(ValueError, match="margin=0 must be finite and positive"):
-        pairwise_auc_loss(scores, target, margin=0.0)
-    for label in (-1, 7):
-        with pytest.raises((IndexError, RuntimeError)):
-            pairwise_auc_loss(scores, torch.full_like(target, label))
-    with pytest.raises(ValueError, match=r"scores must have shape \(n_samples,\); got shape"):
-        pairwise_auc_loss(scores[None], target)
+    with pytest.raises(error, match=message):
+        pairwise_auc_loss(**{"scores": scores, "target": target} | parameters)

@@ -5,11 +5,9 @@ from functools import partial
 
 import pytest
 import torch
-from torch.nn.functional import one_hot
+from torch.nn.functional import cross_entropy, one_hot
 
 from sktopk import losses
-from sktopk.losses._cross_entropy import cross_entropy_loss
-from sktopk.losses._mixtures import topk_distribution_loss
 from tests.losses import references
 from tests.losses.cases import (
     CLASS_COUNTS,
@@ -23,23 +21,23 @@ from tests.losses.cases import (
     value_and_gradient,
 )
 
-SOFT = [case for case in CLASSES if case.soft]
-OF_K = [case for case in CLASSES if "k" in case.parameters]
+cross_entropy_loss = function_called("cross_entropy_loss")
+topk_distribution_loss = function_called("topk_distribution_loss")
 
 
-@every(OF_K)
-def test_equals_definition_at_the_edges_of_k(case):
+@every([case for case in CLASSES if "k" in case.parameters])
+@pytest.mark.parametrize("k", [1, N_CLASSES - 1])
+def test_equals_definition_at_the_edges_of_k(case, k):
     scores, target = class_batch()
-    for k in (1, N_CLASSES - 1):
-        other = replace(case, parameters=case.parameters | {"k": k})
-        assert_same(other(scores, target, reduction="none"), other.defined(scores, target, "none"))
+    other = replace(case, parameters=case.parameters | {"k": k})
+    assert_same(other(scores, target, reduction="none"), other.defined_rows(scores, target))
 
 
-@every(SOFT)
+@every([case for case in CLASSES if case.soft])
 def test_soft_target_equals_definition(case):
     scores, target = class_batch()
     mixed = 0.3 * one_hot(target, N_CLASSES) + 0.7 * scores.detach().softmax(1)
-    assert_same(case(scores, mixed, reduction="none"), case.defined(scores, mixed, "none"))
+    assert_same(case(scores, mixed, reduction="none"), case.defined_rows(scores, mixed))
     hard = one_hot(target, N_CLASSES).double()
     assert_same(value_and_gradient(case, scores, hard), value_and_gradient(case, scores, target))
 
@@ -51,9 +49,9 @@ def test_detached_weight_only_changes_the_gradient():
     detached = value_and_gradient(transition, scores, target, detach_weight=True)
     assert_same(detached[0], attached[0])
     top = scores.softmax(1).topk(3).values.sum(1).detach()
-    cross_entropy = cross_entropy_loss(scores, target, reduction="none")
+    plain = cross_entropy_loss(scores, target, reduction="none")
     grouping = losses.topk_grouping_loss(scores, target, k=3, reduction="none")
-    (expected,) = torch.autograd.grad(((1 - top) * cross_entropy + top * grouping).mean(), scores)
+    (expected,) = torch.autograd.grad(((1 - top) * plain + top * grouping).mean(), scores)
     assert_same(detached[1], expected)
     assert (attached[1] - expected).abs().max() > 1e-3
 
@@ -97,9 +95,6 @@ def test_tends_to_its_limit(name, parameters, vanishing, limit, of_limit):
     assert distance(0.5) > 1e-3
 
 
-# Classes that are masked by a score of minus infinity.
-
-
 @every(CLASSES)
 def test_masked_class_is_an_absent_class(case):
     masked = 4
@@ -138,7 +133,24 @@ def test_no_loss_where_every_class_fits_in_the_top_k(case):
         torch.testing.assert_close(gradient, torch.zeros_like(gradient))
 
 
-# Several k.
+@pytest.mark.parametrize("n_classes", [2, 7, 40])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 1.0])
+def test_label_smoothing_is_over_the_classes_that_are_present(n_classes, label_smoothing):
+    scores, target = class_batch(n_samples=30, n_classes=n_classes, seed=3)
+    label = one_hot(target, n_classes) == 1
+    hidden = torch.rand(scores.shape, generator=torch.Generator().manual_seed(0)) < 0.3
+    hidden &= ~label & ~label.roll(1, 1)
+    options = {"label_smoothing": label_smoothing, "reduction": "none"}
+    loss = partial(cross_entropy_loss, target=target, **options)
+    masked, expected = scores.detach().masked_fill(hidden, -torch.inf), []
+    for row, absent, one in zip(masked, hidden, label, strict=True):
+        position = one[~absent].nonzero().flatten()
+        expected.append(cross_entropy(row[~absent].unsqueeze(0), position, **options))
+    assert_same(loss(masked), torch.cat(expected))
+    assert torch.autograd.gradcheck(lambda s: loss(s.masked_fill(hidden, -torch.inf)), scores)
+    # The label has no weight if all of the target is spread over the classes.
+    without_label = masked.masked_fill(label, -torch.inf)
+    assert loss(without_label).isinf().all() == (label_smoothing < 1)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean"])

@@ -21,10 +21,6 @@ from tests.losses.cases import (
     value_and_gradient,
 )
 
-# Which of tied classes belong to the top k changes these losses, and is left open.
-GROUPS_TOP_CLASSES = ("topk_grouping_loss", "topk_transition_loss")
-PER_SAMPLE = [*CLASSES, *TOP]
-
 
 def test_no_public_loss_is_missing():
     public = {name for name in losses.__all__ if name.endswith("_loss")}
@@ -36,15 +32,11 @@ def selected(case, scores, index):
     return {"noise": fixed_noise(scores)[index]} if getattr(case, "noised", False) else {}
 
 
-# Definitions.
-
-
-@every(PER_SAMPLE)
-def test_equals_definition(case):
-    for seed in range(3):
-        scores, target = case.batch(n_samples=14, seed=seed)
-        expected = case.defined(scores, target, "none")
-        assert_same(case(scores, target, reduction="none"), expected)
+@every([*CLASSES, *TOP])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_definition(case, seed):
+    scores, target = case.batch(n_samples=14, seed=seed)
+    assert_same(case(scores, target, reduction="none"), case.defined_rows(scores, target))
 
 
 @every(CLASSES)
@@ -52,10 +44,10 @@ def test_equals_definition_of_tied_classes(case):
     # Neither k=2 nor k=3 cuts through tied classes.
     scores = torch.tensor([5.0, 5.0, 4.0, 1.0, 1.0, 1.0, 0.0]).double().expand(3, -1)
     target = torch.tensor([0, 2, 5])
-    assert_same(case(scores, target, reduction="none"), case.defined(scores, target, "none"))
-    if case.name not in GROUPS_TOP_CLASSES:
-        scores = torch.full_like(scores, 7.0)
-        assert_same(case(scores, target, reduction="none"), case.defined(scores, target, "none"))
+    # Which of equal classes belong to the top k changes these two losses, and is left open.
+    grouping = case.name in ("topk_grouping_loss", "topk_transition_loss")
+    for each in (scores, torch.full_like(scores, 7.0))[: 1 if grouping else 2]:
+        assert_same(case(each, target, reduction="none"), case.defined_rows(each, target))
 
 
 @every(OF_TWO)
@@ -72,34 +64,18 @@ ROW = [3.0, 2.0, 1.0, 0.5]
 THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
 TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
 S = [3.0, 1.0, 1.5, 0.0]
+# Losses without golden values in test_golden.py or test_top.py, and some of their parameters.
 HAND = [
     ("cross_entropy_loss", THIRDS, 2, {}, math.log(5)),
     # 0.5 log(1/0.2) + 0.5/3 (log(1/0.5) + log(1/0.3) + log(1/0.2))
     ("cross_entropy_loss", THIRDS, 2, {"label_smoothing": 0.5}, 1.389145362),
-    # All equal: tau log(1 + exp(margin/tau) (n-k)/k) = log(1 + e)
-    ("smooth_topk_loss", [7.0] * 4, 2, {"k": 2}, 1.313261688),
-    ("topk_hinge_loss", ROW, 2, {"k": 2}, 1 + (2.0 - 1.0) / 2),
-    ("topk_hinge_loss", ROW, 2, {"k": 2, "scaled": False}, 1 + 2.0 - 1.0),
-    ("topk_hinge_convex_loss", ROW, 2, {"k": 2}, (3.0 + 2.0) / 2),
     # The violations are 2 + 2 - 3 and, of the label itself, 0
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
-    ("topk_hinge_calibrated_loss", ROW, 3, {"k": 2}, 1 + 1.0 - 0.5),
-    ("topk_grouping_loss", THIRDS, 1, {"k": 2}, -math.log(0.8)),
-    ("topk_transition_loss", THIRDS, 1, {"k": 2}, -0.2 * math.log(0.3) - 0.8 * math.log(0.8)),
-    ("noised_topk_loss", ROW, 3, {"k": 2, "sigma": 0.0}, 1.5),
-    ("focal_loss", [0.0] * 4, 1, {"gamma": 1.0}, 0.75 * math.log(4)),
-    # Margins 0.25 and 0.5: log(1 + exp(-(0.9 - 0.25 - 0.8)))
-    ("ldam_loss", [0.9, 0.8], 0, {"class_counts": [160, 10], "scale": 1.0}, 0.770957048),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
     # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
     (
         *("smooth_topk_adjusted_loss", [0.0] * 3, 1),
         *({"k": 2, "class_counts": [2, 1, 1]}, math.log(1 + math.e * 2 / 3)),
-    ),
-    # 10 (0.1 + 0.5 - 0.5), the margin of 16 samples half that of one
-    (
-        *("noised_topk_imbalanced_loss", [0.75, 0.5, 0.5], 1),
-        *({"k": 1, "class_counts": [1, 16, 16], "sigma": 0.0, "scale": 10.0}, 1.0),
     ),
     # 1 + 0.5 and 1 - 0.5 squared, of two positives
     ("top_push_loss", TWO, OF, {}, (0.5**2 + 1.5**2) / 2),
@@ -136,24 +112,21 @@ HAND = [
 ]
 
 
-def test_values_computed_by_hand():
-    for name, scores, target, parameters, expected in HAND:
-        scores, target = torch.tensor(scores), torch.tensor(target)
-        if not target.ndim:
-            scores, target = scores.unsqueeze(0), target.unsqueeze(0)
-        loss = function_called(name)(scores, target, **parameters)
-        assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6), (name, parameters)
-
-
-# Gradients and invariances.
+@pytest.mark.parametrize(("name", "scores", "target", "parameters", "expected"), HAND)
+def test_values_computed_by_hand(name, scores, target, parameters, expected):
+    scores, target = torch.tensor(scores), torch.tensor(target)
+    if not target.ndim:
+        scores, target = scores.unsqueeze(0), target.unsqueeze(0)
+    loss = function_called(name)(scores, target, **parameters)
+    assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @every(LOSSES)
-def test_gradient_matches_finite_differences(case):
-    for seed in range(2):
-        scores, target = case.batch(seed=seed)
-        weight = torch.linspace(0.2, 3, len(scores), dtype=torch.float64) if seed else None
-        assert torch.autograd.gradcheck(lambda s: case(s, target, sample_weight=weight), scores)  # noqa: B023
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradient_matches_finite_differences(case, weighted):
+    scores, target = case.batch(seed=int(weighted))
+    weight = torch.linspace(0.2, 3, len(scores), dtype=torch.float64) if weighted else None
+    assert torch.autograd.gradcheck(lambda s: case(s, target, sample_weight=weight), scores)
 
 
 @every(first_of_each(LOSSES))
@@ -169,11 +142,9 @@ def test_adding_a_constant_changes_nothing(case):
     assert gradient.abs().max() > 0.01
 
 
-# Noise is rounded in the units of the scores.
-EXACT = [c for c in LOSSES if not getattr(c, "noised", False)]
-
-
-@every(EXACT)
+# Noise is rounded in the units of the scores. The question of losses of two classes is in
+# test_absent.py.
+@every([case for case in CLASSES if not case.noised])
 def test_adding_a_large_constant_changes_nothing_in_float32(case):
     scores, target = case.batch(dtype=torch.float32)
     # Even whole numbers, which float32 holds up to 2**25; all of one sign.
@@ -184,28 +155,26 @@ def test_adding_a_large_constant_changes_nothing_in_float32(case):
         assert_same((loss.double(), gradient.double()), (expected, slope), 1e-5)
 
 
-def test_noise_keeps_its_digits_beside_large_scores():
+@pytest.mark.parametrize("name", ["noised_topk_loss", "noised_topk_imbalanced_loss"])
+def test_noise_keeps_its_digits_beside_large_scores(name):
     generator = torch.Generator().manual_seed(0)
     scores = 2 * torch.randint(0, 3, (20, 6), generator=generator).float()
     options = {"k": 2, "sigma": 0.7, "noise": torch.randn(20, 6, 4, generator=generator)}
-    target, counts = torch.arange(20) % 6, [9, 5, 4, 3, 2, 1]
-    for function, more in (
-        (losses.noised_topk_loss, {}),
-        (losses.noised_topk_imbalanced_loss, {"class_counts": counts}),
-    ):
-        expected = function(scores, target, **options, **more).item()
-        found = function(scores + 2.0**17, target, **options, **more).item()
-        assert found == pytest.approx(expected, rel=1e-6)
+    if name == "noised_topk_imbalanced_loss":
+        options["class_counts"] = [9, 5, 4, 3, 2, 1]
+    loss, target = function_called(name), torch.arange(20) % 6
+    expected = loss(scores, target, **options).item()
+    assert loss(scores + 2.0**17, target, **options).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_class_far_above_costs_the_adjusted_loss_no_digits():
-    scores = torch.tensor([[2.0**27, 1.5, 1.25, 0.75, 0.5]])
-    options = {"class_counts": [5, 4, 3, 2, 1], "k": 2}
-    for label in range(1, 5):
-        target = torch.tensor([label])
-        loss = losses.smooth_topk_adjusted_loss(scores, target, **options)
-        exact = losses.smooth_topk_adjusted_loss(scores.double(), target, **options)
-        assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    scores = torch.tensor([[2.0**27, 1.5, 1.25, 0.75, 0.5]]).expand(4, -1)
+    options = {"class_counts": [5, 4, 3, 2, 1], "k": 2, "reduction": "none"}
+    found, exact = (
+        losses.smooth_topk_adjusted_loss(each, torch.arange(1, 5), **options)
+        for each in (scores, scores.double())
+    )
+    assert_same(found.double(), exact, 1e-5)
 
 
 @every(first_of_each(LOSSES))
@@ -225,9 +194,6 @@ def test_order_of_samples_and_classes_does_not_matter(case):
         assert_same(permuted, (loss, gradient[:, order]))
 
 
-# Weights and reductions.
-
-
 @every(LOSSES)
 def test_weight_equals_repetition(case):
     for seed in range(3):
@@ -240,19 +206,6 @@ def test_weight_equals_repetition(case):
         gradient = torch.zeros_like(scores).index_add(0, index, gradient)
         weighted = value_and_gradient(case, scores, target, sample_weight=weight)
         assert_same(weighted, (loss, gradient), 1e-10)
-
-
-@every(first_of_each(LOSSES))
-def test_weight_zero_equals_absence_whatever_the_score(case):
-    scores, target = case.batch()
-    keep = torch.arange(len(scores)) % 4 != 1
-    expected = value_and_gradient(case, scores[keep], target[keep], **selected(case, scores, keep))
-    for absent in (0.0, 1e30, math.inf, -math.inf, math.nan):
-        mask = keep if scores.ndim == 1 else keep.unsqueeze(1)
-        changed = torch.where(mask, scores.detach(), absent)
-        loss, gradient = value_and_gradient(case, changed, target, sample_weight=keep)
-        assert_same((loss, gradient[keep]), expected)
-        assert (gradient[~keep] == 0).all()
 
 
 @every(first_of_each(LOSSES))
@@ -284,17 +237,12 @@ def test_reductions_leave_inputs_alone(case):
         assert_same(weighted, weight * rows)
 
 
-# Batches that lack something.
-
-
 @every(first_of_each(LOSSES))
 def test_empty_batch_has_zero_loss(case):
     scores, target = case.batch(n_samples=0)
     if case.name == "precision_at_k_loss":  # k is at most the number of samples
         return
-    solvers = ("closed_form", "program") if getattr(case, "program", False) else (None,)
-    for solver in solvers:
-        options = {} if solver is None else {"solver": solver}
+    for options in ({}, {"solver": "program"}) if getattr(case, "program", False) else ({},):
         loss, gradient = value_and_gradient(case, scores, target, **options)
         assert loss == 0
         assert gradient.shape == scores.shape

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sktopk import losses
-from sktopk.losses._order_statistics import expected_kth_largest
+from tests.losses.cases import value_and_gradient
 
 SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
 GOLDEN = SHARED / "golden" / "golden.npz"
@@ -38,89 +38,56 @@ def golden_names(prefix):
         return sorted({name.split("/")[0] for name in arrays.files if name.startswith(prefix)})
 
 
-def assert_golden(loss, entry, value="loss", gradient="grad", tolerance=1e-12, **parameters):
+# Parameters that have other names in the file.
+NAMES = {"margin": "alpha", "sigma": "eps", "max_margin": "max_m", "noise": "Z"}
+IMBALANCED = ["k", "sigma", "noise", "class_counts", "max_margin", "scale"]
+# The entry, the loss, its parameters of the entry, and the names of value and gradient.
+CASES = [
+    *((name, "smooth_topk_loss", ["k", "tau", "margin"]) for name in golden_names("st_")),
+    *((name, "topk_hinge_loss", ["k", "margin"]) for name in ("hard_k1", "hard_k3")),
+    ("hinge_family_k3", "topk_hinge_loss", ["k"], "lapin", None, {"scaled": False}),
+    ("hinge_family_k3", "topk_hinge_convex_loss", ["k"], "lapin_cvx_alpha", None),
+    ("hinge_family_k3", "topk_hinge_calibrated_loss", ["k"], "cal", None),
+    *(
+        (name, "noised_topk_loss", ["k", "sigma", "noise"])
+        for name in ("nb_n10_k5", "nb_n3_k2_readme", "nb_eps0")
+    ),
+    ("ni_scale1", "noised_topk_imbalanced_loss", IMBALANCED),
+    ("ldam", "ldam_loss", ["class_counts", "max_margin", "scale"]),
+    ("focal", "focal_loss", ["gamma"]),
+]
+for entry in ("sw_n10_k3", "sw_n5_k1"):
+    transition = entry, "topk_transition_loss", ["k"], "transition"
+    CASES += [
+        (entry, "topk_grouping_loss", ["k"], "grouping", "grad_grouping"),
+        (*transition, "grad_transition"),
+        (*transition, "grad_transition_detached", {"detach_weight": True}),
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, (*case[:2], *case[4:]))))
+def test_losses_of_classes(case):
+    name, loss, given, value, gradient, more = (*case, *("loss", "grad", {})[len(case) - 3 :])
+    entry = Entries(name)
+    parameters = {each: entry[NAMES.get(each, each)] for each in given} | more
+    if "noise" in parameters:
+        parameters["noise"] = entry.tensor("Z")
     scores = entry.tensor("scores").requires_grad_()
-    result = loss(scores, entry.tensor("labels"), reduction="none", **parameters)
-    np.testing.assert_allclose(result.detach(), entry[value], rtol=tolerance, atol=tolerance)
+    found = getattr(losses, loss)(scores, entry.tensor("labels"), reduction="none", **parameters)
+    tolerance = 1e-10 if loss == "smooth_topk_loss" else 1e-12
+    np.testing.assert_allclose(found.detach(), entry[value], rtol=tolerance, atol=tolerance)
     if gradient is not None:
-        result.sum().backward()
+        found.sum().backward()
         np.testing.assert_allclose(scores.grad, entry[gradient], rtol=tolerance, atol=tolerance)
-
-
-def test_smooth():
-    for name in golden_names("st_"):
-        entry = Entries(name)
-        parameters = {"k": entry["k"], "tau": entry["tau"], "margin": entry["alpha"]}
-        assert_golden(losses.smooth_topk_loss, entry, **parameters, tolerance=1e-10)
-
-
-@pytest.mark.parametrize("name", ["hard_k1", "hard_k3"])
-def test_hinge(name):
-    entry = Entries(name)
-    assert_golden(losses.topk_hinge_loss, entry, k=entry["k"], margin=entry["alpha"])
-
-
-@pytest.mark.parametrize(
-    ("loss", "value", "parameters"),
-    [
-        ("topk_hinge_loss", "lapin", {"scaled": False}),
-        ("topk_hinge_convex_loss", "lapin_cvx_alpha", {}),
-        ("topk_hinge_calibrated_loss", "cal", {}),
-    ],
-)
-def test_hinge_family(loss, value, parameters):
-    entry = Entries("hinge_family_k3")
-    assert_golden(getattr(losses, loss), entry, value, None, k=entry["k"], **parameters)
-
-
-@pytest.mark.parametrize("name", ["nb_n10_k5", "nb_n3_k2_readme", "nb_eps0"])
-def test_noised(name):
-    entry = Entries(name)
-    parameters = {"k": entry["k"], "sigma": entry["eps"], "noise": entry.tensor("Z")}
-    assert_golden(losses.noised_topk_loss, entry, **parameters)
-
-
-def test_noised_imbalanced():
-    entry = Entries("ni_scale1")
-    assert_golden(
-        losses.noised_topk_imbalanced_loss,
-        entry,
-        k=entry["k"],
-        sigma=entry["eps"],
-        noise=entry.tensor("Z"),
-        class_counts=entry["class_counts"],
-        max_margin=entry["max_m"],
-        scale=entry["scale"],
-    )
 
 
 @pytest.mark.parametrize("name", ["ne_n5_m3", "ne_tie"])
 def test_expectation_of_noised(name):
     entry = Entries(name)
-    scores = entry.tensor("scores").unsqueeze(0).requires_grad_()
-    value = expected_kth_largest(scores, entry["m"], entry["eps"])
-    value.sum().backward()
-    assert value.item() == pytest.approx(entry["value"], abs=1e-11)
-    np.testing.assert_allclose(scores.grad[0], entry["grad"], atol=1e-11)
-
-
-def test_ldam():
-    entry = Entries("ldam")
-    parameters = {"max_margin": entry["max_m"], "scale": entry["scale"]}
-    assert_golden(losses.ldam_loss, entry, class_counts=entry["class_counts"], **parameters)
-
-
-def test_focal():
-    entry = Entries("focal")
-    assert_golden(losses.focal_loss, entry, gamma=entry["gamma"])
-
-
-@pytest.mark.parametrize("name", ["sw_n10_k3", "sw_n5_k1"])
-def test_grouping_and_transition(name):
-    entry = Entries(name)
-    k = entry["k"]
-    grouping, transition = losses.topk_grouping_loss, losses.topk_transition_loss
-    assert_golden(grouping, entry, "grouping", "grad_grouping", k=k)
-    assert_golden(transition, entry, "transition", "grad_transition", k=k)
-    gradient = "grad_transition_detached"
-    assert_golden(transition, entry, "transition", gradient, k=k, detach_weight=True)
+    scores, label = entry.tensor("scores").unsqueeze(0), torch.tensor([0])
+    options = {"k": entry["m"] - 1, "sigma": entry["eps"], "n_noise": "exact", "margin": 10.0}
+    loss, gradient = value_and_gradient(losses.noised_topk_loss, scores, label, **options)
+    # The loss is 10 + E - s, where E is the expectation and s the score of the label.
+    assert (loss - 10 + scores[0, 0]).item() == pytest.approx(entry["value"], abs=1e-11)
+    gradient[0, 0] += 1
+    np.testing.assert_allclose(gradient[0], entry["grad"], atol=1e-11)

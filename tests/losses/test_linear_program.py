@@ -1,21 +1,26 @@
-"""linear_program against HiGHS, closed forms, and what it says where there is no optimum."""
+"""linear_program against HiGHS, closed forms and finite differences, and what it refuses."""
+
+import ctypes
+import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from torch.autograd import gradcheck
 
 from sktopk.losses import linear_program
-
-from .linear_programs import (
+from tests.losses.linear_programs import (
     SOLVABLE,
+    WITHOUT_OPTIMUM,
     batches,
     by_highs,
     feasible_bounded_program,
     hopeless_program,
-    infeasible_equations,
     infeasible_program,
     optima,
+    redundant_program,
     stacked,
     tensors,
     tied_program,
@@ -24,38 +29,31 @@ from .linear_programs import (
     vertex_program,
 )
 
-METHODS = ["newton", "highs"]
+every_output = pytest.mark.parametrize("output", ["fun", "x"])
+every_method = pytest.mark.parametrize("method", ["newton", "highs", "penalty"])
+exact_method = pytest.mark.parametrize("method", ["newton", "highs"])
+close = torch.testing.assert_close
 
 
 @pytest.mark.parametrize("make", SOLVABLE, ids=lambda make: make.__name__)
 def test_optimum_is_that_of_highs(make):
     for programs in batches(make):  # 5 kinds, 4 shapes, 10 programs: 200
-        result = linear_program(*stacked(programs))
+        arguments, expected = stacked(programs), optima(programs)
+        result = linear_program(*arguments)
         assert (result.status == 0).all()
-        torch.testing.assert_close(result.fun, optima(programs), rtol=1e-10, atol=1e-10)
-        c = stacked(programs)[0]
-        torch.testing.assert_close((c * result.x).sum(-1), result.fun, rtol=1e-9, atol=1e-9)
+        close(result.fun, expected, rtol=1e-10, atol=1e-10)
+        close((arguments[0] * result.x).sum(-1), result.fun, rtol=1e-9, atol=1e-9)
         # Also where rounding makes redundant rows contradict each other.
-        rounded = linear_program(*(part.float() for part in stacked(programs)))
+        rounded = linear_program(*(part.float() for part in arguments))
         assert rounded.fun.dtype == rounded.x.dtype == torch.float32
         assert (rounded.status == 0).all()
-        torch.testing.assert_close(rounded.fun, optima(programs).float(), rtol=1e-3, atol=1e-3)
+        close(rounded.fun, expected.float(), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("make", "status"),
-    [
-        (infeasible_program, 2),
-        (infeasible_equations, 2),
-        (hopeless_program, 2),
-        (unbounded_program, 3),
-        (unbounded_along_a_face, 3),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
+@pytest.mark.parametrize("make", WITHOUT_OPTIMUM, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "float32", "highs"])
-def test_programs_without_optimum_are_recognised(make, status, kind):
-    n_open = 0
+def test_programs_without_optimum_are_recognised(make, kind):
+    n_open, (status, fun) = 0, WITHOUT_OPTIMUM[make]
     for programs in batches(make, n_programs=25):  # 4 shapes: 100
         c, A_ub, b_ub, A_eq, b_eq = stacked(programs)
         if kind == "sparse":
@@ -63,63 +61,58 @@ def test_programs_without_optimum_are_recognised(make, status, kind):
         arguments = [v.float() if kind == "float32" else v for v in (c, A_ub, b_ub, A_eq, b_eq)]
         method = "highs" if kind == "highs" else "newton"
         result = linear_program(*arguments, method=method, on_failure="ignore")
-        is_open = result.status == 1
-        n_open += int(is_open.sum())
-        assert (result.status[~is_open] == status).all()
-        assert (result.fun[~is_open] == (torch.inf if status == 2 else -torch.inf)).all()
-        if kind != "highs":
-            assert (result.n_iter[~is_open] < 100).all()
+        known = result.status != 1
+        n_open += int((~known).sum())
+        assert (result.status[known] == status).all()
+        assert (result.fun[known] == fun).all()
+        assert kind == "highs" or (result.n_iter[known] < 100).all()
     # Rounded to float32, equations that contradict each other may have a solution far off.
-    assert n_open <= (5 if kind == "float32" and make is infeasible_equations else 0)
+    assert n_open <= (5 if kind == "float32" and make.__name__ == "infeasible_equations" else 0)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@exact_method
 def test_optimality_conditions(method):
     for programs in batches(vertex_program):
         c, A_ub, b_ub, A_eq, b_eq = stacked(programs)
         result = linear_program(c, A_ub, b_ub, A_eq, b_eq, method=method)
         slack = b_ub - (A_ub @ result.x.unsqueeze(-1)).squeeze(-1)
         v, u = result.multipliers_ub, result.multipliers_eq
-        zeros = torch.zeros
         assert (slack > -1e-9).all()
         assert (v >= 0).all()
         assert ((slack * v).abs() < 1e-8).all()
-        torch.testing.assert_close(A_eq @ result.x.unsqueeze(-1), b_eq.unsqueeze(-1))
+        close(A_eq @ result.x.unsqueeze(-1), b_eq.unsqueeze(-1))
         gradient = c + (A_ub.mT @ v.unsqueeze(-1) + A_eq.mT @ u.unsqueeze(-1)).squeeze(-1)
-        torch.testing.assert_close(gradient, zeros(gradient.shape).double(), rtol=0, atol=1e-9)
+        close(gradient, torch.zeros_like(gradient), rtol=0, atol=1e-9)
         for residual in (result.primal_residual, result.dual_residual, result.gap):
             assert residual.shape == (len(programs),)
             assert (residual < 1e-8).all()
 
 
-def test_programs_with_answers_that_need_no_solver(rng):
-    values = torch.from_numpy(rng.normal(size=50))
+VALUES = np.random.default_rng(0).normal(size=(50, 1))
+# Costs, rows and sides of inequalities and of equations, and the optimum.
+BY_HAND = {
     # The smallest t with t >= every value: the maximum, although all rows but one are slack.
-    result = linear_program(torch.ones(1).double(), -torch.ones(50, 1).double(), -values)
-    assert result.fun.item() == pytest.approx(values.max().item(), abs=1e-12)
-    # Equations alone.
-    result = linear_program(
-        *(torch.tensor([3.0, 3.0]), None, None),
-        *(torch.tensor([[1.0, 1.0]]), torch.tensor([2.0])),
+    "maximum": ([1], -np.ones((50, 1)), -VALUES[:, 0], None, None, VALUES.max()),
+    "equations alone": ([3, 3], None, None, [[1, 1]], [2], 6),
+    "no costs": ([0, 0], [[1, 1], [-1, -1]], [5, -4], None, None, 0),
+    "0 x <= 0": ([1], [[0], [-1]], [0, 2], None, None, -2),
+    "0 x <= -1": ([1], [[0], [-1]], [-1, 2], None, None, np.inf),
+    "a variable in no row": ([1, 1], [[-1, 0]], [0], None, None, -np.inf),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_programs_with_answers_that_need_no_solver(name):
+    *parts, expected = BY_HAND[name]
+    c, A_ub, b_ub, A_eq, b_eq = (
+        None if part is None else torch.as_tensor(part, dtype=torch.float64) for part in parts
     )
-    assert result.fun.item() == pytest.approx(6)
-    assert result.multipliers_ub.shape == (0,)
-    # Any feasible point is optimal without costs.
-    result = linear_program(
-        torch.zeros(2), torch.tensor([[1.0, 1.0], [-1.0, -1.0]]), torch.tensor([5.0, -4.0])
-    )
-    assert result.status == 0
-    assert 4 - 1e-6 <= result.x.sum().item() <= 5 + 1e-6
-    # 0 x <= -1 has no solution, 0 x <= 0 excludes none.
-    rows = torch.tensor([[0.0], [-1.0]])
-    assert linear_program(torch.ones(1), rows, torch.tensor([0.0, 2.0])).fun.item() == -2
-    wrong = linear_program(torch.ones(1), rows, torch.tensor([-1.0, 2.0]), on_failure="ignore")
-    assert wrong.status == 2
-    # A variable in no row, with a cost.
-    free = linear_program(
-        *(torch.ones(2), torch.tensor([[-1.0, 0.0]]), torch.zeros(1)), on_failure="ignore"
-    )
-    assert free.status == 3
+    result = linear_program(c, A_ub, b_ub, A_eq, b_eq, on_failure="ignore")
+    assert result.fun.item() == pytest.approx(expected, abs=1e-12)
+    assert result.status == {np.inf: 2, -np.inf: 3}.get(expected, 0)
+    assert len(result.multipliers_ub) == (0 if b_ub is None else len(b_ub))
+    if name == "no costs":  # any feasible point is optimal
+        assert 4 - 1e-6 <= result.x.sum() <= 5 + 1e-6
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
@@ -137,18 +130,17 @@ def test_units_do_not_matter(scale, rng):
         assert result.fun.item() == pytest.approx(factor * expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", [*METHODS, "penalty"])
+@every_method
 def test_batch_equals_programs_alone(method, rng):
     programs = [vertex_program(rng, 4, 7, 1) for _ in range(6)]
     alone = [linear_program(*tensors(p), method=method) for p in programs]
     batch = linear_program(*(t.view(2, 3, *t.shape[1:]) for t in stacked(programs)), method=method)
     for name, values in batch._asdict().items():
         expected = torch.stack([getattr(result, name) for result in alone])
-        expected = expected.view(2, 3, *expected.shape[1:])
-        torch.testing.assert_close(values, expected, rtol=1e-9, atol=1e-9, msg=name)
+        close(values, expected.view(2, 3, *expected.shape[1:]), rtol=1e-9, atol=1e-9, msg=name)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@exact_method
 def test_unsolvable_programs_leave_the_others_alone(method, rng):
     good = [vertex_program(rng, 4, 8, 1) for _ in range(3)]
     bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
@@ -156,9 +148,7 @@ def test_unsolvable_programs_leave_the_others_alone(method, rng):
     with pytest.warns(RuntimeWarning, match="2 of 5 programs: 1 infeasible, 1 unbounded"):
         result = linear_program(*arguments, method=method)
     assert result.status.tolist() == [0, 2, 0, 3, 0]
-    torch.testing.assert_close(result.fun[::2], optima(good), rtol=1e-10, atol=1e-10)
-    assert result.fun[1] == torch.inf
-    assert result.fun[3] == -torch.inf
+    close(result.fun[::2], optima(good), rtol=1e-10, atol=1e-10)
     assert result.x.isfinite().all()
 
 
@@ -168,48 +158,242 @@ def test_leading_dimensions_broadcast(rng):
     sides = torch.stack([b_ub, b_ub + 1]).view(1, 2, 7)
     result = linear_program(costs, A_ub, sides, A_eq, b_eq)
     assert result.x.shape == (3, 2, 4)
-    for i in range(3):
-        for j in range(2):
-            alone = linear_program(costs[i, 0], A_ub, sides[0, j], A_eq, b_eq).fun
-            torch.testing.assert_close(result.fun[i, j], alone, rtol=1e-10, atol=1e-10)
+    for i, j in np.ndindex(3, 2):
+        alone = linear_program(costs[i, 0], A_ub, sides[0, j], A_eq, b_eq).fun
+        close(result.fun[i, j], alone, rtol=1e-10, atol=1e-10)
     sparse = linear_program(costs, A_ub.to_sparse(), sides, A_eq, b_eq)
-    torch.testing.assert_close(sparse.fun, result.fun, rtol=1e-10, atol=1e-10)
+    close(sparse.fun, result.fun, rtol=1e-10, atol=1e-10)
     assert linear_program(costs[:0], A_ub, sides, A_eq, b_eq).fun.shape == (0, 2)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
-@pytest.mark.parametrize("method", [*METHODS, "penalty"])
-def test_sparse_equals_dense(to_sparse, method):
-    rng = np.random.default_rng(0)
+@every_method
+def test_sparse_equals_dense(to_sparse, method, rng):
     c, A_ub, b_ub, A_eq, b_eq = stacked([tied_program(rng, 8, 20, 2) for _ in range(4)])
     expected = linear_program(c, A_ub, b_ub, A_eq, b_eq, method=method)
     for i in range(len(c)):
         rows = (to_sparse(A_ub[i]), b_ub[i], to_sparse(A_eq[i]), b_eq[i])
         found = linear_program(c[i], *rows, method=method)
-        torch.testing.assert_close(found.fun, expected.fun[i], rtol=1e-9, atol=1e-9)
+        close(found.fun, expected.fun[i], rtol=1e-9, atol=1e-9)
     found = linear_program(c, A_ub.to_sparse(), b_ub, A_eq, b_eq, method=method)
-    torch.testing.assert_close(found.fun, expected.fun, rtol=1e-9, atol=1e-9)
+    close(found.fun, expected.fun, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("smoothing", [1e-4, 1e-2, 1.0])
-def test_penalty_is_the_smoothed_program(smoothing):
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        program = feasible_bounded_program(rng, 3, 6, 1)
+@pytest.mark.parametrize("seed", range(5))
+def test_penalty_is_the_smoothed_program(smoothing, seed):
+    program = feasible_bounded_program(np.random.default_rng(seed), 3, 6, 1)
 
-        def penalised(x, program=program):
-            c, A_ub, b_ub, A_eq, b_eq = program
-            excess, offset = np.maximum(A_ub @ x - b_ub, 0), A_eq @ x - b_eq
-            gradient = c + (A_ub.T @ excess + A_eq.T @ offset) / smoothing
-            return c @ x + (excess @ excess + offset @ offset) / (2 * smoothing), gradient
+    def penalised(x):
+        c, A_ub, b_ub, A_eq, b_eq = program
+        excess, offset = np.maximum(A_ub @ x - b_ub, 0), A_eq @ x - b_eq
+        gradient = c + (A_ub.T @ excess + A_eq.T @ offset) / smoothing
+        return c @ x + (excess @ excess + offset @ offset) / (2 * smoothing), gradient
 
-        options = {"maxiter": 10_000, "gtol": 1e-10}
-        expected = minimize(penalised, np.zeros(3), jac=True, method="BFGS", options=options).fun
-        result = linear_program(*tensors(program), method="penalty", smoothing=smoothing)
-        assert result.status == 0
-        assert result.fun.item() == pytest.approx(expected, abs=1e-7)
-        assert result.gap.item() < 1e-7
-        exact = linear_program(*tensors(program))
-        square = exact.multipliers_ub.square().sum() + exact.multipliers_eq.square().sum()
-        assert exact.fun - smoothing * square / 2 - 1e-9 <= result.fun <= exact.fun + 1e-9
+    options = {"maxiter": 10_000, "gtol": 1e-10}
+    expected = minimize(penalised, np.zeros(3), jac=True, method="BFGS", options=options).fun
+    result = linear_program(*tensors(program), method="penalty", smoothing=smoothing)
+    assert result.status == 0
+    assert result.fun.item() == pytest.approx(expected, abs=1e-7)
+    assert result.gap.item() < 1e-7
+    exact = linear_program(*tensors(program))
+    square = exact.multipliers_ub.square().sum() + exact.multipliers_eq.square().sum()
+    assert exact.fun - smoothing * square / 2 - 1e-9 <= result.fun <= exact.fun + 1e-9
+
+
+def with_gradient(arguments):
+    return [argument.clone().requires_grad_() for argument in arguments]
+
+
+def solved(output, **options):
+    return lambda *arguments: getattr(linear_program(*arguments, **options), output)
+
+
+@every_output
+@every_method
+@pytest.mark.parametrize("shape", [(3, 5, 0), (4, 6, 2)], ids=["inequalities", "equations"])
+def test_finite_differences(output, method, shape, rng):
+    arguments = with_gradient(tensors(vertex_program(rng, *shape)))
+    if not shape[2]:
+        arguments = arguments[:3]
+    assert gradcheck(solved(output, method=method), arguments)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@every_output
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+@pytest.mark.parametrize("method", ["newton", "penalty"])
+def test_finite_differences_of_sparse_entries(output, layout, method, rng):
+    c, A_ub, b_ub, A_eq, b_eq = tensors(vertex_program(rng, 3, 4, 1))
+    # A box keeps the program bounded when entries of the other rows are gone.
+    A_ub[[0, 1, 2, 3], [0, 2, 1, 0]] = 0
+    A_ub = torch.cat([A_ub, torch.eye(3), -torch.eye(3)])
+    b_ub = torch.cat([b_ub.abs() + 0.1, torch.ones(6)])
+    indices = A_ub.nonzero().T
+
+    def of_entries(c, entries, b_ub, A_eq, b_eq):
+        A_ub = torch.sparse_coo_tensor(indices, entries, (10, 3))
+        A_ub = A_ub.to_sparse_csr() if layout == "csr" else A_ub
+        return solved(output, method=method)(c, A_ub, b_ub, A_eq, b_eq)
+
+    arguments = (c, A_ub[tuple(indices)], b_ub, A_eq, 0.1 * b_eq)
+    assert gradcheck(of_entries, with_gradient(arguments), fast_mode=True)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+def test_gradient_of_a_sparse_matrix_is_sparse(to_sparse):
+    A_ub = to_sparse(-torch.eye(2)).requires_grad_()
+    linear_program(torch.tensor([1.0, 2.0]), A_ub, -torch.ones(2)).fun.backward()
+    assert A_ub.grad.layout == A_ub.layout
+    close(A_ub.grad.to_dense(), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+
+
+@pytest.mark.parametrize("make", [tied_program, redundant_program])
+@every_output
+def test_degenerate_programs_have_a_finite_gradient(make, output, rng):
+    arguments = with_gradient(stacked([make(rng, 5, 9, 2) for _ in range(20)]))
+    found = torch.autograd.grad(solved(output)(*arguments).sum(), arguments)
+    for gradient in found:
+        assert gradient.abs().max() < 1e4
+
+
+@every_output
+@pytest.mark.parametrize("upstream", [1.0, torch.inf, torch.nan])
+@pytest.mark.filterwarnings("ignore:linear_program left")
+def test_unsolved_programs_have_the_gradient_zero(output, upstream, rng):
+    good = vertex_program(rng, 4, 8, 1)
+    bad = infeasible_program(rng, 4, 7, 1), unbounded_program(rng, 4, 8, 1)
+    arguments, alone = with_gradient(stacked([good, *bad])), with_gradient(tensors(good))
+    result = solved(output)(*arguments)
+    weights = torch.full_like(result, upstream)
+    weights[0] = 1
+    found = torch.autograd.grad(result, arguments, weights)
+    expected = torch.autograd.grad(solved(output)(*alone).sum(), alone)
+    for gradient, value in zip(found, expected, strict=True):
+        close(gradient[0], value, rtol=1e-9, atol=1e-9)
+        assert (gradient[1:] == 0).all()
+
+
+@every_output
+@pytest.mark.parametrize("method", ["newton", "penalty"])
+@pytest.mark.filterwarnings("ignore:linear_program left")
+def test_unfinished_solution_has_the_gradient_zero(output, method, rng):
+    arguments = with_gradient(tensors(vertex_program(rng, 8, 20, 3)))
+    result = linear_program(*arguments, method=method, max_iter=2)
+    assert result.status == 1
+    for gradient in torch.autograd.grad(getattr(result, output).sum(), arguments):
+        assert (gradient == 0).all()
+
+
+@every_output
+def test_second_derivatives_are_refused(output, rng):
+    arguments = with_gradient(tensors(vertex_program(rng, 4, 7, 1)))
+    result = solved(output)(*arguments).sum()
+    with pytest.raises(RuntimeError, match="linear_program can be differentiated once"):
+        torch.autograd.grad(result, arguments[1], create_graph=True)
+
+
+@every_method
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_result_dtypes(dtype, method):
+    expected = torch.float64 if dtype == torch.float64 else torch.float32
+    c, A_ub, b_ub = torch.ones(1, dtype=dtype), -torch.ones(1, 1, dtype=dtype), torch.zeros(1)
+    result = linear_program(c, A_ub, b_ub.to(dtype), method=method)
+    for name, values in result._asdict().items():
+        assert values.dtype == (torch.int64 if name in ("status", "n_iter") else expected), name
+
+
+@every_method
+def test_arguments_are_left_alone(method, rng):
+    arguments = tensors(vertex_program(rng, 4, 7, 1))
+    copies = [argument.clone() for argument in arguments]
+    linear_program(*arguments, method=method)
+    assert all(map(torch.equal, arguments, copies))
+
+
+INFEASIBLE = (torch.ones(1), torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -2.0]))
+
+
+def test_failure_warns_raises_or_is_ignored():
+    with pytest.warns(RuntimeWarning, match="1 of 1 programs: 1 infeasible") as caught:
+        linear_program(*INFEASIBLE)
+    assert caught[0].filename == __file__
+    with pytest.raises(RuntimeError, match="1 of 1 programs: 1 infeasible"):
+        linear_program(*INFEASIBLE, on_failure="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert linear_program(*INFEASIBLE, on_failure="ignore").status == 2
+    c = torch.ones(2, 3, 1)
+    c[1, 2] = -1
+    with pytest.warns(RuntimeWarning, match=r"the first at index \(1, 2\)"):
+        linear_program(c, -torch.ones(1, 1), torch.zeros(1))
+
+
+def test_stopping_early_is_told(rng):
+    arguments = tensors(vertex_program(rng, 8, 20, 3))
+    with pytest.warns(RuntimeWarning, match="1 stopped by max_iter"):
+        result = linear_program(*arguments, max_iter=2)
+    assert result.status == 1
+    assert result.n_iter == 2
+    assert math.isfinite(result.fun.item())
+
+
+TWO_COSTS = {"c": torch.ones(2, 2)}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"c": [1.0, 1.0]}, TypeError, "c must be a torch.Tensor; got list"),
+        ({"c": torch.ones(2).long()}, TypeError, "c must be floating point; got torch.int64"),
+        ({"c": torch.tensor(1.0)}, ValueError, "c must have shape"),
+        ({"c": torch.ones(0)}, ValueError, "c must have shape"),
+        ({"c": torch.ones(2).to_sparse()}, TypeError, "c must have one of the layouts"),
+        ({"c": torch.tensor([1.0, torch.nan])}, ValueError, "c must be finite; got nan"),
+        ({"A_ub": -torch.eye(3)}, ValueError, r"A_ub must have shape \(..., n_rows, 2\)"),
+        ({"A_ub": torch.ones(2)}, ValueError, "A_ub must have shape"),
+        ({"A_ub": np.eye(2)}, TypeError, "A_ub must be a torch.Tensor; got ndarray"),
+        ({"A_ub": torch.eye(2) / 0}, ValueError, "A_ub must be finite; got inf"),
+        ({"A_ub": (torch.eye(2) / 0).to_sparse()}, ValueError, "A_ub must be finite"),
+        ({"A_ub": torch.eye(2).to_mkldnn()}, TypeError, "A_ub must have one of the layouts"),
+        ({"A_ub": torch.eye(2).to_sparse(1)}, ValueError, "A_ub must have sparse dimensions only"),
+        ({"A_ub": None}, ValueError, "b_ub must have shape"),
+        ({"b_ub": None}, ValueError, "b_ub must be given with A_ub; got None"),
+        ({"b_ub": torch.ones(3)}, ValueError, r"b_ub must have shape \(..., 2\)"),
+        ({"b_ub": torch.tensor([1, torch.inf])}, ValueError, "b_ub must be finite; got inf"),
+        ({"A_eq": torch.ones(1, 3)}, ValueError, "A_eq must have shape"),
+        ({"b_eq": None}, ValueError, "b_eq must be given with A_eq"),
+        ({"b_eq": torch.ones(2)}, ValueError, r"b_eq must have shape \(..., 1\)"),
+        (TWO_COSTS | {"b_ub": torch.ones(3, 2)}, ValueError, "must broadcast"),
+        (
+            TWO_COSTS | {"A_ub": torch.eye(2).expand(1, 2, 2).to_sparse()},
+            *(ValueError, "sparse A_ub must have no leading dimensions"),
+        ),
+        (dict.fromkeys(["A_ub", "b_ub", "A_eq", "b_eq"]), ValueError, "at least one row"),
+        ({"b_ub": torch.ones(2, device="meta")}, ValueError, "b_ub must be on the device of c"),
+        ({"method": "simplex"}, ValueError, "method='simplex' must be one of 'newton'"),
+        ({"on_failure": "pass"}, ValueError, "on_failure='pass' must be one of 'warn'"),
+        ({"smoothing": 0}, ValueError, "smoothing=0 must be finite and positive"),
+        ({"tol": -1}, ValueError, "tol=-1 must be finite and positive"),
+        ({"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"),
+        ({"max_iter": 1.5}, TypeError, "max_iter must be an integer; got 1.5"),
+    ],
+)
+def test_bad_input(changes, error, message):
+    arguments = {"c": torch.ones(2), "A_ub": -torch.eye(2), "b_ub": torch.zeros(2)}
+    arguments |= {"A_eq": torch.ones(1, 2), "b_eq": torch.ones(1)}
+    with pytest.raises(error, match=message):
+        linear_program(**arguments | changes)
+
+
+def test_nothing_is_printed(capfd):
+    rng = np.random.default_rng(3)
+    for make in 150 * (hopeless_program, unbounded_along_a_face):
+        rounded = [part.float() for part in tensors(make(rng, 8, 12, 3))]
+        linear_program(*rounded, method="highs", on_failure="ignore")
+    # The C code of HiGHS has a separate buffer.
+    ctypes.CDLL(None).fflush(None)
+    assert capfd.readouterr() == ("", "")

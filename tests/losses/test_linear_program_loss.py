@@ -80,11 +80,7 @@ def test_parameters_reach_the_solver(batch):
         (lambda s, y: {"A_ub": s}, ValueError, "build must return a dict with the key c"),
         (lambda s, y: {"c": s, "A_ub": torch.ones(1, 2)}, ValueError, "A_ub must have shape"),
         (
-            lambda s, y: {
-                "c": s.new_ones(2, 1),
-                "A_ub": -s.new_ones(1, 1),
-                "b_ub": s.new_ones(1),
-            },
+            lambda s, y: {"c": s.new_ones(2, 1), "A_ub": -s.new_ones(1, 1), "b_ub": s.new_ones(1)},
             ValueError,
             r"build must return one program.*got a batch of shape \(2,\)",
         ),

@@ -6,16 +6,9 @@ import pytest
 import torch
 
 from sktopk.losses import focal_loss, sample_candidates, smooth_topk_loss
-from sktopk.losses._candidates import Candidates
-from sktopk.losses._cross_entropy import cross_entropy_loss
+from tests.losses.cases import function_called
 
-# Loss, and what it divides scores by.
-LOSSES = {
-    "cross_entropy": (cross_entropy_loss, {}, 1.0),
-    "focal": (focal_loss, {"gamma": 1.0}, 1.0),
-    "smooth_topk": (smooth_topk_loss, {"k": 3, "tau": 0.7}, 3 * 0.7),
-}
-N_CLASSES = 7
+cross_entropy_loss = function_called("cross_entropy_loss")
 LABELS = torch.tensor([4, 1, 4])
 
 
@@ -28,16 +21,6 @@ def distinct(candidates):
     present = candidates.log_weight > -torch.inf
     pairs = zip(candidates.classes[present].tolist(), candidates.log_weight[present], strict=True)
     return {j: log_weight.item() for j, log_weight in pairs}
-
-
-@pytest.fixture
-def every_draw(monkeypatch):
-    """Candidates for each way in which two draws can come out, all equally likely."""
-    found = []
-    for draw in product(range(N_CLASSES), repeat=2):
-        monkeypatch.setattr(torch, "randint", lambda *a, draw=draw, **k: torch.tensor(draw))
-        found.append(sample_candidates(LABELS, N_CLASSES, 2))
-    return found
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -54,22 +37,29 @@ def test_candidates_are_the_labels_and_the_drawn_rest(seed):
     assert (candidates.log_weight[candidates.target] == 0).all()
 
 
-def test_the_sum_of_exponentials_is_unbiased_exactly(every_draw):
-    scores = torch.randn(3, N_CLASSES, dtype=torch.float64, generator=seeded())
-    # exp(loss) is the sum over all classes over that of the label.
-    whole = cross_entropy_loss(scores, LABELS, reduction="none").exp()
-    estimates = [
-        cross_entropy_loss(scores[:, c.classes] + c.log_weight, c.target, reduction="none").exp()
-        for c in every_draw
-        if len(distinct(c)) > 2
-    ]
-    mean = torch.stack(estimates).mean(0)
-    torch.testing.assert_close(mean, whole, rtol=1e-6, atol=0)
+def test_the_sum_of_exponentials_is_unbiased_exactly(monkeypatch):
+    scores = torch.randn(3, 7, dtype=torch.float64, generator=seeded())
+    # exp(loss) is the sum of exponentials divided by the exponential of the label.
+    whole, estimates = cross_entropy_loss(scores, LABELS, reduction="none").exp(), []
+    # Each way in which two draws can come out, all equally likely.
+    for draw in product(range(7), repeat=2):
+        monkeypatch.setattr(torch, "randint", lambda *a, draw=draw, **k: torch.tensor(draw))
+        c = sample_candidates(LABELS, 7, 2)
+        if len(distinct(c)) > 2:
+            sampled = scores[:, c.classes] + c.log_weight
+            estimates.append(cross_entropy_loss(sampled, c.target, reduction="none").exp())
+    torch.testing.assert_close(torch.stack(estimates).mean(0), whole, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_on_average_the_loss_and_its_gradient_are_those_of_all_classes(name):
-    loss, parameters, unit = LOSSES[name]
+@pytest.mark.parametrize(
+    ("loss", "parameters", "unit"),  # the unit is what the loss divides scores by
+    [
+        (cross_entropy_loss, {}, 1.0),
+        (focal_loss, {"gamma": 1.0}, 1.0),
+        (smooth_topk_loss, {"k": 3, "tau": 0.7}, 3 * 0.7),
+    ],
+)
+def test_on_average_the_loss_and_its_gradient_are_those_of_all_classes(loss, parameters, unit):
     n_classes, n_candidates, n_draws, generator = 600, 150, 400, seeded()
     # A layer of 8 features: the gradient of its weights has a row per class.
     weight = torch.randn(n_classes, 8, dtype=torch.float64, generator=generator) * unit / 2
@@ -108,7 +98,6 @@ def test_a_generator_makes_draws_reproducible_and_leaves_the_others_alone():
 def test_any_integers_will_do_as_labels_and_none_are_modified():
     target = torch.tensor([9, 2], dtype=torch.int32)
     candidates = sample_candidates(target, 100, 5, generator=seeded())
-    assert isinstance(candidates, Candidates)
     assert len(candidates.classes) == 7
     assert candidates.classes[candidates.target].tolist() == [9, 2]
     assert target.tolist() == [9, 2]

@@ -19,20 +19,9 @@ def logistic(z):
     return max(0.0, z) / math.log(2) + math.log2(1 + math.exp(-abs(z)))
 
 
-def quadratic_slope(z):
-    return 2 * max(0.0, 1 + z)
-
-
-def hinge_slope(z):
-    return float(1 + z > 0)
-
-
-def logistic_slope(z):
-    return (1 if z > 0 else math.exp(z)) / (1 + math.exp(-abs(z))) / math.log(2)
-
-
 SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
-SLOPES = {"quadratic": quadratic_slope, "hinge": hinge_slope, "logistic": logistic_slope}
+
+
 WANTED = {"negatives": (0,), "positives": (1,), "all": (0, 1)}
 
 
@@ -50,18 +39,12 @@ def by_rank(scores, rows):
     return sorted(rows, key=lambda i: -scores[i])
 
 
-def kth_row(scores, labels, of, k=None, tau=None):
-    """Return the row whose score is the threshold j* of Table 1, None of an empty group."""
+def kth_largest(scores, labels, of, k=None, tau=None):
     order = by_rank(scores, rows_of(labels, of))
     if not order:
         return None
     j = k if tau is None else rank_of_share(tau, len(order))
-    return order[min(j, len(order)) - 1]
-
-
-def kth_largest(scores, labels, of, k=None, tau=None):
-    row = kth_row(scores, labels, of, k, tau)
-    return None if row is None else scores[row]
+    return scores[order[min(j, len(order)) - 1]]
 
 
 def top_mean(scores, labels, of, k=None, tau=None):
@@ -118,19 +101,3 @@ def losses(scores, labels, threshold, errors, surrogate):
         else:
             rows.append(loss(s - threshold) if y == 0 else 0.0)
     return rows
-
-
-def row_factors(scores, labels, at, errors, surrogate):
-    """Return what eq. 6 multiplies the gradient of each row's score with, as a mean.
-
-    `at` is the row j* whose score is the threshold.
-    """
-    slope = SLOPES[surrogate]
-    sign, label = (-1, 1) if errors == "false_negatives" else (1, 0)
-    rows = [i for i, y in enumerate(labels) if y == label]
-    factors = [0.0] * len(scores)
-    for i in rows:
-        part = sign * slope(sign * (scores[i] - scores[at])) / len(rows)
-        factors[i] += part
-        factors[at] -= part
-    return factors

@@ -34,7 +34,7 @@ def test_numbers_are_those_of_the_scores(rows):
 
 def test_a_day_has_fewer_rows_than_were_tested(rows):
     y_true, y_score = rows
-    # 5 of 100 a day is the share of 40 of these 800, an eighth of whose hits a day brings.
+    # 5 of 100 samples a day is the same share as 40 of these 800.
     day = budget_table(y_true, y_score, budgets=5, n_rows=100, pos_label="fraud").iloc[0]
     whole = budget_table(y_true, y_score, budgets=[40], pos_label="fraud").iloc[0]
     assert day["budget"] == 5
@@ -65,8 +65,8 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         row = budget_table(every[part], score[part], budgets=100, n_bootstraps=100).iloc[0]
         held += row["precision_low"] <= truth <= row["precision_high"]
         found.append(row["precision"])
-    # Of 150 trials of probability .93, fewer than 128 are rarer than 1e-3; ten too wide
-    # intervals would hold it always.
+    # With probability .93, fewer than 128 of 150 trials are rarer than 1e-3. Intervals that are
+    # too wide would hold the truth in all trials.
     assert 128 <= held < 150
     width = row["precision_high"] - row["precision_low"]
     assert width == pytest.approx(2 * 1.96 * np.std(found), rel=0.35)

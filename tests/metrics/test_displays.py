@@ -59,29 +59,31 @@ def names_in_legend(display):
     return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
-# What every curve has.
-
-
 @every_curve
 def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     X, y, X_test, y_test = data
     clf, options = GaussianNB().fit(X, y), CURVES[display_class][1]
-    one = display_class.from_estimator(clf, X_test, y_test, **options)
-    proba, labels = clf.predict_proba(X_test), {}
-    if display_class is TopKCurveDisplay:
-        labels = {"labels": clf.classes_}
-    else:
-        proba = proba[:, 1]
-    other = display_class.from_predictions(y_test, proba, **options, **labels)
+    one, proba = (
+        display_class.from_estimator(clf, X_test, y_test, **options),
+        clf.predict_proba(X_test),
+    )
+    of_labels = display_class is TopKCurveDisplay
+    given = options | ({"labels": clf.classes_} if of_labels else {})
+    other = display_class.from_predictions(y_test, proba if of_labels else proba[:, 1], **given)
     for left, right in zip(curve(one), curve(other), strict=True):
         np.testing.assert_array_equal(left, right)
     assert (one.name, other.name) == ("GaussianNB", "Classifier")
-    if display_class is TopKCurveDisplay:
-        return
+
+
+@pytest.mark.parametrize("display_class", [EnrichmentDisplay, BudgetCurveDisplay])
+def test_the_positive_label_of_an_estimator(display_class, data):
+    X, y, X_test, y_test = data
+    clf, options = GaussianNB().fit(X, y), CURVES[display_class][1]
     with pytest.raises(ValueError, match=r"pos_label must be given .* 'no' and 'yes'"):
         display_class.from_estimator(clf, X_test, y_test)
     turned = display_class.from_estimator(clf, X_test, y_test, **options | {"pos_label": "no"})
-    other = display_class.from_predictions(y_test == "no", -proba, **options | {"pos_label": None})
+    y_score, no_label = clf.predict_proba(X_test)[:, 0], options | {"pos_label": None}
+    other = display_class.from_predictions(y_test == "no", y_score, **no_label)
     np.testing.assert_array_equal(curve(turned)[1], curve(other)[1])
     one_class = DummyClassifier().fit(X, ["no"] * len(X))
     with pytest.raises(ValueError, match="two classes; got one from DummyClassifier"):
@@ -143,9 +145,6 @@ def test_draws_what_it_holds(display_class):
     assert bare.ax_.get_legend() is None
 
 
-# Top-k accuracy.
-
-
 def test_topk_curve_has_the_accuracy_at_each_k():
     rng = np.random.default_rng(0)
     y, scores, weight = rng.integers(0, 7, 50), rng.integers(0, 9, (50, 6)), rng.random(50)
@@ -159,9 +158,6 @@ def test_topk_curve_has_the_accuracy_at_each_k():
     assert len(whole.k) == 6  # max_k is cut to the number of classes
     with pytest.raises(ValueError, match="max_k must be at least 1; got 0"):
         TopKCurveDisplay.from_predictions(y, scores, max_k=0, **options)
-
-
-# Enrichment.
 
 
 @pytest.mark.parametrize("ties", ["expected", "pessimistic"])
@@ -193,9 +189,6 @@ def test_chance_and_ideal_lines_are_those_of_a_random_and_a_perfect_order():
         nothing = EnrichmentDisplay.from_predictions([0, 0], [1, 2])
     assert np.isnan(nothing.recall).all()
     assert nothing.chance_level_ is None
-
-
-# Budgets.
 
 
 def expected_gain(gain, scores, k):
@@ -232,29 +225,27 @@ def test_with_groups_it_is_the_mean_over_the_curves_of_each(metric, rng):
     day = rng.permutation(np.repeat(list("abcd"), [12, 30, 21, 5]))
     y, scores, value = rng.random(68) < 0.4, rng.integers(0, 12, 68), rng.random(68)
     y[day == "d"], y[np.flatnonzero(day == "a")[:2]] = False, True
-    given = {"value": value} if metric == "value" else {"metric": metric}
-    display = BudgetCurveDisplay.from_predictions(
-        y, scores, groups=day, share_of_groups=0.5, budget=5, **given
-    )
-    curves = []
-    for name in "abc" if metric == "recall" else "abcd":
-        own = day == name
-        given = {"value": value[own]} if metric == "value" else {"metric": metric}
-        one = BudgetCurveDisplay.from_predictions(y[own], scores[own], pos_label=True, **given)
-        lines = (one.score, one.chance, one.ideal)
-        curves.append([[line[min(k, len(line) - 1)] for k in range(30)] for line in lines])
+
+    def draw(rows, **options):
+        given = {"value": value[rows]} if metric == "value" else {"metric": metric}
+        options = {"pos_label": True} | given | options
+        return BudgetCurveDisplay.from_predictions(y[rows], scores[rows], **options)
+
+    display = draw(slice(None), groups=day, share_of_groups=0.5, budget=5)
+    alone = [draw(day == name) for name in ("abc" if metric == "recall" else "abcd")]
     np.testing.assert_array_equal(display.k, np.arange(1, 31))
-    for name, expected in zip(("score", "chance", "ideal"), np.mean(curves, 0), strict=True):
-        np.testing.assert_allclose(getattr(display, name), expected)
-    of_each = np.array(curves)[:, 0]
-    np.testing.assert_allclose(display.low, np.quantile(of_each, 0.25, axis=0))
-    np.testing.assert_allclose(display.high, np.quantile(of_each, 0.75, axis=0))
-    (path,) = display.band_.get_paths()
-    drawn = {tuple(point) for point in path.vertices.round(9)}
+    for name in ("score", "chance", "ideal"):
+        lines = [getattr(each, name) for each in alone]
+        curves = [[line[min(k, len(line) - 1)] for k in range(30)] for line in lines]
+        np.testing.assert_allclose(getattr(display, name), np.mean(curves, 0))
+        if name == "score":
+            np.testing.assert_allclose(display.low, np.quantile(curves, 0.25, axis=0))
+            np.testing.assert_allclose(display.high, np.quantile(curves, 0.75, axis=0))
+    drawn = {tuple(point) for point in display.band_.get_paths()[0].vertices.round(9)}
     assert {*zip(display.k, display.low.round(9), strict=True)} <= drawn
     assert display.budget_.get_xdata().tolist() == [5]
     with pytest.raises(ValueError, match="share_of_groups"):
-        BudgetCurveDisplay.from_predictions(y, scores, groups=day, share_of_groups=1)
+        draw(slice(None), groups=day, share_of_groups=1)
 
 
 def test_recall_without_positives_is_nan_with_a_warning(data):
@@ -293,19 +284,22 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
     np.testing.assert_array_equal(folds.score[0], one.score)
 
 
-def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand():
-    y_true, y_score = np.arange(2000) % 20 == 0, np.random.default_rng(0).normal(size=2000)
-    for params, shown in (
+@pytest.mark.parametrize(
+    ("params", "shown"),
+    [
         ({"budget": 100}, 400),
         ({"budget": 100, "n_budgets": 10}, 1000),
         ({"budget": 100, "n_budgets": None}, 2000),
         ({"budget": 100, "max_k": 1500}, 1500),
         ({}, 2000),
         ({"budget": 900}, 2000),
-    ):
-        display = BudgetCurveDisplay.from_predictions(y_true, y_score, **params)
-        assert shown <= display.ax_.get_xlim()[1] <= 1.06 * shown
-    high = BudgetCurveDisplay.from_predictions(y_true, y_score, budget=10, plot_ideal=False)
+    ],
+)
+def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, shown, rng):
+    rows = np.arange(2000) % 20 == 0, rng.normal(size=2000)
+    display = BudgetCurveDisplay.from_predictions(*rows, **params)
+    assert shown <= display.ax_.get_xlim()[1] <= 1.06 * shown
+    high = BudgetCurveDisplay.from_predictions(*rows, budget=10, plot_ideal=False)
     reached = max(high.score[:40].max(), high.chance[:40].max())
     assert reached <= high.ax_.get_ylim()[1] <= 1.1 * reached
 
@@ -327,42 +321,35 @@ def test_bad_options_of_budgets_are_refused(options, error, message):
         BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **options)
 
 
-# Sets.
-
-
-def of_sizes(sizes, n_classes):
-    return np.arange(n_classes) < np.array(sizes)[:, None]
-
-
 @pytest.mark.parametrize("largest", [0, 10, 11, 20, 21, 1000, 1001])
 def test_bins_of_sizes_follow_each_other_and_end_with_the_largest(largest):
-    y_set = of_sizes([0, largest], max(largest, 1))
-    display = SetSizeDisplay.from_predictions([0, 0], y_set, labels=range(y_set.shape[1]))
+    n_classes = max(largest, 1)
+    y_set = np.arange(n_classes) < np.array([[0], [largest]])
+    display = SetSizeDisplay.from_predictions([0, 0], y_set, labels=range(n_classes))
     ends = [*range(11), 20, 50, 100, 200, 500, 1000, 2000]
     np.testing.assert_array_equal(display.upper, ends[: len(display.upper)])
     assert display.lower[-1] <= largest <= display.upper[-1]
     assert (display.lower[1:] == display.upper[:-1] + 1).all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_set_sizes_are_shares_and_coverage_by_size():
     rng = np.random.default_rng(0)
     y_true, y_set, weight = rng.integers(0, 5, 300), rng.random((300, 5)) < 0.4, rng.random(300)
     y_set[y_set.sum(axis=1) == 3] = False
     weight[y_set.sum(axis=1) == 5] = 0
-    options = {"labels": range(5), "sample_weight": weight}
+    options, n_labels = {"labels": range(5), "sample_weight": weight}, y_set.sum(axis=1)
     display = SetSizeDisplay.from_predictions(y_true, y_set, target=0.9, **options)
     assert display.lower.tolist() == display.upper.tolist() == [0, 1, 2, 3, 4]
-    for size, share, coverage in zip(
-        display.lower, display.proportion, display.coverage, strict=True
-    ):
-        rows = y_set.sum(axis=1) == size
-        assert share == pytest.approx(weight[rows].sum() / weight.sum())
-        options = {"labels": range(5), "sample_weight": weight[rows]}
-        if size == 3:
-            assert np.isnan(coverage)
-        else:
-            expected = set_coverage_score(y_true[rows], y_set[rows], **options)
-            assert coverage == pytest.approx(expected)
+    shares = [weight[n_labels == size].sum() / weight.sum() for size in range(5)]
+    coverage = [
+        set_coverage_score(
+            y_true, y_set, labels=range(5), sample_weight=weight * (n_labels == size)
+        )
+        for size in range(5)
+    ]
+    np.testing.assert_allclose(display.proportion, shares)
+    np.testing.assert_allclose(display.coverage, coverage)
     np.testing.assert_allclose([bar.get_height() for bar in display.bars_], display.proportion)
     np.testing.assert_array_equal(display.line_.get_ydata(), display.coverage)
     assert set(display.target_line_.get_ydata()) == {0.9}

@@ -90,7 +90,7 @@ def test_thresholds_and_curves():
 @pytest.mark.parametrize("light", [1e-3, 1e-8, 1e-20, 1e-30])
 @pytest.mark.parametrize("rare", [0, 1])
 def test_bedroc_of_one_light_row_is_its_height(light, rare):
-    # As the weight of the row vanishes, S depends on the share of the others above it alone.
+    # If the weight of the row vanishes, S depends only on the share of the others above it.
     y = np.array([1 - rare, rare, 1 - rare])
     score = metrics.bedroc_score(y, [3, 2, 1], alpha=2.0, sample_weight=[1.0, light, 3.0])
     height = math.exp(-2.0 * 0.25)

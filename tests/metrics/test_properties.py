@@ -1,4 +1,4 @@
-"""What every score promises for any scores, weights and ties, with drawn examples."""
+"""Properties of every score for random scores, weights and ties."""
 
 import math
 import warnings
@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk import metrics
+from tests.metrics.test_topk_accuracy import reference_accuracy
 from tests.metrics.top_cases import function_called
 
 # Infinities, denormals and few distinct numbers: many ties.
@@ -90,7 +91,7 @@ def test_scores_of_rows(name, data):
     repeated, _ = score(
         y_true[twice], y_score[twice], sample_weight=None if weight is None else weight[twice]
     )
-    # A share of less than one sample is rounded up to one, whose weight is that of the mean.
+    # A share of less than one sample is rounded up to one sample of mean weight.
     if not isinstance(k := parameters.get("k"), float) or 2 * k * double.sum() >= 1:
         once, _ = score(y_true, y_score, sample_weight=2 * double)
         assert once == pytest.approx(repeated, abs=1e-9)
@@ -132,60 +133,14 @@ def labels_and_scores(draw):
 def test_topk_accuracy(case, average):
     y_true, y_score, weight, k, ties = case
     labels = list(range(y_score.shape[1]))
-
-    def score(y_true, y_score, k=k, ties=ties, labels=labels, weight=weight):
-        return quietly(
-            metrics.topk_accuracy_score,
-            y_true,
-            y_score,
-            k=k,
-            ties=ties,
-            labels=labels,
-            average=average,
-            sample_weight=weight,
-        )
-
-    value, undefined = score(y_true, y_score)
+    options = {"k": k, "labels": labels, "average": average, "ties": ties, "sample_weight": weight}
+    value, undefined = quietly(metrics.topk_accuracy_score, y_true, y_score, **options)
     assert math.isnan(value) == undefined
-    if undefined:
-        return
-    assert 0 <= value <= 1
-    reverse = None if weight is None else weight[::-1]
-    assert score(y_true[::-1], y_score[::-1], weight=reverse)[0] == pytest.approx(value)
-    assert score(y_true, y_score[:, ::-1], labels=labels[::-1])[0] == pytest.approx(value)
-    scaled = None if weight is None else 3 * weight
-    assert score(y_true, y_score, weight=scaled)[0] == pytest.approx(value)
-    assert score(y_true, y_score, k=k + 1)[0] >= value
-    strict, expected, generous = (
-        score(y_true, y_score, ties=each)[0] for each in ("pessimistic", "expected", "optimistic")
-    )
-    assert strict <= expected <= generous
-    counts = np.arange(len(labels)) * 60
-    groups, _ = quietly(
-        metrics.shot_accuracy_score,
-        y_true,
-        y_score,
-        class_counts=counts,
-        labels=labels,
-        k=k,
-        sample_weight=weight,
-    )
+    weight = np.ones(len(y_true)) if weight is None else weight
+    assert undefined == (not weight.any())
+    if not undefined:
+        expected = reference_accuracy(y_true, y_score, k, labels, average, ties, weight)
+        assert value == pytest.approx(expected, abs=1e-13)
+    options = {"class_counts": np.arange(len(labels)) * 60, "labels": labels, "k": k}
+    groups, _ = quietly(metrics.shot_accuracy_score, y_true, y_score, **options)
     assert all(math.isnan(each) or 0 <= each <= 1 for each in groups.values())
-
-
-@given(labels_and_scores(), st.sampled_from(["micro", "macro"]))
-def test_scores_of_sets(case, average):
-    y_true, y_score, weight, _, _ = case
-    y_set, labels = y_score > 0, range(y_score.shape[1])
-    coverage = partial(metrics.set_coverage_score, labels=labels, average=average)
-    value, undefined = quietly(coverage, y_true, y_set, sample_weight=weight)
-    size, no_size = quietly(metrics.set_size_score, y_set, sample_weight=weight)
-    assert math.isnan(value) == undefined == no_size == math.isnan(size)
-    if undefined:
-        return
-    assert 0 <= value <= 1
-    assert 0 <= size <= len(labels)
-    larger = y_set.copy()
-    larger[:, 0] = True
-    assert quietly(coverage, y_true, larger, sample_weight=weight)[0] >= value
-    assert quietly(metrics.set_size_score, larger, sample_weight=weight)[0] >= size

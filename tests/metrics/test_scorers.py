@@ -1,6 +1,7 @@
 """Scorers of top-k accuracy, the top and sets, where scikit-learn and skorch call them."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,6 @@ from sktopk.metrics import (
     set_size_score,
     topk_accuracy_score,
 )
-from sktopk.metrics._top_scorer import top_score
 from tests.metrics.top_cases import function_called
 
 TOP = [
@@ -71,7 +71,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def frauds():
-    """Samples of which a tenth is fraud."""
+    """Samples with one tenth of fraud."""
     X, y = make_classification(600, weights=[0.9], n_informative=4, flip_y=0.05, random_state=0)
     return X, np.where(y == 1, "fraud", "a sale")
 
@@ -82,9 +82,6 @@ def sets():
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0)
     return clf.fit(X[:, :2], names), X[:, :2], names
-
-
-# Top-k accuracy.
 
 
 @every_classifier
@@ -100,22 +97,18 @@ def test_topk_is_the_score_of_the_estimators_own_classes(estimator, digits):
         assert make_topk_scorer(2, average=average)(fitted, X, y) == expected
 
 
-def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(digits):
-    X, y = digits
-    estimator = GaussianNB().fit(X[y != "q"], y[y != "q"])
-    assert make_topk_scorer(9)(estimator, X, y) == np.mean(y != "q")
-    X = np.random.default_rng(0).standard_normal((60, 4))
-    y = np.r_[np.arange(20), np.arange(20), np.arange(20, 40)]
-    for average in ("micro", "macro"):
-        scorer, clf = make_topk_scorer(5, average=average), GaussianNB(var_smoothing=1.0)
-        scores = cross_val_score(clf, X, y, cv=KFold(5), scoring=scorer, error_score="raise")
-        assert np.isfinite(scores).all()
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(average, rng):
+    X, y = rng.standard_normal((60, 4)), np.r_[np.arange(20), np.arange(20), np.arange(20, 40)]
+    scorer, clf = make_topk_scorer(5, average=average), GaussianNB(var_smoothing=1.0)
+    scores = cross_val_score(clf, X, y, cv=KFold(5), scoring=scorer, error_score="raise")
+    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("n_classes", [3, 4])
 @pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
 def test_pairwise_scores_are_refused(n_classes, make):
-    """With three classes their number is that of class scores."""
+    """Three classes have three pairs."""
     X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(ValueError, match=f"for each of its {n_classes} classes.*SVC"):
@@ -146,9 +139,6 @@ def test_scores_of_many_samples_and_classes_are_counted_in_pieces(table, digits,
     assert len(Recorded.n_rows) == 7  # refused before any sample is scored
 
 
-# Scores of the top.
-
-
 @every_classifier
 @every_name
 def test_top_is_the_score_of_the_positive_class(estimator, name, params, frauds):
@@ -160,16 +150,6 @@ def test_top_is_the_score_of_the_positive_class(estimator, name, params, frauds)
         y_score = fitted.predict_proba(X[400:])[:, 1]
     expected = function_called(f"{name}_score")(y[400:], y_score, pos_label="fraud", **params)
     assert make_top_scorer(name, pos_label="fraud", **params)(fitted, X[400:], y[400:]) == expected
-
-
-@every_name
-def test_targets_and_scores_are_scored_without_labels(name, params, frauds):
-    """The function that training calls."""
-    rng = np.random.default_rng(0)
-    positive, y_score, weight = rng.integers(0, 2, 80), rng.normal(size=80).round(1), rng.random(80)
-    score = function_called(f"{name}_score")
-    expected = score(positive, y_score, sample_weight=weight, **params)
-    assert top_score(name, positive, y_score, weight, **params) == expected
 
 
 @every_name
@@ -206,21 +186,16 @@ def test_classifier_trained_on_one_class_is_nan_and_a_warning(frauds):
         assert np.isnan(make_top_scorer("recall_at_k", k=5, pos_label="fraud")(fitted, X, y))
 
 
-# Sets.
-
-
-def test_set_scorers_are_the_scores(sets):
+@pytest.mark.parametrize("weight", [None, np.arange(150.0)], ids=["unweighted", "weighted"])
+def test_set_scorers_are_the_scores(sets, weight):
     clf, X, y = sets
-    y_set = clf.predict_set(X)
-    for weight in (None, np.arange(150.0)):
-        options = {"labels": clf.classes_, "sample_weight": weight}
-        expected = {
-            "coverage": set_coverage_score(y, y_set, **options),
-            "macro_coverage": set_coverage_score(y, y_set, average="macro", **options),
-            "neg_size": -set_size_score(y_set, sample_weight=weight),
-        }
-        for name, score in expected.items():
-            assert make_set_scorer(name)(clf, X, y, sample_weight=weight) == score
+    y_set, options = clf.predict_set(X), {"labels": clf.classes_, "sample_weight": weight}
+    for name, expected in {
+        "coverage": set_coverage_score(y, y_set, **options),
+        "macro_coverage": set_coverage_score(y, y_set, average="macro", **options),
+        "neg_size": -set_size_score(y_set, sample_weight=weight),
+    }.items():
+        assert make_set_scorer(name)(clf, X, y, sample_weight=weight) == expected
     search = GridSearchCV(clf, {"coverage": [0.5, 0.9]}, scoring=make_set_scorer("neg_size"))
     assert search.fit(X, y).best_params_ == {"coverage": 0.5}
 
@@ -297,28 +272,16 @@ def test_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
         make_top_scorer("bedroc")(GaussianNB().fit(X, y == "fraud"), X, y == "fraud", groups=day)
 
 
-class LikeANet:
-    """No scikit-learn estimator: a network with one output, or with one per class."""
-
-    classes_ = np.array([0, 1])
-
-    def __init__(self, shape):
-        self.shape = shape
-
-    def predict(self, X):
-        return (X[:, 0] > 0).astype(int)
-
-    def decision_function(self, X):
-        one = X[:, :1]
-        return {"one": one[:, 0], "column": one, "two": np.hstack([-one, one])}[self.shape]
-
-
 @pytest.mark.parametrize("shape", ["one", "column", "two"])
 def test_any_object_with_classes_and_scores_will_do(shape, rng):
     X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
-    expected = recall_at_k_score(y, X[:, 0], k=9)
-    assert make_top_scorer("recall_at_k", k=9)(LikeANet(shape), X, y) == expected
-    assert make_topk_scorer(1)(LikeANet(shape), X, y) == np.mean((X[:, 0] > 0) == y)
+    one = X[:, 0]
+    scores = {"one": one, "column": one[:, None], "two": np.column_stack([-one, one])}[shape]
+    net = SimpleNamespace(classes_=np.array([0, 1]), decision_function=lambda X: scores)
+    net.predict = lambda X: (one > 0).astype(int)
+    expected = recall_at_k_score(y, one, k=9)
+    assert make_top_scorer("recall_at_k", k=9)(net, X, y) == expected
+    assert make_topk_scorer(1)(net, X, y) == np.mean((one > 0) == y)
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -366,27 +329,29 @@ def test_what_is_no_classifier_is_refused(frauds):
 
 
 @pytest.mark.parametrize(
-    ("make", "match"),
+    ("name", "params", "error", "message"),
     [
         (
-            lambda: make_top_scorer("precision_at_recall", recall=0.5, ties="expected"),
+            *("precision_at_recall", {"recall": 0.5, "ties": "expected"}, ValueError),
             "requires recall and also takes no other parameter; got recall=0.5, ties='expected'",
         ),
-        (lambda: make_top_scorer("recall_at_k", k=5, ties="first"), "ties must be one of .*'first"),
-        (lambda: make_top_scorer("precision_at_recall", recall=2), r"in \(0, 1\]; got 2"),
-        (lambda: make_top_scorer("partial_auc_log", min_fpr=0.1), "min_fpr=0.1 must be less than"),
+        ("recall_at_k", {"k": 5, "ties": "first"}, ValueError, "ties must be one of .*'first"),
+        ("precision_at_recall", {"recall": 2}, ValueError, r"in \(0, 1\]; got 2"),
+        ("partial_auc_log", {"min_fpr": 0.1}, ValueError, "min_fpr=0.1 must be less than"),
+        (
+            *("recall_at_k", {"k": 5, "pos_label": ["fraud"]}, TypeError),
+            r"pos_label must be a label or None; got \['fraud'\]",
+        ),
+        ("recall_at_k", {"k": "5"}, TypeError, r"k must be .* got '5'"),
     ],
 )
-def test_bad_parameters_are_refused_when_made(make, match):
-    with pytest.raises(ValueError, match=match):
-        make()
+def test_bad_parameters_are_refused_when_made(name, params, error, message):
+    with pytest.raises(error, match=message):
+        make_top_scorer(name, **params)
 
 
 @pytest.mark.filterwarnings("error")
-def test_types_are_checked_and_making_a_scorer_warns_of_nothing():
+def test_making_a_scorer_warns_of_nothing_and_checks_k():
     make_top_scorer("precision_at_k", k=100)
-    with pytest.raises(TypeError, match=r"pos_label must be a label or None; got \['fraud'\]"):
-        make_top_scorer("recall_at_k", k=5, pos_label=["fraud"])
-    for make in (make_topk_scorer, lambda k: make_top_scorer("recall_at_k", k=k)):
-        with pytest.raises(TypeError, match=r"k must be .* got '5'"):
-            make("5")
+    with pytest.raises(TypeError, match=r"k must be .* got '5'"):
+        make_topk_scorer("5")

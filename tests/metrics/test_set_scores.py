@@ -33,9 +33,8 @@ def coverage_of(y_true, y_set, weight, average):
 def test_coverage_equals_definition(average, container, sets):
     y_true, y_set, weight = sets
     for w in (weight, np.ones(60)):
-        found = set_coverage_score(
-            y_true, container(y_set), labels=LABELS, average=average, sample_weight=w
-        )
+        options = {"labels": LABELS, "average": average, "sample_weight": w}
+        found = set_coverage_score(y_true, container(y_set), **options)
         assert found == pytest.approx(coverage_of(y_true, y_set, w, average), abs=1e-15)
 
 
@@ -56,12 +55,11 @@ def test_labels_may_come_in_any_order_and_kind():
     assert set_coverage_score(pd.Series(["b", "b"]), frame, labels=frame.columns) == 1.0
 
 
-def test_no_rows_of_weight_are_undefined():
-    for rows, weight in ((0, None), (2, [0, 0])):
-        y_set = np.ones((rows, 3))
-        with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no sample of"):
-            assert np.isnan(
-                set_coverage_score([1] * rows, y_set, labels=[1, 2, 3], sample_weight=weight)
-            )
-        with pytest.warns(UndefinedMetricWarning, match="set_size_score: no sample of positive"):
-            assert np.isnan(set_size_score(y_set, sample_weight=weight))
+@pytest.mark.parametrize("n_rows", [0, 2])
+def test_no_rows_of_weight_are_undefined(n_rows):
+    y_set, weight = np.ones((n_rows, 3)), np.zeros(n_rows)
+    with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no sample of"):
+        score = set_coverage_score([1] * n_rows, y_set, labels=[1, 2, 3], sample_weight=weight)
+    assert np.isnan(score)
+    with pytest.warns(UndefinedMetricWarning, match="set_size_score: no sample of positive"):
+        assert np.isnan(set_size_score(y_set, sample_weight=weight))

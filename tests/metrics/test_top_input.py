@@ -1,4 +1,4 @@
-"""What the scores of the top of a ranking take, refuse and leave undefined."""
+"""Input of the scores of the top of a ranking: kinds, errors and undefined cases."""
 
 import math
 import warnings
@@ -9,36 +9,23 @@ import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk.metrics import (
-    bedroc_score,
     budget_table,
-    enrichment_factor_score,
-    positives_at_top_score,
     precision_at_k_score,
-    precision_at_recall_score,
     recall_at_k_score,
     set_coverage_score,
     set_size_score,
     topk_accuracy_score,
-    true_positive_rate_at_fpr_score,
 )
-from sktopk.metrics._top_curves import auc_at_quantile_score, partial_auc_log_score
-from tests.metrics.top_cases import every_score, large_case
+from tests.metrics.top_cases import every_score, function_called, large_case
 
 
 @every_score
-def test_depends_on_the_order_of_the_scores_alone(score, params):
+@pytest.mark.parametrize("dtype", [np.int32, np.uint16, np.float16, np.float32])
+def test_scores_of_every_dtype_count_by_their_order(score, params, dtype):
     y_true, y_score, weight = large_case(2)
     expected = score(y_true, y_score, sample_weight=weight, **params)
-    assert score(y_true, np.exp(y_score), sample_weight=weight, **params) == expected
-    shuffled = np.random.default_rng(0).permutation(len(y_true))
-    rows = (each[shuffled] for each in (y_true, y_score))
-    assert score(*rows, sample_weight=weight[shuffled], **params) == pytest.approx(expected)
-    extremes = y_score.copy()
-    extremes[y_score == y_score.max()], extremes[y_score == y_score.min()] = np.inf, -np.inf
-    assert score(y_true, extremes, sample_weight=weight, **params) == expected
-    whole = np.unique(y_score, return_inverse=True)[1]
-    for dtype in (np.int32, np.uint16, np.float16, np.float32):
-        assert score(y_true, whole.astype(dtype), sample_weight=weight, **params) == expected
+    whole = np.unique(y_score, return_inverse=True)[1].astype(dtype)
+    assert score(y_true, whole, sample_weight=weight, **params) == expected
 
 
 @every_score
@@ -61,26 +48,27 @@ def test_labels_of_any_kind_and_inputs_unchanged(score, params):
     np.testing.assert_array_equal(before, (y_true, y_score))
 
 
+NO_POSITIVES = [
+    dict(y_true=[0, 0, 0], y_score=[3, 2, 1]),
+    dict(y_true=["ham", "ham"], y_score=[2, 1], pos_label="spam"),
+    dict(y_true=[0, 1], y_score=[2, 1], sample_weight=[1, 0]),
+    dict(y_true=[1, 0], y_score=[2, 1], sample_weight=[0, 0]),
+    dict(y_true=[], y_score=[]),
+]
+
+
 @every_score
-def test_no_positives_are_nan_and_a_warning(score, params):
+@pytest.mark.parametrize("rows", NO_POSITIVES)
+def test_no_positives_are_nan_and_a_warning(score, params, rows):
     match = f"{score.__name__}: no positives, the score is NaN"
-    cases = [
-        dict(y_true=[0, 0, 0], y_score=[3, 2, 1]),
-        dict(y_true=["ham", "ham"], y_score=[2, 1], pos_label="spam"),
-        dict(y_true=[0, 1], y_score=[2, 1], sample_weight=[1, 0]),
-        dict(y_true=[1, 0], y_score=[2, 1], sample_weight=[0, 0]),
-        dict(y_true=[], y_score=[]),
-    ]
-    for case in cases:
-        with pytest.warns(UndefinedMetricWarning, match=match):
-            assert math.isnan(score(**case, **params))
+    with pytest.warns(UndefinedMetricWarning, match=match):
+        assert math.isnan(score(**rows, **params))
 
 
 @every_score
 def test_no_negatives(score, params):
-    needs_negatives = (bedroc_score, true_positive_rate_at_fpr_score, partial_auc_log_score)
     y_true, y_score = [1, 1, 1, 1], [1.0, 2.0, 2.0, 3.0]
-    if score in needs_negatives:
+    if score.__name__.startswith(("bedroc", "true_positive_rate", "partial_auc")):
         with pytest.warns(UndefinedMetricWarning, match=f"{score.__name__}: no negatives"):
             assert math.isnan(score(y_true, y_score, **params))
     else:
@@ -89,39 +77,42 @@ def test_no_negatives(score, params):
         assert score(y_true, y_score, **params) == recall
 
 
-def test_labels_that_do_not_tell_which_is_positive_are_refused():
-    cases = [
-        (dict(y_true=["a", "b", "c"], y_score=[1, 2, 3]), "two labels; got 3: 'a', 'b', 'c'"),
-        (dict(y_true=[3, 3], y_score=[1, 2]), "pos_label must be given .* only 3"),
-        (dict(y_true=["fraud", "ok"], y_score=[1, 2]), "only 'fraud' and 'ok'"),
-        (dict(y_true=[1, 2], y_score=[1, 2]), "only 1 and 2 in"),
-        (dict(y_true=[-1, 0], y_score=[1, 2]), "only -1 and 0 in"),
-        (dict(y_true=np.array(["a", 1], dtype=object), y_score=[1, 2]), "all strings"),
-        (dict(y_true=["a", None], y_score=[1, 2], pos_label="a"), "missing labels; got 1 of 2"),
-        (dict(y_true=pd.Series([1, pd.NA]), y_score=[1, 2]), "y_true .* in row 1"),
-        (dict(y_true=np.arange(50) / 7, y_score=np.arange(50)), "for example y_true >= 6.429"),
-    ]
-    for case, match in cases:
-        with pytest.raises(ValueError, match=match):
-            precision_at_k_score(**case, k=1)
+@pytest.mark.parametrize(
+    ("y_true", "message"),
+    [
+        (["a", "b", "c"], "two labels; got 3: 'a', 'b', 'c'"),
+        ([3, 3], "pos_label must be given .* only 3"),
+        (["fraud", "ok"], "only 'fraud' and 'ok'"),
+        ([1, 2], "only 1 and 2 in"),
+        ([-1, 0], "only -1 and 0 in"),
+        (np.array(["a", 1], dtype=object), "all strings"),
+        (["a", None], "missing labels; got 1 of 2"),
+        (pd.Series([1, pd.NA]), "y_true .* in row 1"),
+        (np.arange(50) / 7, "for example y_true >= 6.429"),
+    ],
+)
+def test_labels_that_do_not_tell_which_is_positive_are_refused(y_true, message):
+    with pytest.raises(ValueError, match=message):
+        precision_at_k_score(y_true, np.arange(len(y_true)), k=1)
 
 
 @pytest.mark.parametrize(
     ("score", "name", "refused"),
     [
-        (precision_at_k_score, "k", [0, 1.5, 1.0, 0.0, -1, math.nan]),
-        (recall_at_k_score, "k", [0, 1.5]),
-        (positives_at_top_score, "k", [0]),
-        (precision_at_recall_score, "recall", [0, 1.01, math.nan]),
-        (true_positive_rate_at_fpr_score, "fpr", [-0.1, 1.01, math.nan]),
-        (partial_auc_log_score, "max_fpr", [0, 1.01]),
-        (partial_auc_log_score, "min_fpr", [0, 1.01, 0.05]),
-        (auc_at_quantile_score, "quantile", [0, 1.01]),
-        (enrichment_factor_score, "fraction", [0, 1.01]),
-        (bedroc_score, "alpha", [0, -1, math.inf, math.nan]),
+        ("precision_at_k", "k", [0, 1.5, 1.0, 0.0, -1, math.nan]),
+        ("recall_at_k", "k", [0, 1.5]),
+        ("positives_at_top", "k", [0]),
+        ("precision_at_recall", "recall", [0, 1.01, math.nan]),
+        ("true_positive_rate_at_fpr", "fpr", [-0.1, 1.01, math.nan]),
+        ("partial_auc_log", "max_fpr", [0, 1.01]),
+        ("partial_auc_log", "min_fpr", [0, 1.01, 0.05]),
+        ("auc_at_quantile", "quantile", [0, 1.01]),
+        ("enrichment_factor", "fraction", [0, 1.01]),
+        ("bedroc", "alpha", [0, -1, math.inf, math.nan]),
     ],
 )
 def test_parameters_out_of_range_are_refused(score, name, refused):
+    score = function_called(f"{score}_score")
     for value in refused:
         with pytest.raises(ValueError, match=rf"^{name}.*{value}"):
             score([0, 1], [1, 2], **{name: value})
@@ -139,19 +130,24 @@ def test_masked_entries_are_refused_by_name(score, params):
             score(**case, **params)
 
 
-def test_masked_labels_sets_and_groups_are_refused():
-    masked = np.ma.masked_array([0, 1, 1], mask=[0, 0, 1])
-    scores, sets = np.ma.masked_array(np.eye(3), mask=np.eye(3)), np.eye(3)
-    for call, name in [
-        (lambda: topk_accuracy_score(masked, np.eye(3), labels=range(3)), "y_true"),
-        (lambda: topk_accuracy_score([0, 1, 2], scores, labels=range(3)), "y_score"),
-        (lambda: set_coverage_score(masked, sets, labels=range(3)), "y_true"),
-        (lambda: set_size_score(scores), "y_set"),
-        (lambda: precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=masked), "groups"),
-        (lambda: budget_table(masked, [1, 2, 3], budgets=1), "y_true"),
-    ]:
-        with pytest.raises(ValueError, match=f"^{name} must have no masked entries; got "):
-            call()
+MASKED = np.ma.masked_array([0, 1, 1], mask=[0, 0, 1])
+MASKED_ROWS = np.ma.masked_array(np.eye(3), mask=np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: topk_accuracy_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
+        (lambda: topk_accuracy_score([0, 1, 2], MASKED_ROWS, labels=range(3)), "y_score"),
+        (lambda: set_coverage_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
+        (lambda: set_size_score(MASKED_ROWS), "y_set"),
+        (lambda: precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=MASKED), "groups"),
+        (lambda: budget_table(MASKED, [1, 2, 3], budgets=1), "y_true"),
+    ],
+)
+def test_masked_labels_sets_and_groups_are_refused(call, name):
+    with pytest.raises(ValueError, match=f"^{name} must have no masked entries; got "):
+        call()
     unmasked = np.ma.masked_array([0, 1, 1], mask=False)
     assert precision_at_k_score(unmasked, [1, 2, 3], k=1) == 1
 
@@ -170,18 +166,22 @@ def test_labels_that_once_stood_beside_a_missing_value():
         topk_accuracy_score(flags[:3], columns, k=1, labels=[False, True])
 
 
-def test_dates_that_are_missing_are_refused_by_name():
-    dates = np.array(["2020-01-01", "2021-01-01", "NaT"], dtype="M8[ns]")
-    for y in (dates, dates.astype("M8[D]").astype(object), pd.Series(dates, dtype=object)):
-        for score, rows, params in (
-            (topk_accuracy_score, np.eye(3)[:, :2], {"labels": dates[:2].tolist()}),
-            (set_coverage_score, np.eye(3)[:, :2], {"labels": dates[:2].tolist()}),
-            (precision_at_k_score, [1, 2, 3], {"k": 1}),
-        ):
-            with pytest.raises(ValueError, match=r"y_true must not .*got 1 of 3, first in row 2"):
-                score(y, rows, **params)
-        with pytest.raises(ValueError, match=r"groups must not have missing values.* row 2"):
-            precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=y)
+DATES = np.array(["2020-01-01", "2021-01-01", "NaT"], dtype="M8[ns]")
+KINDS = [DATES, DATES.astype("M8[D]").astype(object), pd.Series(DATES, dtype=object)]
+
+
+@pytest.mark.parametrize("dates", KINDS, ids=["dates", "objects", "series"])
+def test_dates_that_are_missing_are_refused_by_name(dates):
+    options = {"labels": DATES[:2].tolist()}
+    for score, rows, params in (
+        (topk_accuracy_score, np.eye(3)[:, :2], options),
+        (set_coverage_score, np.eye(3)[:, :2], options),
+        (precision_at_k_score, [1, 2, 3], {"k": 1}),
+    ):
+        with pytest.raises(ValueError, match=r"y_true must not .*got 1 of 3, first in row 2"):
+            score(dates, rows, **params)
+    with pytest.raises(ValueError, match=r"groups must not have missing values.* row 2"):
+        precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=dates)
 
 
 def test_tensors_and_frames_are_read():

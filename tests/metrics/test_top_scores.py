@@ -18,11 +18,10 @@ from sktopk.metrics import (
     recall_at_k_score,
     true_positive_rate_at_fpr_score,
 )
-from sktopk.metrics._top_curves import partial_auc_log_score
 from tests.metrics.top_cases import (
     by_order,
     by_threshold,
-    every_score,
+    function_called,
     large_case,
     n_looked_at,
     orders,
@@ -31,6 +30,7 @@ from tests.metrics.top_cases import (
 
 SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
 GOLDEN = SHARED / "golden" / "golden.npz"
+at_k = pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
 
 
 @by_order
@@ -60,40 +60,26 @@ def test_equals_definition_by_threshold(score, reference, params, seed):
 
 def test_partial_auc_is_the_mean_over_the_logarithm_of_the_rate():
     y_true, y_score, weight = large_case(0)
+    options = {"y_true": y_true, "y_score": y_score, "sample_weight": weight}
     rate = np.exp(np.linspace(math.log(0.01), math.log(0.3), 2001))
     rate = np.sqrt(rate[1:] * rate[:-1])
-    at = [
-        true_positive_rate_at_fpr_score(y_true, y_score, fpr=f, sample_weight=weight) for f in rate
-    ]
-    score = partial_auc_log_score(y_true, y_score, min_fpr=0.01, max_fpr=0.3, sample_weight=weight)
+    at = [true_positive_rate_at_fpr_score(**options, fpr=each) for each in rate]
+    score = function_called("partial_auc_log_score")(**options, min_fpr=0.01, max_fpr=0.3)
     assert score == pytest.approx(np.mean(at), abs=1e-3)
 
 
-@every_score
-def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row(score, params):
-    for seed in range(3):
-        y_true, y_score, weight = large_case(seed)
-        count = weight.astype(int)
-        repeated = score(y_true.repeat(count), y_score.repeat(count), **params)
-        assert score(y_true, y_score, sample_weight=weight, **params) == pytest.approx(repeated)
-    ones = np.ones(len(y_true))
-    assert score(y_true, y_score, sample_weight=ones, **params) == score(y_true, y_score, **params)
-
-
+@at_k
+@pytest.mark.parametrize("k", [5, 0.15])
 @pytest.mark.parametrize("ties", ["expected", "optimistic", "pessimistic"])
-def test_weight_two_is_the_sample_twice_in_groups(ties):
+def test_weight_two_is_the_sample_twice_in_groups(score, k, ties):
     y_true, y_score, weight = large_case(0)
     group = np.random.default_rng(0).integers(0, 9, len(y_true))
-    count = weight.astype(int)
-    rows = [each.repeat(count) for each in (y_true, y_score, group)]
-    for score in (precision_at_k_score, recall_at_k_score):
-        for k in (5, 0.15):
-            weighted = score(y_true, y_score, k=k, groups=group, ties=ties, sample_weight=weight)
-            repeated = score(*rows[:2], k=k, groups=rows[2], ties=ties)
-            assert weighted == pytest.approx(repeated)
+    *rows, of_rows = (each.repeat(weight.astype(int)) for each in (y_true, y_score, group))
+    weighted = score(y_true, y_score, k=k, groups=group, ties=ties, sample_weight=weight)
+    assert weighted == pytest.approx(score(*rows, k=k, groups=of_rows, ties=ties))
 
 
-@pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
+@at_k
 @pytest.mark.parametrize("k", [2, 0.3])
 def test_k_of_each_group_is_looked_at(score, k):
     y_true, y_score, _ = large_case(0)
@@ -106,12 +92,8 @@ def test_k_of_each_group_is_looked_at(score, k):
         found += n * precision_at_k_score(y_true[rows], y_score[rows], k=n, pos_label=1)
         looked_at += n
     expected = found / (y_true.sum() if score is recall_at_k_score else looked_at)
-    for groups in (
-        day,
-        day.astype(object),
-        pd.Categorical(day),
-        np.unique(day, return_inverse=1)[1],
-    ):
+    codes = np.unique(day, return_inverse=True)[1]
+    for groups in (day, day.astype(object), pd.Categorical(day), codes):
         assert score(y_true, y_score, k=k, groups=groups) == pytest.approx(expected)
 
 
@@ -130,17 +112,17 @@ def test_fraction_takes_no_more_than_the_weight_there_is():
     assert enrichment_factor_score(**rows, fraction=0.9) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
-@pytest.mark.parametrize("groups", [False, True])
-def test_fraction_of_weights_that_sum_to_less_than_a_row(score, groups):
+@at_k
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("k", [0.05, 0.3])
+def test_fraction_of_weights_that_sum_to_less_than_a_row(score, grouped, k):
     rng = np.random.default_rng(0)
     y_true, y_score = rng.integers(2, size=60), rng.normal(size=60)
-    groups = {"groups": rng.integers(3, size=60)} if groups else {}
-    for k in (0.05, 0.3):
-        expected = score(y_true, y_score, k=k, **groups)
-        for scale in (1 / 60, 1e-9):
-            found = score(y_true, y_score, k=k, sample_weight=np.full(60, scale), **groups)
-            assert found == pytest.approx(expected)
+    options = {"k": k, "groups": rng.integers(3, size=60) if grouped else None}
+    expected = score(y_true, y_score, **options)
+    for scale in (1 / 60, 1e-9):
+        found = score(y_true, y_score, sample_weight=np.full(60, scale), **options)
+        assert found == pytest.approx(expected)
 
 
 def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():
@@ -159,19 +141,17 @@ def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():
 @pytest.mark.parametrize("seed", range(2))
 def test_agrees_with_scikit_learns_curves(seed):
     y_true, y_score, weight = large_case(seed)
-    fpr, tpr, _ = roc_curve(y_true, y_score, sample_weight=weight, drop_intermediate=False)
-    precision, recall, _ = precision_recall_curve(y_true, y_score, sample_weight=weight)
+    rows, options = (y_true, y_score), {"sample_weight": weight}
+    fpr, tpr, _ = roc_curve(*rows, **options, drop_intermediate=False)
+    precision, recall, _ = precision_recall_curve(*rows, **options)
     for rate in (0.01, 0.1, 0.33, 0.8):
-        assert true_positive_rate_at_fpr_score(
-            y_true, y_score, fpr=rate, sample_weight=weight
-        ) == pytest.approx(tpr[fpr <= rate].max())
+        found = true_positive_rate_at_fpr_score(*rows, fpr=rate, **options)
+        assert found == pytest.approx(tpr[fpr <= rate].max())
         # Recall falls with the threshold: the last one that still reaches the rate.
-        assert precision_at_recall_score(
-            y_true, y_score, recall=rate, sample_weight=weight
-        ) == pytest.approx(precision[np.flatnonzero(recall >= rate)[-1]])
-    auc = roc_auc_score(y_true, y_score, sample_weight=weight)
-    score = bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
-    assert score == pytest.approx(auc, abs=1e-5)
+        found = precision_at_recall_score(*rows, recall=rate, **options)
+        assert found == pytest.approx(precision[np.flatnonzero(recall >= rate)[-1]])
+    auc = roc_auc_score(*rows, **options)
+    assert bedroc_score(*rows, alpha=1e-5, **options) == pytest.approx(auc, abs=1e-5)
 
 
 @pytest.mark.skipif(
@@ -189,7 +169,7 @@ def test_golden():
         if kind == "tpr_at_fpr":
             score = true_positive_rate_at_fpr_score(*rows, fpr=float(number))
         elif kind == "fpr_at_fpr":
-            # The rate reached: it finds as much, and any smaller one less or as much.
+            # The rate that is reached.
             tpr = float(entry[f"tpr_at_fpr_{number}"])
             n = round(tpr * y_true.sum() + value * (1 - y_true).sum())
             assert recall_at_k_score(*rows, k=n) == pytest.approx(tpr, abs=1e-15)

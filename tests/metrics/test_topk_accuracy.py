@@ -6,9 +6,9 @@ import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import top_k_accuracy_score
 
-from sktopk.metrics import _topk, shot_accuracy_score, topk_accuracy_score
+from sktopk.metrics import shot_accuracy_score, topk_accuracy_score
 
-TIES = ["expected", "optimistic", "pessimistic"]
+every_average = pytest.mark.parametrize("average", ["micro", "macro"])
 
 
 def row_hit(score, column, k, ties):
@@ -52,8 +52,8 @@ def fold():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("average", ["micro", "macro"])
+@pytest.mark.parametrize("ties", ["expected", "optimistic", "pessimistic"])
+@every_average
 @pytest.mark.parametrize("k", [1, 2, 5, 9])
 def test_equals_definition(fold, k, average, ties):
     y_true, y_score, labels, weight = fold
@@ -101,36 +101,28 @@ def test_every_kind_of_label_and_container():
     assert topk_accuracy_score(np.array(["a"], dtype=object), [[1.0]], labels=np.array(["a"])) == 1
 
 
-@pytest.mark.parametrize("chunk_size", [1, 7, 1200])
-def test_chunks_of_any_size_give_the_same_score(fold, chunk_size, monkeypatch):
-    y_true, y_score, labels, _ = fold
-    expected = topk_accuracy_score(y_true, y_score, k=2, labels=labels)
-    monkeypatch.setattr(_topk, "_CHUNK_SIZE", chunk_size)
-    assert topk_accuracy_score(y_true, y_score, k=2, labels=labels) == expected
-    y_score[-1, -1] = np.nan
-    with pytest.raises(ValueError, match="y_score must not contain NaN"):
-        topk_accuracy_score(y_true, y_score, k=2, labels=labels)
-
-
-def test_memory_is_that_of_a_chunk():
+def test_many_samples_are_scored_chunk_by_chunk():
     rng = np.random.default_rng(5)
     y_score = rng.standard_normal((20_000, 500), dtype=np.float32)
     y_true = rng.integers(500, size=20_000)
     tracemalloc.start()
-    topk_accuracy_score(y_true, y_score, labels=range(500))
+    score = topk_accuracy_score(y_true, y_score, k=2, labels=range(500))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < y_score.nbytes / 10
+    own = np.take_along_axis(y_score, y_true[:, None], axis=1)
+    assert score == pytest.approx(np.mean((y_score > own).sum(axis=1) < 2))
+    y_score[-1, -1] = np.nan
+    with pytest.raises(ValueError, match="y_score must not contain NaN"):
+        topk_accuracy_score(y_true, y_score, k=2, labels=range(500))
 
 
-@pytest.mark.parametrize("average", ["micro", "macro"])
-def test_nothing_to_average_warns_and_is_nan(average):
+@every_average
+@pytest.mark.parametrize("rows", [([], np.empty((0, 3))), ([0, 1], np.eye(2))], ids=len)
+def test_nothing_to_average_warns_and_is_nan(average, rows):
     with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
-        assert np.isnan(topk_accuracy_score([], np.empty((0, 3)), average=average))
-    with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
-        assert np.isnan(
-            topk_accuracy_score([0, 1], np.eye(2), sample_weight=[0, 0], average=average)
-        )
+        score = topk_accuracy_score(*rows, average=average, sample_weight=np.zeros(len(rows[0])))
+    assert np.isnan(score)
 
 
 def test_shot_accuracy_is_the_macro_average_inside_each_group():

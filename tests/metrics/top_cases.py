@@ -7,26 +7,12 @@ import numpy as np
 import pytest
 
 from sktopk import metrics
-from sktopk.metrics import (
-    _top_curves,
-    bedroc_score,
-    enrichment_factor_score,
-    positives_at_top_score,
-    precision_at_k_score,
-    precision_at_recall_score,
-    recall_at_k_score,
-    recall_at_precision_score,
-    true_positive_rate_at_fpr_score,
-)
-from sktopk.metrics._top_curves import auc_at_quantile_score, partial_auc_log_score
+from sktopk.metrics import _top_curves
 
 
 def function_called(name):
     """A score of labels and scores, public or only a scorer's."""
     return getattr(metrics, name, None) or getattr(_top_curves, name)
-
-
-# Scores of labels in the order in which they are looked at.
 
 
 def n_looked_at(k, n):
@@ -74,24 +60,27 @@ def bedroc(in_order, alpha):
     )
 
 
-BY_ORDER = [
-    (precision_at_k_score, precision_at_k, {"k": 1}),
-    (precision_at_k_score, precision_at_k, {"k": 3}),
-    (precision_at_k_score, precision_at_k, {"k": 0.4}),
-    (recall_at_k_score, recall_at_k, {"k": 2}),
-    (recall_at_k_score, recall_at_k, {"k": 0.7}),
-    (enrichment_factor_score, enrichment_factor, {"fraction": 0.3}),
-    (enrichment_factor_score, enrichment_factor, {"fraction": 1.0}),
-    (auc_at_quantile_score, auc_at_quantile, {"quantile": 0.35}),
-    (auc_at_quantile_score, auc_at_quantile, {"quantile": 1}),
-    (auc_at_quantile_score, auc_at_quantile, {"quantile": 0.6, "normalize": True}),
-    (bedroc_score, bedroc, {"alpha": 20.0}),
-    (bedroc_score, bedroc, {"alpha": 0.5}),
-]
+def cases(*definitions):
+    """Scores, their definitions of the same name, and parameters."""
+    called = [function_called(f"{definition.__name__}_score") for definition, _ in definitions]
+    return [(score, *each) for score, each in zip(called, definitions, strict=True)]
+
+
+BY_ORDER = cases(
+    (precision_at_k, {"k": 1}),
+    (precision_at_k, {"k": 3}),
+    (precision_at_k, {"k": 0.4}),
+    (recall_at_k, {"k": 2}),
+    (recall_at_k, {"k": 0.7}),
+    (enrichment_factor, {"fraction": 0.3}),
+    (enrichment_factor, {"fraction": 1.0}),
+    (auc_at_quantile, {"quantile": 0.35}),
+    (auc_at_quantile, {"quantile": 1}),
+    (auc_at_quantile, {"quantile": 0.6, "normalize": True}),
+    (bedroc, {"alpha": 20.0}),
+    (bedroc, {"alpha": 0.5}),
+)
 by_order = pytest.mark.parametrize(("score", "reference", "params"), BY_ORDER)
-
-
-# Scores of weighted rows by a threshold, of which every score is one.
 
 
 def rates(y, s, w, threshold):
@@ -133,23 +122,15 @@ def true_positive_rate_at_fpr(y, s, w, fpr):
     return max(tpr for _, tpr, _, reached in at if reached <= fpr + 1e-9)
 
 
-BY_THRESHOLD = [
-    (precision_at_recall_score, precision_at_recall, {"recall": 0.05}),
-    (precision_at_recall_score, precision_at_recall, {"recall": 0.5}),
-    (precision_at_recall_score, precision_at_recall, {"recall": 1}),
-    (recall_at_precision_score, recall_at_precision, {"precision": 0.5}),
-    (recall_at_precision_score, recall_at_precision, {"precision": 0.99}),
-    (positives_at_top_score, positives_at_top, {"k": 1}),
-    (positives_at_top_score, positives_at_top, {"k": 4}),
-    (positives_at_top_score, positives_at_top, {"k": 1000}),
-    (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 0}),
-    (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 0.2}),
-    (true_positive_rate_at_fpr_score, true_positive_rate_at_fpr, {"fpr": 1.0}),
-]
+BY_THRESHOLD = cases(
+    *((precision_at_recall, {"recall": recall}) for recall in (0.05, 0.5, 1)),
+    *((recall_at_precision, {"precision": precision}) for precision in (0.5, 0.99)),
+    *((positives_at_top, {"k": k}) for k in (1, 4, 1000)),
+    *((true_positive_rate_at_fpr, {"fpr": fpr}) for fpr in (0, 0.2, 1.0)),
+)
 by_threshold = pytest.mark.parametrize(("score", "reference", "params"), BY_THRESHOLD)
-SCORES = [(score, params) for score, _, params in BY_ORDER + BY_THRESHOLD] + [
-    (partial_auc_log_score, {"min_fpr": 0.1, "max_fpr": 0.9})
-]
+SCORES = [(score, params) for score, _, params in BY_ORDER + BY_THRESHOLD]
+SCORES += [(function_called("partial_auc_log_score"), {"min_fpr": 0.1, "max_fpr": 0.9})]
 every_score = pytest.mark.parametrize(("score", "params"), SCORES)
 
 
@@ -161,7 +142,7 @@ def orders(score):
 
 
 def tied_case(seed, n=9):
-    """Labels of both kinds, scores of which up to four are tied, infinities among them."""
+    """Labels of both kinds, and scores with up to four ties and infinities."""
     rng = np.random.default_rng(seed)
     scores = np.array([-np.inf, -1.0, 0.0, 2.0, np.inf])
     while True:

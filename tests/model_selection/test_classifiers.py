@@ -99,38 +99,33 @@ def test_the_reference_is_the_best_baseline(losses, blobs):
 @pytest.mark.parametrize(
     ("params", "overlap"),
     [
-        ({"cv": 5, "n_seeds": 1}, 0.0),
-        ({"cv": 5}, 1 / 9),  # two repetitions of five folds
+        ({"cv": 5}, 0.0),
+        ({"cv": 5, "n_seeds": 2}, 1 / 9),
         ({"cv": 3, "n_seeds": 3}, 2 / 8),
-        ({"cv": ShuffleSplit(12, test_size=0.25, random_state=0), "n_seeds": 1}, 0.25),
+        ({"cv": ShuffleSplit(12, test_size=0.25, random_state=0)}, 0.25),
     ],
-    ids=["folds", "default", "repeated folds", "random splits"],
+    ids=["folds", "two repetitions", "three repetitions", "random splits"],
 )
 def test_intervals_know_how_many_test_samples_two_splits_share(params, overlap, rng):
     y = np.arange(480) % 2
     X = rng.normal(size=(480, 1)) + y[:, None]
-    found = compare_losses(
-        GaussianNB(), {}, X, y, scoring="accuracy", grid=None, progress=False, **params
-    )
+    found = compare(GaussianNB(), X, y, scoring="accuracy", **params)
     assert found.overlap == pytest.approx(overlap, abs=0.02)
 
 
 @pytest.mark.parametrize("n_repeats", [1, 2, 5])
 def test_intervals_of_repeated_folds_hold_the_truth_as_often_as_they_say(n_repeats):
     # Each sample has a difference between two classifiers, whose mean in the population is 0.
-    rng, n_folds, frames = np.random.default_rng(0), 5, {"cross_entropy": []}
-    fold = [np.tile(np.arange(n_folds), 20)[rng.permutation(100)] for _ in range(n_repeats)]
-    frames["cross_entropy"] = np.zeros(n_folds * n_repeats)
+    rng, n_runs = np.random.default_rng(0), 5 * n_repeats
+    fold = [np.tile(np.arange(5), 20)[rng.permutation(100)] for _ in range(n_repeats)]
+    scores = {"cross_entropy": np.zeros(n_runs)}
     for trial in range(400):
         each = rng.normal(size=100)
-        frames[f"loss {trial}"] = [each[f == i].mean() for f in fold for i in range(n_folds)]
-    rows = [
-        {"loss": loss, "split": i, "score": score, "n_train": 80, "n_test": 20}
-        for loss, scores in frames.items()
-        for i, score in enumerate(scores)
-    ]
-    overlap = (n_repeats - 1) / (n_repeats * n_folds - 1)
-    found = LossComparison(pd.DataFrame(rows), overlap=overlap).summary()[1:]
+        scores[f"loss {trial}"] = [each[f == i].mean() for f in fold for i in range(5)]
+    frame = pd.DataFrame(scores).rename_axis("split").reset_index()
+    frame = frame.melt("split", var_name="loss", value_name="score").assign(n_train=80, n_test=20)
+    overlap = (n_repeats - 1) / (n_runs - 1)
+    found = LossComparison(frame, overlap=overlap).summary()[1:]
     held = np.sum((found["low"] <= 0) & (found["high"] >= 0))
-    # Of 400 trials of probability .95, fewer than 363 or more than 394 are rarer than 1e-3.
+    # With probability .95, fewer than 363 or more than 394 of 400 trials are rarer than 1e-3.
     assert 363 <= held <= 394

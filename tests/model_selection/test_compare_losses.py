@@ -1,6 +1,7 @@
 """compare_losses: the samples of each fit, and the number of settings."""
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ QUICK = {"hidden_layer_sizes": (), "max_epochs": 2, "learning_rate": 0.05}
 BOOSTING = "hist_gradient_boosting"
 NETWORKS = ["cross_entropy", "logit_adjusted", "weighted_cross_entropy"]
 BASELINES = [*NETWORKS, "logistic_regression", "extra_trees", BOOSTING]
-FITS = []
+CLF, FITS = TopKClassifier(k=1, **QUICK), []
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -67,7 +68,7 @@ def _forget_fits():
 
 @pytest.fixture(autouse=True)
 def _few_trees(monkeypatch):
-    """Who is fitted to what is asked here, in hundreds of fits; not how well trees do."""
+    """These tests make hundreds of fits and do not depend on the number of trees."""
     few = partial(HistGradientBoostingClassifier, max_iter=5)
     monkeypatch.setattr(_baselines, "HistGradientBoostingClassifier", few)
 
@@ -79,49 +80,42 @@ def rows(rng):
     return np.column_stack([np.arange(60), y, rng.normal(size=60) + y]), y
 
 
-def compare(X, y, losses=(), **params):
+def compare(X, y, losses=(), estimator=CLF, **params):
     params = {"cv": 2, "n_seeds": 1, "grid": None, "progress": False} | params
     params = {"scoring": make_topk_scorer(1)} | params
-    return compare_losses(TopKClassifier(k=1, **QUICK), losses, X, y, **params)
+    return compare_losses(estimator, losses, X, y, **params)
 
 
 def test_scores_are_those_of_a_plain_loop(blobs):
     X, y = blobs
     clf = TopKClassifier(k=2, **QUICK)
-    frame = compare_losses(
-        clf, ["smooth_topk"], X, y, cv=3, n_seeds=2, grid=None, progress=False
-    ).frame
+    frame = compare(X, y, ["smooth_topk"], clf, cv=3, n_seeds=2, scoring=None).frame
     assert set(frame["loss"]) == {*BASELINES, "smooth_topk"}
     assert len(frame) == 7 * 3 * 2
-    for loss in ("cross_entropy", "smooth_topk"):
-        starts = frame.loc[frame["fold"] == 0, "seed"].unique()
-        for repeat, start in zip([0, 1], starts, strict=True):
-            folds = StratifiedKFold(3, shuffle=True, random_state=int(start))
-            for fold, (train, test) in enumerate(folds.split(X, y)):
-                model = TopKClassifier(loss, k=2, random_state=int(start) + fold, **QUICK)
-                scores = model.fit(X[train], y[train]).decision_function(X[test])
-                rows = frame.set_index(["loss", "repeat", "fold"])
-                expected = topk_accuracy_score(y[test], scores, k=2)
-                assert rows.loc[(loss, repeat, fold), "score"] == pytest.approx(expected)
+    rows = frame.set_index(["loss", "repeat", "fold"])
+    for loss, repeat in product(("cross_entropy", "smooth_topk"), range(2)):
+        start = int(rows.loc[(loss, repeat, 0), "seed"])
+        folds = StratifiedKFold(3, shuffle=True, random_state=start)
+        for fold, (train, test) in enumerate(folds.split(X, y)):
+            model = TopKClassifier(loss, k=2, random_state=start + fold, **QUICK)
+            scores = model.fit(X[train], y[train]).decision_function(X[test])
+            expected = topk_accuracy_score(y[test], scores, k=2)
+            assert rows.loc[(loss, repeat, fold), "score"] == pytest.approx(expected)
 
 
 def test_the_weighted_baseline_of_two_classes_tunes_its_threshold(rng):
     y = (np.arange(120) % 5 == 0).astype(int)
     X = rng.normal(size=(120, 2)) + y[:, None]
-    clf = TopKClassifier(k=1, **QUICK)
-    frame = compare_losses(clf, [], X, y, scoring="f1", grid=None, cv=2, progress=False).frame
+    frame = compare(X, y, scoring="f1").frame
     for _, row in frame[frame["loss"] == "weighted_cross_entropy"].iterrows():
         folds = StratifiedKFold(2, shuffle=True, random_state=row["seed"] - row["fold"])
         train, test = list(folds.split(X, y))[row["fold"]]
-        model = clone(clf).set_params(loss="cross_entropy", class_weight="balanced")
+        model = clone(CLF).set_params(loss="cross_entropy", class_weight="balanced")
         model = TunedThresholdClassifierCV(model, scoring="f1", cv=0.25)
         model.set_params(random_state=row["seed"], estimator__random_state=row["seed"])
         expected = f1_score(y[test], model.fit(X[train], y[train]).predict(X[test]))
         assert row["score"] == pytest.approx(expected)
-    weight = 1.0 + y
-    weighted = compare_losses(
-        clf, [], X, y, scoring="f1", grid=None, cv=2, progress=False, sample_weight=weight
-    )
+    weighted = compare(X, y, scoring="f1", sample_weight=1.0 + y)
     assert np.isfinite(weighted.scores["weighted_cross_entropy"]).all()
 
 
@@ -129,24 +123,22 @@ def test_losses_share_rows_and_seeds_and_choose_off_the_test_rows(rows):
     X, y = rows
     losses = {"one": Recorder(), "two": Recorder()}
     frame = compare(X, y, losses, cv=3, n_seeds=2, grid="default").frame
-    fits = {}
-    per_run = 5  # four settings and the fit of the best
-    of_one, of_two = np.array_split(np.array(range(len(FITS))).reshape(-1, 2 * per_run), 2, axis=1)
-    assert len(of_one) == 6
-    for run, (first, second) in enumerate(zip(of_one, of_two, strict=True)):
-        for i, j in zip(first, second, strict=True):
-            assert FITS[i][1] == FITS[j][1]
-            np.testing.assert_array_equal(FITS[i][2], FITS[j][2])
-        *tuning, final = (set(FITS[i][2]) for i in first)
+    # Six runs of each loss, each of four settings and the fit of the best.
+    runs = [FITS[start : start + 5] for start in range(0, 60, 5)]
+    finals = []
+    for first, second in zip(runs[::2], runs[1::2], strict=True):
+        for one, two in zip(first, second, strict=True):
+            assert one[1] == two[1]
+            np.testing.assert_array_equal(one[2], two[2])
+        *tuning, final = (set(fit[2]) for fit in first)
         assert all(each < final for each in tuning)
-        assert {len(each) for each in tuning} == {30}
-        assert len(final) == 40
-        fits[run] = final
-    for repeat in range(2):
-        tests = [set(range(60)) - fits[3 * repeat + fold] for fold in range(3)]
+        assert ({len(each) for each in tuning}, len(final)) == ({30}, 40)
+        finals.append(final)
+    for repeat in (finals[:3], finals[3:]):
+        tests = [set(range(60)) - final for final in repeat]
         assert set.union(*tests) == set(range(60))
         assert sum(map(len, tests)) == 60
-    assert fits[0] != fits[3]
+    assert finals[0] != finals[3]
     n_candidates = frame.groupby("loss")["n_candidates"].unique().map(list)
     untuned = {"logistic_regression", "extra_trees"}
     assert all(each == [1 if loss in untuned else 4] for loss, each in n_candidates.items())
@@ -221,7 +213,7 @@ def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
     X = csr_array(X) if kind == "sparse" else X
     flat = {"module": lambda *_: nn.Sequential(nn.Flatten(), nn.Linear(4, 3))}
     clf = TopKClassifier(k=1, **QUICK, **(flat if kind == "images" else {}))
-    result = compare_losses(clf, [], X, y, cv=2, grid=None, progress=False)
+    result = compare(X, y, estimator=clf, n_seeds=2)
     omitted = {*BASELINES[3:]} if kind == "images" else {BOOSTING}
     assert set(result.frame["loss"]) == {*BASELINES} - omitted
     assert set(result.omitted) == omitted
@@ -233,9 +225,9 @@ def test_frames_pipelines_and_jobs(blobs):
     frame = pd.DataFrame(X, columns=list("abcd"))
     labels = np.array(list("vwxyz"))[y]
     pipe = make_pipeline(StandardScaler(), TopKClassifier(k=2, **QUICK))
-    one = compare_losses(pipe, ["focal"], frame, labels, cv=2, grid=None, progress=False)
+    one = compare(frame, labels, ["focal"], pipe, scoring=None)
     with parallel_config("threading", n_jobs=2):
-        two = compare_losses(pipe, ["focal"], frame, labels, cv=2, grid=None, progress=False)
+        two = compare(frame, labels, ["focal"], pipe, scoring=None)
     drop = ["fit_seconds", "run_seconds"]
     pd.testing.assert_frame_equal(one.frame.drop(columns=drop), two.frame.drop(columns=drop))
     assert one.metric == "top-2 accuracy"
@@ -272,15 +264,18 @@ def test_bad_arguments_are_refused_before_training(params, error, message, rows)
         compare(*rows, **params)
 
 
-def test_estimator_must_be_a_classifier_with_a_scorer(rows):
-    two = VotingClassifier([("a", TopKClassifier()), ("b", TopKClassifier())])
-    with pytest.raises(TypeError, match=r"at most one TopK.*got 2 in VotingClassifier"):
-        compare_losses(two, [], *rows)
-    with pytest.raises(TypeError, match=r"estimator must be a classifier.* in LinearRegression"):
-        compare_losses(LinearRegression(), [], *rows)
-    with pytest.raises(ValueError, match=r"scoring must be given .*make_top_scorer.*; got None"):
-        compare_losses(GaussianNB(), [], *rows)
+TWO = VotingClassifier([("a", TopKClassifier()), ("b", TopKClassifier())])
+WRONG = [
+    (TWO, [], TypeError, r"at most one TopK.*got 2 in VotingClassifier"),
+    (LinearRegression(), [], TypeError, r"estimator must be a classifier.* in LinearRegression"),
+    (GaussianNB(), [], ValueError, r"scoring must be given .*make_top_scorer.*; got None"),
+    (TopKClassifier, ["focal"], TypeError, "estimator must be an estimator; got the class TopKC"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "losses", "error", "message"), WRONG)
+def test_estimator_must_be_a_classifier_with_a_scorer(estimator, losses, error, message, rows):
+    with pytest.raises(error, match=message):
+        compare_losses(estimator, losses, *rows)
     with pytest.raises(TypeError, match=r"losses must hold \(name, estimator\) pairs; got 'focal'"):
         compare_losses(GaussianNB(), ["focal"], *rows, scoring="accuracy")
-    with pytest.raises(TypeError, match="estimator must be an estimator; got the class TopKClass"):
-        compare_losses(TopKClassifier, ["focal"], *rows)

@@ -64,28 +64,23 @@ def test_seeds_on_one_split_are_averaged(scores):
 
 
 def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
-    base = 0.8 + 0.01 * rng.random(6)
-    noise = rng.normal(size=6)
+    base, noise = 0.8 + 0.01 * rng.random(6), rng.normal(size=6)
     noise -= noise.mean()
-    # One loss alone: p = .03; as the best of three that is no evidence.
+    # One loss has p = .03, which is no evidence for the best of three losses.
     error = sqrt((1 / 6 + 0.25) * noise.var(ddof=1))
     gained = base + 0.01 * (noise + stats.t(5).isf(0.015) * error)
     scores = {"cross_entropy": base, "a": gained, "b": base + 0.001 * noise, "c": base - 0.1}
     alone = comparison({"cross_entropy": base, "a": gained})
     assert alone.summary().loc["a", "p_value"] == pytest.approx(0.03)
     assert alone.verdict.startswith("a is better than cross_entropy: difference +0.0")
-    all_three = comparison(scores, margin=0.1).verdict
-    assert all_three.startswith(
-        "a, the best of 3 losses, is equivalent to cross_entropy within 0.1: difference +0.0"
-    )
-    unsure = comparison(scores).verdict
-    assert "is not significantly different from cross_entropy: difference +0.0" in unsure
+    best = "a, the best of 3 losses, is equivalent to cross_entropy within 0.1: difference +0.0"
+    assert comparison(scores, margin=0.1).verdict.startswith(best)
+    unsure = "is not significantly different from cross_entropy: difference +0.0"
+    assert unsure in comparison(scores).verdict
     assert comparison(scores, losses=["a"]).verdict == alone.verdict
-    lost = comparison(scores, losses=["c"]).verdict
-    assert lost == (
-        "c is worse than cross_entropy: difference -0.100 ± 0.000. a scores highest: "
-        + alone.verdict[alone.verdict.index("difference") :]
-    )
+    lost = "c is worse than cross_entropy: difference -0.100 ± 0.000. a scores highest: "
+    numbers = alone.verdict[alone.verdict.index("difference") :]
+    assert comparison(scores, losses=["c"]).verdict == lost + numbers
 
 
 # The .975 quantiles of Student's t by the degrees of freedom, all at once: each takes a while.

@@ -1,11 +1,12 @@
-"""The layers of several networks at once: what they say one by one, with its gradients."""
+"""The layers of an ensemble have the scores and gradients of its networks one by one."""
+
+from functools import partial
 
 import pytest
 import torch
 from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
 
 from sktopk.modules import TabularMLP
-from sktopk.modules._members import best_classes
 
 
 def network(hidden_layer_sizes=(4, 6), n_members=3, n_features=5, **params):
@@ -61,41 +62,24 @@ def test_derivatives_of_both_orders_are_those_of_finite_differences():
 
 
 # Within torch, which says it of itself.
+# Within torch, which says it of itself.
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("of_rows", [False, True])
-def test_every_transform_has_its_derivatives(of_rows):
+def test_every_transform_has_its_derivatives():
     net, x = network((4,), n_members=2), rows(3)
     parameters = {name: each.detach() for name, each in net.named_parameters()}
 
-    def at_once(value):
-        given = (parameters, value) if of_rows else (value, x)
-        return functional_call(net, given[0], (given[1],)).square().sum()
+    def squares(parameters, x):
+        return functional_call(net, parameters, (x,)).square().sum()
 
-    def by_row(value):
-        of_one = vmap(lambda row: functional_call(net, parameters, (row.unsqueeze(0),)))
-        return of_one(value).square().sum()
+    def row_by_row(x):
+        return vmap(lambda row: squares(parameters, row.unsqueeze(0)))(x).sum()
 
-    value = x if of_rows else parameters
-    wanted = grad(at_once)(value)
-    other = jacfwd(at_once)(value)
-    for name in [...] if of_rows else wanted:
-        torch.testing.assert_close(other[name], wanted[name])
-    if of_rows:
-        x.requires_grad_()
-        (by_hand,) = torch.autograd.grad(one_by_one(net, x).square().sum(), x)
-        torch.testing.assert_close(wanted.detach(), by_hand)
-        x = x.detach()
-        torch.testing.assert_close(grad(by_row)(x), by_hand)
-        assert hessian(at_once)(x).shape == (3, 5, 3, 5)
-        _, along = jvp(at_once, (x,), (torch.ones_like(x),))
-        torch.testing.assert_close(along, by_hand.sum())
-
-
-def test_the_best_classes_are_those_of_a_stable_sort():
-    generator = torch.Generator().manual_seed(0)
-    for n_values in (2, 4, 10**6):
-        scores = torch.randint(0, n_values, (300, 9), generator=generator).double()
-        scores[:20, :3] = -torch.inf
-        order = scores.argsort(dim=1, descending=True, stable=True)
-        for k in range(1, 9):
-            torch.testing.assert_close(best_classes(scores, k), order[:, :k], rtol=0, atol=0)
+    of_parameters, other = (d(squares)(parameters, x) for d in (grad, jacfwd))
+    for name, each in of_parameters.items():
+        torch.testing.assert_close(other[name], each)
+    leaf, at_once = x.clone().requires_grad_(), partial(squares, parameters)
+    (by_hand,) = torch.autograd.grad(one_by_one(net, leaf).square().sum(), leaf)
+    for derivative in (grad(at_once), jacfwd(at_once), grad(row_by_row)):
+        torch.testing.assert_close(derivative(x), by_hand)
+    assert hessian(at_once)(x).shape == (3, 5, 3, 5)
+    torch.testing.assert_close(jvp(at_once, (x,), (torch.ones_like(x),))[1], by_hand.sum())
