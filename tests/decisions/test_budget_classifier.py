@@ -1,4 +1,6 @@
-"""Does BudgetClassifier keep its budget on new samples, whatever is inside?"""
+"""BudgetClassifier keeps its budget on new samples, with any classifier inside."""
+
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -19,11 +21,9 @@ from sklearn.model_selection import (
     TunedThresholdClassifierCV,
     cross_val_predict,
 )
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
 
 from sktopk import BudgetClassifier, RecallAtFPRClassifier, TopBoostClassifier
 from sktopk.metrics import (
@@ -163,41 +163,9 @@ def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
     assert violated > 0
 
 
-def soft_voting(**members):
-    return VotingClassifier(list(members.items()), voting="soft")
-
-
 def bad_and_ok(rng, n):
     y = rng.random(n) < 0.2
     return rng.normal(size=(n, 2)) + 1.5 * y[:, None], np.where(y, "bad", "ok")
-
-
-@pytest.mark.parametrize("constraint", ["fpr", "recall"])
-def test_guarantee_holds_for_a_soft_voting_ensemble_of_string_labels(constraint):
-    rng, delta, n_draws = np.random.default_rng(0), 0.1, 200
-    X_new, y_new = bad_and_ok(rng, 20_000)
-    ensemble = soft_voting(
-        linear=LogisticRegression(),
-        tree=DecisionTreeClassifier(max_depth=4, random_state=0),
-        bayes=GaussianNB(),
-    )
-    budget = {"fpr": 0.1, "recall": 0.7}[constraint]
-    violated = 0
-    for seed in range(n_draws):
-        clf = BudgetClassifier(
-            ensemble,
-            budget=budget,
-            constraint=constraint,
-            delta=delta,
-            validation_fraction=0.5,
-            pos_label="bad",
-            random_state=seed,
-        )
-        flagged = clf.fit(*bad_and_ok(rng, 600)).predict(X_new) == "bad"
-        rate = np.mean(flagged[y_new == ("ok" if constraint == "fpr" else "bad")])
-        violated += rate > budget if constraint == "fpr" else rate < budget
-    assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
-    assert violated > 0
 
 
 def test_a_soft_voting_ensemble_may_have_rankers_and_boosting():
@@ -207,30 +175,13 @@ def test_a_soft_voting_ensemble_may_have_rankers_and_boosting():
     )
     boosting = TopBoostClassifier(log_loss_share=1, pos_label=0, random_state=0)
     trees = ExtraTreesClassifier(20, random_state=0)
-    ensemble = soft_voting(ranker=ranker, boosting=boosting, trees=trees)
+    members = [("ranker", ranker), ("boosting", boosting), ("trees", trees)]
+    ensemble = VotingClassifier(members, voting="soft")
     clf = BudgetClassifier(ensemble, budget=0.1, constraint="fpr", pos_label="bad", random_state=0)
     clf.fit(*bad_and_ok(rng, 1500))
     X, y = bad_and_ok(rng, 4000)
     flagged = clf.predict(X) == "bad"
     assert np.mean(flagged[y == "ok"]) <= 0.1 < 0.5 < np.mean(flagged[y == "bad"])
-
-
-@pytest.mark.filterwarnings("ignore:fdr <= ")
-def test_false_discovery_rate_of_predict_and_predict_top_keeps_the_budget():
-    rng, budget, shares = np.random.default_rng(0), 0.3, []
-    found = np.zeros(2)
-    for seed in range(300):
-        scores, positive = normal(rng, 400, 0.25, 2)
-        clf = BudgetClassifier(frozen(), budget=budget, constraint="fdr", random_state=seed)
-        clf.fit(column(scores), labels(positive))
-        new, y = normal(rng, 100, 0.25, 2)
-        X = column(new)
-        chosen = [clf.predict(X) == "yes", np.isin(np.arange(100), clf.predict_top(X))]
-        shares.append([(each & ~y).sum() / max(1, each.sum()) for each in chosen])
-        found += [(each & y).sum() for each in chosen]
-    slack = 4 * np.std(shares, axis=0) / 300**0.5
-    assert (np.mean(shares, axis=0) <= budget + slack).all()
-    assert 0.9 * found[1] < found[0]
 
 
 def wrong_on_top(rng, n):
@@ -314,17 +265,6 @@ def test_wrong_numbers_and_groups_of_predict_top_are_refused():
         clf.hits_interval(X, [2, 31])
 
 
-def test_hits_stay_the_same_and_several_hold_at_once(rng):
-    (old, positive), (new, _) = normal(rng, 300, 0.3, 2), normal(rng, 100, 0.3, 2)
-    clf = BudgetClassifier(frozen(), delta=0.2, random_state=0)
-    clf.fit(column(old), labels(positive))
-    low, high = clf.hits_interval(column(new), 30)
-    assert 0 < low < high < 30
-    assert (low, high) == clf.hits_interval(pd.DataFrame(column(new)), 30)
-    lows, highs = clf.hits_interval(column(new), [10, 30])
-    assert lows[0] <= lows[1] <= low < high <= highs[1]
-
-
 @pytest.mark.parametrize("constraint", BUDGETS)
 def test_score_is_the_metric_of_the_constraint(constraint, data):
     *_, X_cal, y_cal, X_test, y_test = data
@@ -382,6 +322,8 @@ def test_drifted_scores_are_reported():
     clf = BudgetClassifier(frozen(), budget=0.1).fit(X, y)
     with pytest.warns(UserWarning, match=r"100 % of 100 samples are flagged, but 10 % of"):
         clf.predict(X[900:])
+    with warnings.catch_warnings(action="error"):
+        clf.predict(X[::10])
 
 
 def test_searches_and_tuned_thresholds_take_it(data):
