@@ -97,20 +97,27 @@ def assert_refused(function, arguments, error, says):
     assert arrays(arguments) == before
 
 
-def test_losses():
-    for passed, error, says in WRONG:
-        known = {
-            name: getattr(losses, name)
-            for name in LOSSES
-            if passed.keys() <= inspect.signature(getattr(losses, name)).parameters.keys()
-        }
-        assert known, passed
-        for name, loss in known.items():
-            assert_refused(loss, LOSSES[name] | passed, error, says)
-    for name in OF_CLASSES:
-        if "k" in LOSSES[name]:
-            loss, says = getattr(losses, name), "k=1000000000000 must be"
-            assert_refused(loss, LOSSES[name] | {"k": 10**12}, V, says)
+def ids(cases):
+    return [f"{next(iter(passed))}-{i}" for i, (passed, *_) in enumerate(cases)]
+
+
+def accepting(module, functions, passed):
+    """The functions that have the parameters."""
+    known = [getattr(module, name) for name in functions]
+    known = [f for f in known if passed.keys() <= inspect.signature(f).parameters.keys()]
+    assert known
+    return known
+
+
+@pytest.mark.parametrize(("passed", "error", "says"), WRONG, ids=ids(WRONG))
+def test_losses(passed, error, says):
+    for loss in accepting(losses, LOSSES, passed):
+        assert_refused(loss, LOSSES[loss.__name__] | passed, error, says)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_CLASSES if "k" in LOSSES[name]])
+def test_a_k_of_all_classes(name):
+    assert_refused(getattr(losses, name), LOSSES[name] | {"k": 10**12}, V, "k=1000000000000 must")
 
 
 Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
@@ -157,15 +164,11 @@ WRONG_SCORES = [
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
-def test_scores_of_samples():
-    for passed, error, says in WRONG_SCORES:
-        n_asked = 0
-        for name, params in SCORERS_OF_SAMPLES.items():
-            function = getattr(metrics, name)
-            if passed.keys() <= inspect.signature(function).parameters.keys():
-                n_asked += 1
-                assert_refused(function, {"y_true": Y, "y_score": S} | params | passed, error, says)
-        assert n_asked, passed
+@pytest.mark.parametrize(("passed", "error", "says"), WRONG_SCORES, ids=ids(WRONG_SCORES))
+def test_scores_of_samples(passed, error, says):
+    for function in accepting(metrics, SCORERS_OF_SAMPLES, passed):
+        params = SCORERS_OF_SAMPLES[function.__name__] | passed
+        assert_refused(function, {"y_true": Y, "y_score": S} | params, error, says)
 
 
 TOPK = {"y_true": LABELS, "y_score": X, "k": 2}
@@ -192,9 +195,13 @@ OTHERS = [
 ]
 
 
-def test_other_functions():
-    for name, arguments, error, says in OTHERS:
-        assert_refused(getattr(metrics, name), arguments, error, says)
+@pytest.mark.parametrize(
+    ("name", "arguments", "error", "says"),
+    OTHERS,
+    ids=[f"{name}-{i}" for i, (name, *_) in enumerate(OTHERS)],
+)
+def test_other_functions(name, arguments, error, says):
+    assert_refused(getattr(metrics, name), arguments, error, says)
 
 
 HUGE = 10**5000
@@ -203,6 +210,8 @@ OF_HUGE = {
     "recall_at_k_score": lambda: metrics.recall_at_k_score(Y, S, k=HUGE),
     "positives_at_top_score": lambda: metrics.positives_at_top_score(Y, S, k=HUGE),
     "make_topk_scorer": lambda: metrics.make_topk_scorer(HUGE),
+    "a loss": lambda: losses.topk_hinge_loss(SCORES, TARGET, k=HUGE),
+    "predict_topk": lambda: TopKClassifier(k=1, max_epochs=1).fit(X, LABELS).predict_topk(X, HUGE),
     "TopKClassifier": lambda: TopKClassifier(k=HUGE).fit(X, LABELS),
     "SetClassifier": lambda: SetClassifier(GaussianNB(), k=HUGE).fit(X, LABELS),
     "budget": lambda: BudgetClassifier(GaussianNB(), budget=HUGE).fit(X, Y),
@@ -214,21 +223,25 @@ OF_HUGE = {
 
 @pytest.mark.parametrize("case", OF_HUGE)
 def test_huge_integers_are_named(case):
-    with pytest.raises(
-        ValueError, match=r"^(k|n|budget) must be less than 2\*\*63; got about -?1e5"
-    ):
+    with pytest.raises(ValueError, match=r"^(k|n|budget) must be") as error:
         OF_HUGE[case]()
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 200
 
 
-def test_a_k_that_leaves_nothing_to_choose_is_said():
-    for name, params, says in (
+@pytest.mark.parametrize(
+    ("name", "params", "says"),
+    [
         ("recall_at_k_score", {"k": 41}, r"\(40\)"),
         ("positives_at_top_score", {"k": 31}, r"negatives \(30\)"),
         ("recall_at_k_score", {"k": 3, "sample_weight": np.full(40, 1 / 40)}, r"\(1\)"),
-    ):
-        with pytest.warns(UserWarning, match=says) as record:
-            getattr(metrics, name)(Y, S, **params)
-        assert record[0].filename == __file__
+    ],
+    ids=["of samples", "of negatives", "of weights"],
+)
+def test_a_k_of_all_samples_gives_a_warning(name, params, says):
+    with pytest.warns(UserWarning, match=says) as record:
+        getattr(metrics, name)(Y, S, **params)
+    assert record[0].filename == __file__
 
 
 def test_scorers():

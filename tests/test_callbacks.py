@@ -9,14 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.metrics import get_scorer, make_scorer, roc_auc_score
-from skorch.callbacks import (
-    Callback,
-    Checkpoint,
-    EarlyStopping,
-    EpochScoring,
-    Freezer,
-    LRScheduler,
-)
+from skorch.callbacks import Callback, EarlyStopping, EpochScoring, Freezer, LRScheduler
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
 from sktopk.callbacks import TrueThreshold
@@ -87,28 +80,6 @@ def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimato
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, callbacks=[top], random_state=0)
     clf.fit(ROWS[:200], labels[:200], X_val=ROWS[200:], y_val=labels[200:])
     assert clf.history_[-1]["top"] == clf.score(ROWS[part], labels[part])
-
-
-def test_skorch_stops_and_loads_the_best_epoch():
-    callbacks = [
-        EpochScoring(make_topk_scorer(2), lower_is_better=False, name="top2"),
-        EarlyStopping("top2", lower_is_better=False, patience=3, load_best=True),
-    ]
-    clf = quick(max_epochs=300, learning_rate=0.2, callbacks=callbacks)
-    clf.fit(ROWS[:200], Y[:200], X_val=ROWS[200:], y_val=Y[200:])
-    scores = [row["top2"] for row in clf.history_]
-    assert len(scores) < 300
-    assert clf.score(ROWS[200:], Y[200:]) == max(scores) > scores[-1]
-
-
-def test_skorch_saves_the_best_epoch(tmp_path):
-    saved = Checkpoint(dirname=tmp_path, monitor="train_loss_best", f_history=None)
-    clf = quick(callbacks=[saved]).fit(ROWS, Y)
-    best = torch.load(tmp_path / "params.pt", weights_only=True)
-    now = clf.net_.module_.state_dict()
-    assert best.keys() == now.keys()
-    is_last = clf.history_[-1]["train_loss_best"]
-    assert is_last == all(torch.equal(best[name], now[name]) for name in now)
 
 
 @pytest.mark.parametrize(

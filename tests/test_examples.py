@@ -14,10 +14,7 @@ pyplot = pytest.importorskip("matplotlib.pyplot")
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 # What examples repeat to be sure of their numbers, by its name there.
-SHORT = {
-    "SEEDS": lambda seeds: seeds[:2],
-    "N_CALIBRATIONS": lambda _: 20,
-}
+SHORT = {"SEEDS": lambda seeds: seeds[:2], "N_CALIBRATIONS": lambda _: 20}
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
@@ -122,45 +121,6 @@ def test_samples_of_no_weight_are_absent_and_the_unit_of_weights_does_not_matter
         found = np.concatenate([*other.categories_.statistics.values()])
         expected = np.concatenate([*clf.categories_.statistics.values()])
         np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_a_sample_of_weight_two_counts_as_two_samples():
-    X, y = draw("a probability per category", 100, 3000)
-    weight = np.random.default_rng(1).integers(1, 4, 3000)
-    clf = TopKClassifier(k=1, **QUICK)
-    found = clf.fit(X, y, sample_weight=weight).categories_.statistics[0]
-    other = clf.fit(X.loc[X.index.repeat(weight)], y.repeat(weight)).categories_
-    # The order of the categories is the same, because it depends on their total weight.
-    np.testing.assert_allclose(found, other.statistics[0], atol=0.03)
-    unweighted = clf.fit(X, y).categories_
-    place = [unweighted.values[0].index(each) for each in other.values[0]]
-    assert np.abs(np.array(found)[:-1] - np.array(unweighted.statistics[0])[place]).max() > 0.05
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_the_order_of_the_samples_does_not_matter(name):
-    X, y = draw("a probability per category", 100, 2000)
-    X["x"] = np.random.default_rng(1).normal(size=2000)
-    order = np.random.default_rng(2).permutation(2000)
-    clf, other = clone(SMALL[name]).fit(X, y), clone(SMALL[name]).fit(X.iloc[order], y[order])
-    found, expected = other.categories_.statistics[0], clf.categories_.statistics[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_pandas_and_polars_columns_are_alike(name):
-    X, y = draw("one label per category", 80, 800)
-    expected = clone(SMALL[name]).fit(X, y).decision_function(X)
-    tables = (
-        X.astype("category"),
-        X.astype("string"),
-        X.astype(object),
-        pl.DataFrame({"shop": X["shop"].tolist()}),
-        pl.DataFrame({"shop": pl.Series(X["shop"].tolist(), dtype=pl.Categorical)}),
-    )
-    for table in tables:
-        found = clone(SMALL[name]).fit(table, y).decision_function(table)
-        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

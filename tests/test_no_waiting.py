@@ -106,14 +106,14 @@ def train_one_epoch_on_meta(clf, n_classes):
     assert all(loss.device == scores.device == META for loss, scores in results)
 
 
-def test_rankers_do_not_wait():
-    for clf in RANKERS.values():
-        train_one_epoch_on_meta(clf, 10)
+@pytest.mark.parametrize("name", RANKERS)
+def test_rankers_do_not_wait(name):
+    train_one_epoch_on_meta(RANKERS[name], 10)
 
 
-def test_classifiers_of_many_classes_do_not_wait():
-    for clf in OF_CLASSES.values():
-        train_one_epoch_on_meta(clf, 6)
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_classifiers_of_many_classes_do_not_wait(name):
+    train_one_epoch_on_meta(OF_CLASSES[name], 6)
 
 
 OTHER_SIZES = [
@@ -124,16 +124,21 @@ OTHER_SIZES = [
 ]
 
 
-def test_losses_do_not_wait():
-    counts = {"class_counts": torch.empty(7, device=META)}
-    cases = [(c, 7, counts if "class_counts" in c.parameters else {}) for c in CLASSES]
-    for loss, n_classes, parameters in [c for c in cases if not c[0].noised] + OTHER_SIZES:
-        scores = torch.empty(16, n_classes, device=META, requires_grad=True)
-        target = torch.empty(16, dtype=torch.long, device=META)
-        weight = torch.empty(16, device=META)
-        with NoWaiting():
-            loss(scores, target, sample_weight=weight, **parameters).backward()
-        assert scores.grad.device == META
+LOSSES = [(case, 7, {}) for case in CLASSES if not case.noised] + OTHER_SIZES
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_classes", "parameters"), LOSSES, ids=[str(i) for i in range(len(LOSSES))]
+)
+def test_losses_do_not_wait(loss, n_classes, parameters):
+    if "class_counts" in getattr(loss, "parameters", {}):
+        parameters = {"class_counts": torch.empty(7, device=META)}
+    scores = torch.empty(16, n_classes, device=META, requires_grad=True)
+    target = torch.empty(16, dtype=torch.long, device=META)
+    weight = torch.empty(16, device=META)
+    with NoWaiting():
+        loss(scores, target, sample_weight=weight, **parameters).backward()
+    assert scores.grad.device == META
 
 
 WAITING = [

@@ -1,7 +1,5 @@
 """score: the metric of the estimator, by which a search without scoring chooses."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +8,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 import sktopk
-from sktopk import PatMatClassifier, TopBoostClassifier, TopKClassifier
-from sktopk.metrics import make_topk_scorer
+from sktopk import TopBoostClassifier, TopKClassifier
 
 QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 10, "random_state": 0}
 
@@ -50,15 +47,6 @@ def test_score_of_a_clipped_k_and_of_labels_never_seen(digits):
     assert of_two.score(X[two], y[two]) == accuracy_score(y[two], of_two.predict(X[two]))
 
 
-def test_a_default_k_beyond_the_classes_is_clipped_without_a_word(digits):
-    X, y = digits
-    few = y < "d"
-    with warnings.catch_warnings(action="error", category=UserWarning):
-        assert TopKClassifier(**QUICK).fit(X[few], y[few]).k_ == 2
-    with pytest.warns(UserWarning, match=r"k=4 must be smaller .*=3: k_=2 is used"):
-        TopKClassifier(k=4, **QUICK).fit(X[few], y[few])
-
-
 def test_a_search_without_scoring_chooses_by_k(digits):
     X, y = digits
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -70,17 +58,6 @@ def test_a_search_without_scoring_chooses_by_k(digits):
             expected = found_among(fitted.predict_topk(X[test]), y[test])
             assert search.cv_results_["split0_test_score"][i] == pytest.approx(expected)
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-def test_labels_may_be_a_column_wherever_they_may_be_in_fit(digits):
-    X, y = digits
-    column = pd.DataFrame({"digit": y})
-    clf = TopKClassifier(k=2, **QUICK).fit(X, column)
-    assert clf.score(X, column) == clf.score(X, y)
-    assert make_topk_scorer(2)(clf, X, column) == make_topk_scorer(2)(clf, X, y)
-    ranker = PatMatClassifier(tau=0.1, **QUICK).fit(X, column == "d")
-    assert ranker.score(X, column == "d") == ranker.score(X, y == "d")
 
 
 EVERY = [

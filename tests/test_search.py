@@ -5,7 +5,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
-from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import TopKClassifier
@@ -34,29 +33,6 @@ def test_a_search_over_tau_finds_the_value_inside_its_range_that_is_best_on_fres
     scores = [clone(clf).set_params(tau=tau).fit(X, y).score(*fresh) for tau in taus]
     assert search.best_params_ == {"tau": 10.0}
     assert taus[np.argmax(scores)] == 10.0
-
-
-class InterruptRefit(Callback):
-    """Ctrl-C in the third epoch, if the training set has at least 300 samples."""
-
-    def on_epoch_begin(self, net, dataset_train=None, **kwargs):
-        if len(dataset_train) >= 300 and len(net.history) == 3:
-            raise KeyboardInterrupt
-
-
-def test_ctrl_c_in_the_refit_leaves_the_network_that_the_warning_names():
-    X, y = noisy(300, seed=0)
-    clf = TopKClassifier(
-        k=5, n_estimators=1, calibration=None, max_epochs=5, callbacks=[InterruptRefit()]
-    )
-    search = GridSearchCV(clf, {"tau": [0.1, 1.0]}, scoring=make_topk_scorer(5), cv=2)
-    with (
-        pytest.warns(UserWarning, match="interrupted after epoch 2: the network is kept"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        search.fit(X, y)
-    assert search.best_estimator_.n_iter_ == 2
-    assert search.best_estimator_.predict_topk(X).shape == (300, 5)
 
 
 class Convolution(nn.Sequential):

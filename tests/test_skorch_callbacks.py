@@ -13,7 +13,6 @@ from skorch.callbacks import (
     EpochScoring,
     LRScheduler,
     PassthroughScoring,
-    TrainEndCheckpoint,
 )
 
 from sktopk import PatMatClassifier, TopKClassifier
@@ -50,12 +49,6 @@ def test_epoch_scoring_gets_the_out_of_fold_scores():
     assert [row["accuracy_best"] for row in clf.history_] == (np.diff(best) > 0).tolist()
 
 
-def test_epoch_scoring_of_a_ranker_gets_the_out_of_fold_scores():
-    scoring = EpochScoring("average_precision", lower_is_better=False, name="ap")
-    clf = fitted([scoring], PatMatClassifier, max_epochs=12)
-    assert [row["ap"] for row in clf.history_][-1] > 0.5
-
-
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 @pytest.mark.parametrize("case", N_HELD_OUT)
 def test_the_history_has_the_loss_of_held_out_samples(case, cls):
@@ -88,11 +81,6 @@ def test_checkpoint_saves_and_loads_the_best_epoch(case, tmp_path):
         "params.pt", "optimizer.pt", "criterion.pt", "history.json",
     }  # fmt: skip
     assert clf.kept_epoch_ == np.argmin(losses) + 1 < 6
-
-
-def test_checkpoint_of_the_end_of_the_training_is_saved(tmp_path):
-    fitted([TrainEndCheckpoint(dirname=tmp_path)])
-    assert "train_end_params.pt" in {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_learning_rate_can_follow_the_loss_of_held_out_samples():

@@ -164,13 +164,6 @@ def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier,
     assert clf.oob_score_ == pytest.approx(metric())
 
 
-def test_recall_is_reached_exactly_where_the_threshold_is_set(rare):
-    X, y, *_ = rare
-    for recall in (0.01, 0.5, 1.0):
-        clf = quick(PrecisionAtRecallClassifier(recall=recall), max_epochs=2).fit(X, y)
-        assert clf.predict(X)[y == 1].sum() == math.ceil(recall * y.sum() - 1e-9)
-
-
 def test_no_more_negatives_are_flagged_than_allowed(rare):
     X, y = rare[0].round(), rare[1]  # many scores tie
     weight = np.random.default_rng(1).integers(0, 3, len(y))
@@ -260,20 +253,6 @@ def test_weight_is_repetition(classifier, rare):
             getattr(weighted, method)(X), getattr(repeated, method)(X), rtol=1e-4, atol=1e-6
         )
     assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
-
-
-@some_rankers
-def test_weights_may_sum_to_one(classifier, rare):
-    X, y = rare[0][:200], rare[1][:200]
-    if isinstance(getattr(classifier, "k", None), int):
-        return  # a number of samples of weight 1
-    # In one minibatch: the estimate of a rank counts whole samples.
-    clf = quick(classifier, n_iter_no_change=9, calibration="sigmoid", batch_size=1000)
-    light = clone(clf).fit(X, y, sample_weight=np.full(200, 1 / 200))
-    clf.fit(X, y)
-    # A rank is rounded up to a sample only where there is a whole one.
-    assert abs(light.predict(X).sum() - clf.predict(X).sum()) <= 1
-    assert light.history_[-1]["valid_score"] == pytest.approx(clf.history_[-1]["valid_score"])
 
 
 # Probabilities.

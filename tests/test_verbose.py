@@ -23,6 +23,13 @@ def test_a_fit_shows_one_bar(in_pipeline, capsys):
     assert shown.err.count("\n") == 1
 
 
+def test_verbose_0_shows_nothing_and_2_a_table(capsys):
+    clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0).fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+    clf.set_params(verbose=2).fit(X, Y)
+    assert "train_loss" in capsys.readouterr().out
+
+
 def test_the_bar_is_full_after_early_stopping(capsys):
     params = {"k": 2, "n_estimators": 2, "max_epochs": 90, "n_iter_no_change": 1}
     clf = TopKClassifier(verbose=1, random_state=0, **params).fit(X, Y)

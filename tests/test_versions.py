@@ -118,16 +118,10 @@ def test_a_checkpoint_of_another_format_says_so(of_format, tmp_path):
         quick().fit(X, Y, checkpoint=path)
 
 
-def test_a_checkpoint_of_another_version_is_of_another_call(tmp_path, monkeypatch):
+def test_a_checkpoint_of_other_versions_is_of_another_call(tmp_path, monkeypatch):
     path = tmp_path / "file"
     with crashing(after=2):
         quick().fit(X, Y, checkpoint=path)
-    monkeypatch.setattr("sktopk._training._checkpoint.__version__", "9.0")
+    monkeypatch.setattr(np, "__version__", "9.0")
     with pytest.raises(ValueError, match="with other versions"):
         quick().fit(X, Y, checkpoint=path)
-
-
-def test_versions_change_no_prediction():
-    clf = quick().fit(X, Y)
-    again = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))

@@ -436,8 +436,7 @@ def test_a_path_with_nul_and_columns_near_the_ends_of_the_floats():
 
 
 @pytest.mark.parametrize(
-    ("shape", "is_said"),
-    [((8, 32, 24, 3), True), ((8, 3, 32, 32), False), ((8, 64, 1, 1), False)],
+    ("shape", "is_said"), [((8, 32, 24, 3), True), ((8, 3, 32, 32), False), ((8, 64, 1, 1), False)]
 )
 def test_images_with_channels_last_are_said(shape, is_said):
     def module(n_channels, n_outputs):

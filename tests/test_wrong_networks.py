@@ -70,11 +70,7 @@ MODULES = {
         "Training diverged.*epoch 1",
     ),
     "an error": (fail, Failed, "on purpose"),
-    "an error in training": (
-        lambda net, x, s: fail() if net.training else s,
-        Failed,
-        "on purpose",
-    ),
+    "an error in training": (lambda net, x, s: fail() if net.training else s, Failed, "on purpose"),
 }
 
 

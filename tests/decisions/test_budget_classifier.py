@@ -16,11 +16,7 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    TunedThresholdClassifierCV,
-    cross_val_predict,
-)
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC

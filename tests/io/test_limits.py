@@ -11,6 +11,7 @@ import pytest
 
 from sktopk import TopKClassifier
 from sktopk.io import dump, load
+from sktopk.modules import MLP, TabularMLP
 
 pytest.importorskip("skops")
 
@@ -105,11 +106,11 @@ FORGED = {
         with_parameter(
             node_of(
                 "ConstructorFromReduceNode",
-                "sktopk.modules._mlp.MLP",
+                f"{MLP.__module__}.MLP",
                 content=node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER]),
             )
         ),
-        "must not call sktopk.modules._mlp.MLP",
+        f"must not call {MLP.__module__}.MLP",
     ),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
@@ -216,5 +217,5 @@ def test_skops_reads_what_dump_writes(path):
     import skops.io
 
     dump(TopKClassifier(tau=3.0), path)
-    trusted = ["sktopk.TopKClassifier", "sktopk.modules._tabular_mlp.TabularMLP"]
+    trusted = ["sktopk.TopKClassifier", f"{TabularMLP.__module__}.TabularMLP"]
     assert skops.io.load(io.BytesIO(path.read_bytes()), trusted=trusted).tau == 3.0

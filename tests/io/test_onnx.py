@@ -12,12 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
-from sklearn.preprocessing import (
-    MinMaxScaler,
-    PowerTransformer,
-    SplineTransformer,
-    StandardScaler,
-)
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
 from torch import nn
 
 from sktopk import (

@@ -47,11 +47,7 @@ FITTED = {
     ),
     "several scores": (
         GridSearchCV(
-            RANKER,
-            {"k": [9, 50]},
-            cv=2,
-            scoring=["average_precision", "roc_auc"],
-            refit="roc_auc",
+            RANKER, {"k": [9, 50]}, cv=2, scoring=["average_precision", "roc_auc"], refit="roc_auc"
         ),
         "cancer",
     ),
@@ -167,7 +163,7 @@ def test_dump_of_trusted_types_warns_of_nothing(path, recwarn):
 @pytest.mark.parametrize(
     "name",
     [
-        "sktopk.losses._loss.check_k",
+        f"{losses.SmoothTopKLoss.__module__}.check_k",
         "sklearn.metrics._scorer.get_scorer",
         "sktopk.losses.os.system",
     ],
