@@ -107,22 +107,6 @@ def test_a_category_of_one_group_tells_nothing_about_new_groups():
     assert np.corrcoef(own, found)[0, 1] < 0.95
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_samples_of_no_weight_are_absent_and_the_unit_of_weights_does_not_matter(name):
-    X, y = draw("a probability per category", 100, 900)
-    weight = np.random.default_rng(1).integers(0, 3, 900).astype(float)
-    clf = clone(SMALL[name]).fit(X, y, sample_weight=weight)
-    kept = weight > 0
-    other = clone(clf).fit(X[kept], y[kept], sample_weight=weight[kept])
-    np.testing.assert_array_equal(clf.decision_function(X), other.decision_function(X))
-    assert clf.categories_ == other.categories_
-    for unit in (2.0**-400, 2.0**40):
-        other = clone(clf).fit(X, y, sample_weight=unit * weight)
-        found = np.concatenate([*other.categories_.statistics.values()])
-        expected = np.concatenate([*clf.categories_.statistics.values()])
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("name", ["TopKClassifier", "TopBoostClassifier"])
 def test_copies_searches_and_unknown_categories(name, n_classes, tmp_path):

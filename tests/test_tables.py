@@ -8,17 +8,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 
-from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier, make_pipeline
+from sktopk import DeepTopPushClassifier, TopKClassifier, make_pipeline
 from sktopk.modules import MLP, TabularMLP
 
 QUICK = {"hidden_layer_sizes": (8,), "n_estimators": 2, "max_epochs": 2, "random_state": 0}
@@ -67,19 +63,6 @@ def scores_of(clf, values):
 @pytest.fixture(scope="module")
 def clf():
     return trained(X)
-
-
-def test_a_fit_is_that_of_the_columns_of_scikit_learns_encoder():
-    table = X[["town", "grade"]].fillna({"town": "none"})
-    encoder = OneHotEncoder(sparse_output=False)
-    codes = encoder.fit_transform(table)
-    sizes = [len(each) for each in encoder.categories_]
-    # One-hot columns are scaled by n_categories ** -0.5: the same inner products of samples.
-    scaled = codes / np.sqrt(np.repeat(sizes, sizes))
-    clf = trained(table)
-    x = torch.from_numpy(clf.categories_.encode(table).to_numpy())
-    found = clf.net_.module_.encode(x)[:, 2:].numpy()
-    np.testing.assert_allclose(found @ found.T, scaled @ scaled.T)
 
 
 @pytest.mark.parametrize("n", [50, 51])
@@ -318,22 +301,3 @@ def test_strings_that_are_hardly_categories_are_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         of_column([*numbers[:30], " "])
-
-
-@pytest.mark.parametrize("name", ["TopKClassifier", "TopBoostClassifier"])
-@pytest.mark.parametrize("n_categories", [10, 100])
-def test_out_of_fold_scores_of_tables_of_categories_alone(name, n_categories):
-    rng = np.random.default_rng(0)
-    code, rate = rng.integers(0, n_categories, 2400), rng.beta(0.3, 0.3, n_categories)
-    y = (rng.random(2400) < rate[code]).astype(int)
-    table = pd.DataFrame({"a": np.char.add("c", code.astype(str))})
-    if name == "TopKClassifier":
-        clf = TopKClassifier(k=1, n_estimators=3, random_state=0)
-    else:
-        clf = TopBoostClassifier("cross_entropy", k=1, random_state=0)
-    clf.fit(table[:1200], y[:1200])
-    # If all samples of a category were held out, these scores would be those of chance.
-    assert roc_auc_score(y[:1200], clf.oob_decision_function_) > 0.85
-    other = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(table[:1200], y[:1200])
-    expected = log_loss(y[1200:], other.predict_proba(table[1200:]))
-    assert log_loss(y[1200:], clf.predict_proba(table[1200:])) < expected + 0.05

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
@@ -26,7 +23,6 @@ from sktopk import (
     TopKClassifier,
     TopPushKClassifier,
 )
-from sktopk.metrics import make_topk_scorer
 from sktopk.modules import MLP
 from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
 
@@ -460,17 +456,6 @@ def test_net_params_are_parameters():
     other.fit(X, Y)
     assert other.net_.optimizer_.param_groups[0]["betas"] == (0.1, 0.2)
     assert any(isinstance(layer, nn.BatchNorm1d) for layer in other.net_.module_.modules())
-
-
-def test_what_belongs_to_networks_and_schedules_can_be_searched():
-    pipe = make_pipeline(StandardScaler(), quick(max_epochs=3))
-    pipe[-1].callbacks = [("lr", LRScheduler("StepLR", step_size=2, gamma=0.01))]
-    grid = {
-        "topkclassifier__optimizer__betas": [(0.9, 0.999), (0.1, 0.1)],
-        "topkclassifier__callbacks__lr__step_size": [1, 4],
-    }
-    search = GridSearchCV(pipe, grid, scoring=make_topk_scorer(2), cv=2).fit(X, Y)
-    assert len(set(search.cv_results_["mean_test_score"])) > 1
 
 
 def test_batch_normalisation_survives_a_batch_of_one():

@@ -456,9 +456,3 @@ def test_images_with_channels_last_are_said(shape, is_said):
     assert all(f"with {shape[1]} channels: pass X.transpose(0, 3, 1, 2)" in each for each in said)
     with pytest.raises(ValueError, match=r"X must have samples of shape .*, as in fit; got"):
         clf.predict(images[:, :1])
-
-
-def test_validation_labels_that_training_has_not_are_said():
-    y_val = np.where(OF_FOUR == 3, 9, OF_FOUR)
-    with pytest.warns(UserWarning, match=r"y_val has labels that are not in y, \[9\]"):
-        TopKClassifier(k=2, **QUICK).fit(X, OF_FOUR, X_val=X, y_val=y_val)
