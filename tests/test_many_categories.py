@@ -1,7 +1,6 @@
 """Columns with more than 50 categories, for networks and trees."""
 
 import copy
-import pickle
 from functools import cache
 
 import numpy as np
@@ -11,7 +10,6 @@ from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 
@@ -20,7 +18,6 @@ from sktopk import (
     RecallAtFPRClassifier,
     TopBoostClassifier,
     TopKClassifier,
-    io,
 )
 
 QUICK = {"n_estimators": 2, "max_epochs": 6, "hidden_layer_sizes": (16,), "random_state": 0}
@@ -107,29 +104,15 @@ def test_a_category_of_one_group_tells_nothing_about_new_groups():
     assert np.corrcoef(own, found)[0, 1] < 0.95
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("name", ["TopKClassifier", "TopBoostClassifier"])
-def test_copies_searches_and_unknown_categories(name, n_classes, tmp_path):
-    X, y = draw("five classes", 80, 900)
-    X["x"], y = 1.0 * np.arange(900), y % n_classes
-    clf = clone(SMALL[name])
-    if name == "TopBoostClassifier" and n_classes > 2:
-        clf.set_params(loss="cross_entropy")
-    clf.fit(X, y)
-    assert clf.n_features_in_ == 2
-    scores = clf.decision_function(X)
-    copies = [pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
-    if name == "TopKClassifier":
-        copies.append(io.load(io.dump(clf, tmp_path / "clf.skops")))
-    for each in copies:
-        np.testing.assert_array_equal(each.decision_function(X), scores)
-    unknown = X.assign(shop="unknown")
-    missing = X.assign(shop=pd.Series([None] * 900, dtype=object))
-    np.testing.assert_array_equal(clf.predict(unknown), clf.predict(missing))
-    search = GridSearchCV(clf, {"learning_rate": [0.01, 0.1]}, cv=2).fit(X, y)
-    assert search.best_score_ > 0.8
+@pytest.mark.parametrize("name", SMALL)
+def test_unknown_and_missing_categories_have_equal_scores(name):
+    X, y = draw("a probability per category", 80, 900)
+    clf = clone(SMALL[name]).fit(X, y)
+    unknown = clf.decision_function(X.assign(shop="unknown"))
+    missing = clf.decision_function(X.assign(shop=pd.Series([None] * 900, dtype=object)))
+    np.testing.assert_array_equal(unknown, missing)
     with pytest.raises(TypeError, match="X must be a data frame as in fit"):
-        clf.predict(np.zeros((3, 2)))
+        clf.predict(np.zeros((3, 1)))
 
 
 def test_partial_fit_keeps_the_encoding_of_the_first_part():
