@@ -66,24 +66,6 @@ def test_runs(path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
-def test_a_fixed_threshold_diverges_and_one_with_its_gradient_settles():
-    (path,) = (path for path in EXAMPLES if path.stem == "threshold_gradient")
-    traces = load(path).traces
-
-    norms, losses = traces["largest negative, fixed"]
-    n = len(norms)
-    # Both still grow at the end as fast as they did in the middle.
-    for values in (norms, losses):
-        late, early = values[-1] - values[n // 2], values[n // 2] - values[0]
-        assert late > 0.9 * early > 1
-    norms, losses = traces["largest negative"]
-    assert max(norms[n // 2 :]) < 0.3 < norms[0]
-    assert max(losses[n // 2 :]) < 1.5 < losses[0]
-    _, losses = traces["second largest negative"]
-    assert losses[-1] < 0.3
-
-
 def test_the_demo_saves_its_figure_and_compares_each_estimator_on_both_tasks(
     tmp_path, monkeypatch, capsys
 ):

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 import sktopk
 from sktopk import TopBoostClassifier, TopKClassifier
@@ -45,19 +44,6 @@ def test_score_of_a_clipped_k_and_of_labels_never_seen(digits):
     assert clf.score(X, y) == pytest.approx(found * three.mean())
     of_two = TopKClassifier(**QUICK).fit(X[two], y[two])
     assert of_two.score(X[two], y[two]) == accuracy_score(y[two], of_two.predict(X[two]))
-
-
-def test_a_search_without_scoring_chooses_by_k(digits):
-    X, y = digits
-    cv = StratifiedKFold(3, shuffle=True, random_state=0)
-    clf = TopKClassifier(k=3, **QUICK | {"max_epochs": 40})
-    search = GridSearchCV(clf, {"loss": ["cross_entropy", "smooth_topk"]}, cv=cv).fit(X, y)
-    for i, params in enumerate(search.cv_results_["params"]):
-        fits = [(clf.set_params(**params).fit(X[a], y[a]), b) for a, b in [*cv.split(X, y)][:1]]
-        for fitted, test in fits:
-            expected = found_among(fitted.predict_topk(X[test]), y[test])
-            assert search.cv_results_["split0_test_score"][i] == pytest.approx(expected)
-    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
 
 
 EVERY = [

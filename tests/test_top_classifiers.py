@@ -164,18 +164,6 @@ def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier,
     assert clf.oob_score_ == pytest.approx(metric())
 
 
-def test_no_more_negatives_are_flagged_than_allowed(rare):
-    X, y = rare[0].round(), rare[1]  # many scores tie
-    weight = np.random.default_rng(1).integers(0, 3, len(y))
-    for fpr in (0.0004, 0.01, 0.3):
-        clf = quick(RecallAtFPRClassifier(fpr), max_epochs=2).fit(X, y, sample_weight=weight)
-        scores, flagged = clf.decision_function(X), clf.predict(X) == 1
-        negatives = (y == 0) * weight
-        assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
-        below = (scores <= 0) & (negatives > 0)
-        assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()
-
-
 def test_about_as_many_fresh_samples_are_flagged_as_asked_for():
     rng = np.random.default_rng(1)
     y = rng.random(6000) < 0.1
@@ -258,21 +246,6 @@ def test_weight_is_repetition(classifier, rare):
 # Probabilities.
 
 
-def test_probabilities_come_with_calibration_or_log_loss(rare):
-    X, y, X_test, y_test = rare
-    clf = quick(DeepTopPushClassifier(), calibration=None, log_loss_share=0).fit(X, y)
-    assert not hasattr(clf, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba is not available"):
-        clf.predict_proba(X)
-    for n_estimators in (1, 3):
-        clf = quick(PatMatNPClassifier(), calibration="sigmoid", n_estimators=n_estimators)
-        clf.set_params(max_epochs=10).fit(X, y)
-        proba, scores = clf.predict_proba(X_test), clf.decision_function(X_test)
-        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
-        assert (np.diff(proba[np.argsort(scores, kind="stable"), 1]) >= 0).all()
-        assert proba[:, 1].mean() == pytest.approx(y_test.mean(), abs=0.05)
-
-
 # Thresholds of the user's choice.
 
 
@@ -344,3 +317,15 @@ def test_a_part_of_one_class_leaves_a_usable_estimator(classifier, rare):
             clf.partial_fit(X, y)
         assert np.isfinite(clf.history_[-1]["train_loss"])
         assert np.isfinite(clf.threshold_)
+
+
+def test_no_more_negatives_are_flagged_than_allowed(rare):
+    X, y = rare[0].round(), rare[1]  # many scores tie
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    for fpr in (0.0004, 0.01, 0.3):
+        clf = quick(RecallAtFPRClassifier(fpr), max_epochs=2).fit(X, y, sample_weight=weight)
+        scores, flagged = clf.decision_function(X), clf.predict(X) == 1
+        negatives = (y == 0) * weight
+        assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
+        below = (scores <= 0) & (negatives > 0)
+        assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()

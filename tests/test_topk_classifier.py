@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
@@ -235,24 +234,6 @@ def test_scores_do_not_depend_on_the_chunk(blobs):
     many = np.tile(X, (40, 1))  # more samples than a chunk has
     for method in (clf.decision_function, clf.predict_topk):
         np.testing.assert_allclose(method(many), np.tile(method(X), (40, 1)), rtol=1e-4, atol=1e-6)
-
-
-class SmallConvolution(nn.Module):
-    def __init__(self, n_channels, n_outputs, width=4):
-        super().__init__()
-        self.convolution = nn.Conv2d(n_channels, width, 3)
-        self.output = nn.Linear(width * 36, n_outputs)
-
-    def forward(self, x):
-        return self.output(torch.relu(self.convolution(x)).flatten(1))
-
-
-def test_images_with_a_convolutional_module(digits):
-    X, y, X_test, y_test = (a.reshape(-1, 1, 8, 8) if a.ndim == 2 else a for a in digits)
-    clf = quick(k=3, module=SmallConvolution, net_params={"module__width": 6}, n_estimators=2)
-    clf.set_params(max_epochs=15).fit(X.astype(np.float32), y)
-    assert clf.n_features_in_ == 1
-    assert clf.score(X_test.astype(np.float32), y_test) > 0.95
 
 
 # Weights.

@@ -9,19 +9,17 @@ from scipy.stats import binom, binomtest, norm
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
-    ExtraTreesClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
-    VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from sktopk import BudgetClassifier, RecallAtFPRClassifier, TopBoostClassifier
+from sktopk import BudgetClassifier
 from sktopk.metrics import (
     precision_at_recall_score,
     recall_at_k_score,
@@ -98,18 +96,6 @@ def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
         everything.set_params(budget=1001).fit(X, y)
 
 
-def test_predictions_do_not_depend_on_the_size_of_the_folds(data):
-    X, y, *_ = data
-    inner = FrozenEstimator(LogisticRegression().fit(X[:200], y[:200]))
-    clf = BudgetClassifier(inner, budget=30)
-    X, y = X[200:], y[200:]
-    halves = [(np.arange(300), np.arange(150)), (np.arange(300), np.arange(150, 300))]
-    tens = [(np.arange(300), np.arange(i, i + 10)) for i in range(0, 300, 10)]
-    found = [cross_val_predict(clf, X, y, cv=folds) for folds in (halves, tens)]
-    np.testing.assert_array_equal(*found)
-    assert found[0].sum() == 30
-
-
 def test_calibration_samples_did_not_train(data):
     X, y, *_ = data
     clf = BudgetClassifier(Column(), validation_fraction=0.25, random_state=0).fit(X, y)
@@ -157,27 +143,6 @@ def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
             violated += fpr > budget if constraint == "fpr" else recall < budget
     assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
     assert violated > 0
-
-
-def bad_and_ok(rng, n):
-    y = rng.random(n) < 0.2
-    return rng.normal(size=(n, 2)) + 1.5 * y[:, None], np.where(y, "bad", "ok")
-
-
-def test_a_soft_voting_ensemble_may_have_rankers_and_boosting():
-    rng = np.random.default_rng(0)
-    ranker = RecallAtFPRClassifier(
-        pos_label=0, calibration="sigmoid", n_estimators=2, max_epochs=3, random_state=0
-    )
-    boosting = TopBoostClassifier(log_loss_share=1, pos_label=0, random_state=0)
-    trees = ExtraTreesClassifier(20, random_state=0)
-    members = [("ranker", ranker), ("boosting", boosting), ("trees", trees)]
-    ensemble = VotingClassifier(members, voting="soft")
-    clf = BudgetClassifier(ensemble, budget=0.1, constraint="fpr", pos_label="bad", random_state=0)
-    clf.fit(*bad_and_ok(rng, 1500))
-    X, y = bad_and_ok(rng, 4000)
-    flagged = clf.predict(X) == "bad"
-    assert np.mean(flagged[y == "ok"]) <= 0.1 < 0.5 < np.mean(flagged[y == "bad"])
 
 
 def wrong_on_top(rng, n):

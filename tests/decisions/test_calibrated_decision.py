@@ -8,13 +8,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -153,25 +151,6 @@ def test_weights_are_a_named_parameter_that_reaches_the_classifier_inside(make, 
     assert (steps.var_ != clone(last).fit(X, y).estimator_[-1].var_).any()
     with pytest.raises(ValueError, match=r"sample_weight must be None, .* KNeighborsClassifier"):
         make(KNeighborsClassifier()).fit(X, y, weight)
-
-
-@both
-def test_clients_of_scikit_learn_pass_weights(make, data):
-    X, y = data
-    weight = np.random.default_rng(0).uniform(0.1, 5, size=len(y))
-    inner = make(GaussianNB(), random_state=0)
-    calibrated, several = CalibratedClassifierCV(inner, cv=2), MultiOutputClassifier(inner)
-    both_columns = np.column_stack([y, 1 - y])
-    with_weights, without = (
-        [
-            clone(calibrated).fit(X, y, each).calibrated_classifiers_[0].estimator,
-            clone(several).fit(X, both_columns, each).estimators_[0],
-        ]
-        for each in (weight, None)
-    )
-    for one, other in zip(with_weights, without, strict=True):
-        assert (one.estimator_.var_ != other.estimator_.var_).any()
-    assert len(AdaBoostClassifier(inner, n_estimators=3).fit(X, y).estimators_) >= 1
 
 
 @both

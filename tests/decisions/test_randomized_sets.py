@@ -4,13 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from scipy.sparse import coo_array, csr_array
-from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import MultinomialNB
-from torch.utils.data import TensorDataset
 
-from sktopk import SetClassifier, TopKClassifier
+from sktopk import SetClassifier
 from tests.given import draw, frozen
 
 DRAWN = ["aps", "raps"]
@@ -75,11 +72,3 @@ def test_set_of_a_row_is_the_same_in_every_container(container, rng):
     np.testing.assert_array_equal(clf.predict_set(container(X)), expected)
     again = clf.fit(container(X), y)
     np.testing.assert_array_equal(again.predict_set(X), expected)
-
-
-def test_items_of_a_dataset_count_by_their_row(blobs):
-    X, y = blobs[0].astype(np.float32), blobs[1]
-    net = FrozenEstimator(TopKClassifier(k=2, max_epochs=1, random_state=0).fit(X, y))
-    clf = SetClassifier(net, method="aps", coverage=0.6, randomized=True, random_state=0).fit(X, y)
-    items = TensorDataset(torch.from_numpy(X), torch.from_numpy(y))
-    np.testing.assert_array_equal(clf.predict_set(items), clf.predict_set(X))

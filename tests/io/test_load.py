@@ -10,8 +10,6 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from torch import nn
 
@@ -175,14 +173,6 @@ def test_files_and_processes_of_the_parameters_are_dropped(cancer, tmp_path, pat
     assert clf.estimator.verbose is True
 
 
-def test_parameters_inside_of_a_search_are_dropped(path):
-    search = GridSearchCV(
-        Pipeline([("clf", LogisticRegression())], memory="folder"), {}, n_jobs=2, verbose=3
-    )
-    loaded = load(dump(search, path))
-    assert (loaded.n_jobs, loaded.verbose, loaded.estimator.memory) == (None, 0, None)
-
-
 def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     X, y = cancer
     clf = RecallAtKClassifier(k=50, module=MLP, random_state=0).partial_fit(X, y)
@@ -202,15 +192,6 @@ def test_weights_are_arrays_and_all_else_is_json(iris, path):
         for name in archive.namelist():
             if name.endswith("npy"):
                 np.load(archive.open(name), allow_pickle=False)
-
-
-def test_a_network_of_a_gpu_loads_without(iris, path):
-    clf = TopKClassifier(k=1, **SMALL).fit(*iris)
-    dump(clf, path)
-    forged(path, with_value("device", "cuda"))
-    np.testing.assert_allclose(
-        load(path).decision_function(iris[0]), clf.decision_function(iris[0]), rtol=1e-5
-    )
 
 
 def test_paths_and_arguments_are_checked(path):

@@ -108,16 +108,6 @@ def test_every_loss_is_loaded_without_trust(name, path):
         torch.testing.assert_close(value, state[key], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["LDAMLoss", "LogitAdjustedLoss", "SmoothTopKAdjustedLoss"])
-def test_an_estimator_that_was_trained_with_class_counts_predicts_the_same(name, iris, path):
-    counts = {"class_counts": torch.tensor([50, 50, 50])}
-    k = {"k": 2} if name == "SmoothTopKAdjustedLoss" else {}
-    loss = getattr(losses, name)(**counts, **k)
-    clf = TopKClassifier(loss=loss, k=2, **SMALL).fit(*iris)
-    loaded = load(dump(clf, path))
-    np.testing.assert_array_equal(loaded.decision_function(iris[0]), clf.decision_function(iris[0]))
-
-
 def test_a_function_of_losses_is_loaded_without_trust(path):
     pytest.importorskip("lightgbm")
     loaded = load(dump(TopBoostClassifier(losses.top_push_loss), path))
