@@ -17,7 +17,7 @@ def test_dask_workers_find_the_same_with_a_thread_each():
     clf = TopKClassifier(k=3, max_epochs=2, n_estimators=2, random_state=0)
     search = GridSearchCV(clf, {"tau": [0.1, 1.0]}, scoring=make_topk_scorer(3), cv=2)
     expected = search.fit(X, y).cv_results_
-    cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+    cluster = distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None)
     with cluster, distributed.Client(cluster) as client, parallel_config("dask", n_jobs=2):
         found = search.fit(X, y).cv_results_
         assert set(client.run(torch.get_num_threads).values()) == {1}
