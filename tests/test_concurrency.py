@@ -192,6 +192,16 @@ def test_parallel_fits_inside_parallel_fits(expected):
     np.testing.assert_array_equal(of_search, search(1))
 
 
+def test_dask_workers_find_the_same_with_a_thread_each():
+    distributed = pytest.importorskip("distributed")
+    grid = GridSearchCV(CLASSIFIERS["default"], {"tau": [0.5, 1.0]}, cv=2)
+    cluster = distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client, joblib.parallel_config("dask", n_jobs=2):
+        found = grid.fit(X, Y).cv_results_["mean_test_score"]
+        assert set(client.run(torch.get_num_threads).values()) == {1}
+    np.testing.assert_array_equal(found, search(1))
+
+
 def predict_and_fit(connection, clf, name):
     torch.set_num_threads(1)
     connection.send((clf.decision_function(X), scores(name)))

@@ -43,25 +43,17 @@ def digits():
     return train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 
 
-RECIPES = [
-    ("papers.md", "smooth", 0.98),
-    ("papers.md", "noised", 0.98),
-    ("papers.md", "transition", 0.98),
-    ("losses.md", "alone", 0.98),
-    ("losses.md", "adjusted", 0.98),
-    ("losses.md", "ldam", 0.98),
-    ("losses.md", "own", 0.98),
-]
-
-
 @pytest.mark.parametrize(
-    ("page", "name", "at_least"), RECIPES, ids=[f"{p}: {n}" for p, n, _ in RECIPES]
+    ("page", "name"),
+    [
+        *(("papers.md", name) for name in ("smooth", "noised", "transition")),
+        *(("losses.md", name) for name in ("alone", "adjusted", "ldam", "own")),
+    ],
 )
-def test_top_5_accuracy_of(page, name, at_least, digits):
+def test_top_5_accuracy_of(page, name, digits):
     X, X_test, y, y_test = digits
-    clf = estimators(page)[name].fit(X, y)
-    y_score = clf.decision_function(X_test)
-    assert topk_accuracy_score(y_test, y_score, k=5, labels=clf.classes_) > at_least
+    scores = estimators(page)[name].fit(X, y).decision_function(X_test)
+    assert topk_accuracy_score(y_test, scores, k=5) > 0.98
 
 
 def test_the_ranker_of_the_papers_finds_the_eights(digits):

@@ -288,3 +288,37 @@ def test_several_k_at_once(blobs):
         assert both.k_ == 3
         assert both.score(X, y) == topk_accuracy_score(y, both.decision_function(X), k=3)
         assert not np.array_equal(both.decision_function(X), alone.decision_function(X))
+
+
+class Convolution(nn.Sequential):
+    def __init__(self, n_channels, n_outputs):
+        super().__init__(
+            nn.Conv2d(n_channels, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(512, n_outputs),
+        )
+
+
+# Without cross-entropy, the loss is zero once the label is among the best three by a margin.
+@pytest.mark.parametrize("log_loss_share", [0, 0.6])
+def test_cross_entropy_orders_the_labels_that_a_top_k_loss_only_selects(log_loss_share):
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).reshape(-1, 1, 8, 8).astype(np.float32)
+    clf = TopKClassifier(
+        "noised_topk",
+        k=3,
+        log_loss_share=log_loss_share,
+        module=Convolution,
+        n_estimators=1,
+        batch_size=67,
+        max_epochs=20,
+        learning_rate=0.003,
+        random_state=0,
+    )
+    clf.fit(X[:1200], y[:1200])
+    assert clf.score(X[1200:], y[1200:]) > 0.9
+    assert (np.mean(clf.predict(X[1200:]) == y[1200:]) > 0.85) == (log_loss_share > 0)

@@ -1,6 +1,5 @@
 """What `load` refuses and resets, and that a file runs nothing."""
 
-import io
 import json
 import pickle
 import sys
@@ -16,6 +15,7 @@ from torch import nn
 from sktopk import BudgetClassifier, RecallAtKClassifier, TopKClassifier
 from sktopk.io import dump, load, to_onnx
 from sktopk.modules import MLP
+from tests.io.archives import change_nodes, rewritten
 
 pytest.importorskip("skops")
 SMALL = {"hidden_layer_sizes": (8,), "max_epochs": 2, "random_state": 0}
@@ -31,30 +31,6 @@ class Recorder(BaseEstimator):
 
 class Linear(nn.Linear):
     """A network of one's own."""
-
-
-def forged(path, change):
-    """Rewrite a file after `change` of each dict in its description."""
-
-    def walk(node):
-        if isinstance(node, dict):
-            change(node)
-            for value in node.values():
-                walk(value)
-        elif isinstance(node, list):
-            for value in node:
-                walk(value)
-
-    out = io.BytesIO()
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name == "schema.json":
-                schema = json.loads(data)
-                walk(schema)
-                data = json.dumps(schema)
-            new.writestr(name, data)
-    path.write_bytes(out.getvalue())
 
 
 def with_value(name, value):
@@ -87,7 +63,10 @@ def test_no_module_is_imported_for_a_type_that_is_not_trusted(tmp_path, path, mo
     dump(TopKClassifier(), path)
     evil = {"__class__": "type_", "__module__": "evil_module"}
     for loader in ("ObjectNode", "TypeNode", "FunctionNode"):
-        forged(path, lambda each, loader=loader: rename(each, evil | {"__loader__": loader}))
+        rewritten(
+            path,
+            change_nodes(lambda each, loader=loader: rename(each, evil | {"__loader__": loader})),
+        )
         with pytest.raises(ValueError, match=r"evil_module\.type_"):
             load(path)
     assert not (tmp_path / "ran").exists()
@@ -112,7 +91,7 @@ def test_a_function_in_the_place_of_a_value_is_refused(iris, path, name, paramet
             each[parameter] = evil | {"__id__": -1}
             places.append(each)
 
-    forged(path, change)
+    rewritten(path, change_nodes(change))
     assert places
     with pytest.raises(ValueError, match=name):
         load(path)
@@ -178,7 +157,7 @@ def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     clf = RecallAtKClassifier(k=50, module=MLP, random_state=0).partial_fit(X, y)
     expected = clf.decision_function(X)
     dump(clf, path)
-    forged(path, with_value("verbose", 5))
+    rewritten(path, change_nodes(with_value("verbose", 5)))
     loaded = load(path)
     np.testing.assert_array_equal(loaded.decision_function(X), expected)
     loaded.partial_fit(X, y)
