@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from datetime import datetime
 from enum import Enum
 from functools import cache
 
@@ -37,6 +36,10 @@ NETS = {
     "AUCClassifier": lambda: AUCClassifier(**QUICK),
 }
 EVERY = NETS | {"TopBoostClassifier": lambda: TopBoostClassifier(n_estimators=2, n_members=1)}
+ANY = EVERY | {
+    "BudgetClassifier": lambda: BudgetClassifier(LogisticRegression(), random_state=0),
+    "SetClassifier": lambda: SetClassifier(LogisticRegression(), method="lac", random_state=0),
+}
 NAN, INF = X.copy(), X.copy()
 NAN[1, 1], INF[1, 1] = np.nan, np.inf
 MASKED = np.ma.masked_array(X, mask=X > 1)
@@ -60,7 +63,7 @@ def at(values, value, row=3):
 @cache
 def fitted(name):
     """An estimator that was fitted before, and its scores."""
-    clf = EVERY[name]().fit(X, labels(name))
+    clf = ANY[name]().fit(X, labels(name))
     return clf, clf.decision_function(X)
 
 
@@ -240,7 +243,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize(("name", "case"), asked(LABELS))
+@pytest.mark.parametrize(("name", "case"), asked(LABELS, ANY))
 def test_labels(name, case):
     make, error, says, *_ = LABELS[case]
     assert_refused(name, error, says, "fit", X, make(labels(name)))
@@ -256,11 +259,11 @@ WEIGHTS = {
     "words": (["a"] * 40, "sample_weight must hold numbers"),
     "too large": (1e306 * ONES, r"sample_weight .* sum of at most 1e\+150; got up to 1e\+306"),
     "a negative number": (-1.0, "sample_weight.*got -1"),
-    "of one class alone": ((OF_FOUR == 1) * 1.0, "got 1 class"),
+    "of one class alone": ((OF_FOUR == 1) * 1.0, "got 1 class|only one class"),
 }
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ANY)
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_weights(name, case):
     passed, says = WEIGHTS[case]
@@ -353,26 +356,34 @@ def test_probabilities_of_infinite_scores_raise():
         clf.predict_proba(np.full((3, 3), 3e38))
 
 
-def test_labels_weights_and_classes_of_score_are_checked():
-    dates = np.full(40, np.datetime64("2020-01-01"))
-    dates[3] = np.datetime64("NaT")
-    ranker = NETS["DeepTopPushClassifier"]().fit(X, OF_TWO)
-    sets = SetClassifier(LogisticRegression(), method="lac").fit(X, OF_TWO)
-    for clf in (ranker, sets, TopKClassifier(k=2, **QUICK).fit(X, OF_FOUR)):
-        for y in (dates, dates.astype(object)):
-            with pytest.raises(
-                ValueError, match=r"y(_true)? must not .*got 1 of 40, first in row 3"
-            ):
-                clf.score(X, y)
-        for weight in (np.full(40, -1.0), np.full(40, 1e308), np.ma.masked_equal(OF_FOUR, 1)):
-            with pytest.raises(ValueError, match="sample_weight must"):
-                clf.score(X, OF_TWO, sample_weight=weight)
-    with pytest.raises(ValueError, match=r"y must have labels of the type .*; got"):
-        ranker.score(X, np.array([datetime(2020, 1, 1)] * 40))
-    as_objects = pd.Series([None, *OF_TWO.tolist()], dtype=object).dropna()
-    assert sets.score(X, as_objects) == sets.score(X, OF_TWO)
-    with pytest.raises(ValueError, match="X must have no masked entries"):
-        sets.predict(MASKED)
+WITHOUT_A_DAY = np.where(np.arange(40) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01"))
+SCORED = {
+    "a missing day": (WITHOUT_A_DAY, None, V, "y(_true)? must not .*got 1 of 40, first in row 3"),
+    "a missing object": (WITHOUT_A_DAY.astype(object), None, V, "y(_true)? must not .*got 1 of 40"),
+    "masked": (np.ma.masked_equal(OF_TWO, 1), None, V, "must have no masked entries; got 10 of"),
+    "negative weights": (OF_TWO, -ONES, V, "sample_weight must"),
+    "large weights": (OF_TWO, 1e308 * ONES, V, "sample_weight must"),
+    "masked weights": (OF_TWO, np.ma.masked_equal(OF_FOUR, 1), V, "sample_weight must"),
+}
+
+
+@pytest.mark.parametrize("name", ANY)
+@pytest.mark.parametrize("case", SCORED)
+def test_labels_and_weights_of_score(name, case):
+    y, weight, error, says = SCORED[case]
+    assert_refused(name, error, says, "score", X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("name", ["BudgetClassifier", "SetClassifier"])
+def test_dates_and_masked_samples_of_decisions(name):
+    dates = np.full(40, "2026-01-01", dtype="M8[D]")
+    for y, got in ((dates, r"times \(datetime64"), (dates.astype(object), "datetime.date")):
+        says = f"y must hold class labels; got {got}.*to strings"
+        assert_refused(name, T, says, "score", X, y)
+    for method, *y in (("fit", OF_TWO), ("predict",)):
+        assert_refused(name, V, r"X must have no masked entries; got \d+ of", method, MASKED, *y)
+    assert_refused(name, V, "y_score must have no masked", "from_scores", MASKED[:, 0], OF_TWO)
+    assert_refused(name, V, "X must hold the samples; got None", "fit", None, OF_TWO)
 
 
 def test_samples_that_are_zero_for_lightgbm_raise(capfd):
