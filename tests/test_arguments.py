@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, losses, metrics
@@ -185,11 +184,3 @@ def test_a_k_of_all_samples_gives_a_warning(name, params, says):
     with pytest.warns(UserWarning, match=says) as record:
         getattr(metrics, name)(Y, S, **params)
     assert record[0].filename == __file__
-
-
-def test_scorers():
-    scorer = metrics.make_top_scorer("recall_at_k", k=3)
-    with pytest.raises(TypeError, match="estimator must be a classifier with cl"):
-        scorer(LinearRegression().fit(X, S), X, Y)
-    with pytest.raises(ValueError, match="must have two classes; got 3"):
-        scorer(LogisticRegression().fit(X, LABELS), X, Y)

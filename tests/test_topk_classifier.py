@@ -12,12 +12,14 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback
 from torch import nn
 
-from sktopk import TopKClassifier
+import sktopk
+from sktopk import TopBoostClassifier, TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP, TabularMLP
 from tests.named_losses import NAMED_LOSSES
@@ -277,19 +279,6 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
 
 
-def test_several_k_at_once(blobs):
-    X, y = blobs
-    for loss in ("smooth_topk", "noised_topk", "topk_transition"):
-        whole = {"sigma": 0.0, "batch_size": len(y)}  # in float64
-        alone = quick(loss, k=3, **whole).fit(X, y)
-        single = quick(loss, k={3: 2.0}, **whole).fit(X, y)
-        np.testing.assert_allclose(single.decision_function(X), alone.decision_function(X))
-        both = quick(loss, k={1: 0.5, 3: 0.5}, sigma=0.0).fit(X, y)
-        assert both.k_ == 3
-        assert both.score(X, y) == topk_accuracy_score(y, both.decision_function(X), k=3)
-        assert not np.array_equal(both.decision_function(X), alone.decision_function(X))
-
-
 class Convolution(nn.Sequential):
     def __init__(self, n_channels, n_outputs):
         super().__init__(
@@ -322,3 +311,64 @@ def test_cross_entropy_orders_the_labels_that_a_top_k_loss_only_selects(log_loss
     clf.fit(X[:1200], y[:1200])
     assert clf.score(X[1200:], y[1200:]) > 0.9
     assert (np.mean(clf.predict(X[1200:]) == y[1200:]) > 0.85) == (log_loss_share > 0)
+
+
+QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 10, "random_state": 0}
+
+
+def found_among(labels, y):
+    """Share of the samples whose label is among those given, as a loop."""
+    return sum(truth in row for truth, row in zip(y, labels, strict=True)) / len(y)
+
+
+@pytest.fixture(scope="module")
+def some_digits():
+    X, y = load_digits(return_X_y=True)
+    X = X[:, 18:22] / 16  # too little to be right at once
+    return X[:600], np.array(list("abcdefghij"))[y[:600]]
+
+
+@pytest.mark.parametrize("k", [1, 3, {1: 0.5, 4: 0.5}])
+def test_score_is_the_top_k_accuracy_at_k(k, some_digits):
+    X, y = some_digits
+    clf = TopKClassifier(k=k, **QUICK).fit(X[:400], y[:400])
+    expected = found_among(clf.predict_topk(X[400:]), y[400:])
+    assert clf.score(X[400:], y[400:]) == pytest.approx(expected)
+    weight = np.arange(200) % 3
+    doubled = np.repeat(np.arange(400, 600), weight)
+    assert clf.score(X[400:], y[400:], weight) == pytest.approx(clf.score(X[doubled], y[doubled]))
+
+
+def test_score_of_a_clipped_k_and_of_labels_never_seen(some_digits):
+    X, y = some_digits
+    three, two = y < "d", y < "c"
+    clf = TopKClassifier(**QUICK).fit(X[three], y[three])
+    found = found_among(clf.predict_topk(X[three]), y[three])
+    assert clf.score(X[three], y[three]) == pytest.approx(found)
+    assert clf.score(X, y) == pytest.approx(found * three.mean())
+    of_two = TopKClassifier(**QUICK).fit(X[two], y[two])
+    assert of_two.score(X[two], y[two]) == accuracy_score(y[two], of_two.predict(X[two]))
+
+
+EVERY = [
+    getattr(sktopk, name)
+    for name in sktopk.__all__
+    if hasattr(getattr(sktopk, name), "partial_fit") and name != "ThresholdClassifier"
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_labels_to_score_may_be_a_column_of_any_kind():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] + rng.normal(size=200) > 0.7).astype(int)
+    column = pd.Series(y, index=np.arange(200) + 7)
+    for clf in [*(cls(**QUICK) for cls in EVERY), TopBoostClassifier(n_estimators=2, n_members=1)]:
+        expected = clf.fit(X, y).score(X, y)
+        for given in (column, column.astype("Int64"), y.tolist(), column.to_frame(), y == 1):
+            assert clf.score(X, given) == expected
+        for wrong in (np.c_[y, y], y[1:]):
+            with pytest.raises(
+                ValueError, match=r"1d array|must have shape|one (class )?label per|same num"
+            ):
+                clf.score(X, wrong)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
@@ -19,6 +20,7 @@ from sktopk import (
     DeepTopPushClassifier,
     FScoreClassifier,
     PatMatClassifier,
+    Pipeline,
     RecallAtKClassifier,
     TopKClassifier,
     TopPushKClassifier,
@@ -480,3 +482,32 @@ def test_a_compiled_network_learns_the_same():
     expected = clf.fit(X, Y).decision_function(X)
     found = clf.set_params(net_params={"compile": True}).fit(X, Y).decision_function(X)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_a_fit_shows_one_bar(in_pipeline, capsys):
+    clf = TopKClassifier(k=2, n_estimators=2, max_epochs=3, verbose=1, random_state=0)
+    if in_pipeline:
+        clf = Pipeline([("scale", StandardScaler()), ("classify", clf)])
+    clf.fit(X, Y)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    last = shown.err.split("\r")[-1]
+    for text in ("Training: 100%", "3/3", "train_loss=", "valid_score="):
+        assert text in last
+    assert shown.err.count("\n") == 1
+
+
+def test_verbose_0_shows_nothing_and_2_a_table(capsys):
+    clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0).fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+    clf.set_params(verbose=2).fit(X, Y)
+    assert "train_loss" in capsys.readouterr().out
+
+
+def test_the_bar_is_full_after_early_stopping(capsys):
+    params = {"k": 2, "n_estimators": 2, "max_epochs": 90, "n_iter_no_change": 1}
+    clf = TopKClassifier(verbose=1, random_state=0, **params).fit(X, Y)
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert clf.n_iter_ < 90
+    assert f"{clf.n_iter_}/{clf.n_iter_}" in last
