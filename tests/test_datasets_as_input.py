@@ -130,13 +130,6 @@ def test_cross_validation_of_a_dataset_equals_that_of_the_array(name, case):
     )
 
 
-def test_held_out_samples_calibrate_and_stop():
-    clf = make(calibration="temperature", n_iter_no_change=2, max_epochs=20).fit(Items(X, Y))
-    assert clf.oob_score_ > 0.5
-    np.testing.assert_allclose(clf.predict_proba(Items(X)).sum(axis=1), 1, rtol=1e-6)
-    assert np.isfinite(clf.oob_decision_function_).all()
-
-
 def test_labels_weights_validation_and_parts_equal_those_of_the_array():
     weight = np.arange(len(X)) % 4
     params = {"n_iter_no_change": 2}

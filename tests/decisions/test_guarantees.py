@@ -36,19 +36,6 @@ def slack(values):
 # Thresholds.
 
 
-@pytest.mark.parametrize("step", [None, 0.1])
-def test_fpr_threshold_is_where_tests_from_the_top_stop(step, rng):
-    scores, positive = draw(rng, 300, 0.3, step)
-    clf = fit(scores, positive, 0.1, "fpr", delta=0.05)
-    negative = scores[~positive]
-    candidates = np.sort(negative)[::-1]
-    passed = itertools.takewhile(
-        lambda t: binom.cdf(np.sum(negative > t), len(negative), 0.1) <= 0.05, candidates
-    )
-    lowest = [*passed][-1]
-    np.testing.assert_array_equal(scores > clf.threshold_, scores > lowest)
-
-
 @pytest.mark.parametrize("delta", [0.05, 0.2])
 @pytest.mark.parametrize(
     ("constraint", "n", "budget"),

@@ -255,13 +255,6 @@ def test_metadata_routing(digits):
 DRAWN = ["aps", "raps"]
 
 
-def sure(n_samples, seed):
-    """Probabilities of rows whose label is nearly always the first, and the labels."""
-    rng = np.random.default_rng(seed)
-    proba = rng.dirichlet([60, 2, 1, 1], size=n_samples)
-    return proba, (proba.cumsum(axis=1) > rng.random((n_samples, 1))).argmax(axis=1)
-
-
 def one_by_one(clf, X):
     return np.concatenate([clf.predict_set(X[i : i + 1]) for i in range(len(X))])
 
@@ -275,20 +268,6 @@ def test_set_of_a_row_is_the_same_alone_and_in_any_batch(method, rng):
     order = rng.integers(300, size=500)
     np.testing.assert_array_equal(clf.predict_set(X[300:][order]), whole[order])
     assert (whole != clf.set_params(randomized=False).predict_set(X[300:])).any()
-
-
-@pytest.mark.parametrize("method", DRAWN)
-def test_every_model_covers_rows_that_come_one_by_one(method):
-    n_models, n_new, rates = 60, 40, []
-    for seed in range(n_models):
-        X, y = sure(200 + n_new, seed)
-        clf = SetClassifier(frozen(4), method=method, randomized=True, random_state=seed)
-        clf.fit(X[:200], y[:200])
-        rates.append(one_by_one(clf, X[200:])[np.arange(n_new), y[200:]].mean())
-    # Of new rows and of the threshold, which 200 rows tell.
-    deviation = np.sqrt(0.09 / n_new + 0.09 / 200)
-    assert min(rates) > 0.9 - 4 * deviation
-    assert np.mean(rates) == pytest.approx(0.9, abs=4 * deviation / n_models**0.5)
 
 
 CONTAINERS = {

@@ -117,15 +117,6 @@ def test_a_function_in_the_place_of_a_value_is_refused(iris, path, name, paramet
         load(path)
 
 
-def test_a_network_of_ones_own_is_trusted_by_name(iris, path):
-    clf = TopKClassifier(k=1, module=Linear, max_epochs=2, random_state=0).fit(*iris)
-    dump(clf, path)
-    with pytest.raises(ValueError, match=rf"{__name__}\.Linear"):
-        load(path)
-    loaded = load(path, trusted=[Linear])
-    np.testing.assert_array_equal(loaded.decision_function(iris[0]), clf.decision_function(iris[0]))
-
-
 def test_a_function_without_a_name_is_not_written(path):
     def network(n_features, n_outputs):
         return nn.Linear(n_features, n_outputs)
