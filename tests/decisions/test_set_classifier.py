@@ -70,23 +70,37 @@ def conformity_of(method, p):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("empty", ["allow", "top1"])
 def test_sets_equal_their_definition(method, empty, rng):
-    proba = rng.dirichlet(np.full(6, 0.5), size=100)
-    y = proba.argmax(axis=1)  # thresholds are so high that some sets are empty
+    proba, n_empty = rng.dirichlet(np.full(6, 0.5), size=100), 0
     params = {"k": 2, "penalty": 0.07, "prevalence": PREVALENCE, "coverage": 0.5, "empty": empty}
-    clf = SetClassifier(frozen(6), method=method, random_state=0, **params).fit(proba, y)
-    n_empty = 0
-    for p, found in zip(proba, clf.predict_set(proba, output="labels"), strict=True):
-        scores = conformity_of(method, p)
-        ranking = sorted(range(6), key=lambda j: (-scores[j], j))
-        # 1e-12: cumulative sums differ by rounding.
-        expected = [j for j in ranking if scores[j] >= clf.threshold_ - 1e-12]
-        if method == "topk":
-            expected = ranking[:2]
-        n_empty += not expected
-        if not expected and empty == "top1":
-            expected = ranking[:1]
-        assert found.tolist() == expected
+    clf = SetClassifier(frozen(6), method=method, random_state=0, **params)
+    # Right labels make thresholds so high that sets are empty, random labels make large sets.
+    for y in (proba.argmax(axis=1), np.arange(100) % 6):
+        found = clf.fit(proba, y).predict_set(proba, output="labels")
+        for p, labels in zip(proba, found, strict=True):
+            scores = conformity_of(method, p)
+            ranking = sorted(range(6), key=lambda j: (-scores[j], j))
+            # 1e-12: cumulative sums differ by rounding.
+            expected = [j for j in ranking if scores[j] >= clf.threshold_ - 1e-12]
+            if method == "topk":
+                expected = ranking[:2]
+            n_empty += not expected
+            if not expected and empty == "top1":
+                expected = ranking[:1]
+            assert labels.tolist() == expected
     assert n_empty > 0 or method not in ("lac", "pas")
+
+
+def test_a_randomized_set_has_a_label_with_the_probability_of_the_definition():
+    X, y = draw(4000)
+    clf = SetClassifier(frozen(), method="aps", coverage=0.8, randomized=True, random_state=0)
+    y_set = clf.fit(X[:1000], y[:1000]).predict_set(X[1000:])
+    # Of u in [0, 1], those with below + u * p >= threshold.
+    below = (X[1000:, None] * (X[1000:, None] < X[1000:, :, None])).sum(axis=2)
+    share = np.clip(1 - (clf.threshold_ - below) / X[1000:], 0, 1)
+    slack = 4 * np.sqrt((share * (1 - share)).sum())
+    assert abs(y_set.sum() - share.sum()) < slack
+    assert y_set[share == 1].all()
+    assert not y_set[share == 0].any()
 
 
 @pytest.mark.parametrize("coverage", ["0.5", "0.7", "0.8", "0.9", "0.95", "0.99"])
