@@ -120,7 +120,7 @@ def test_a_frozen_layer_stays_as_it_began():
 
 
 def test_the_same_objects_serve_the_next_fit():
-    """A clone has callbacks of its own; the estimator itself starts them anew."""
+    """A clone copies the callbacks; the estimator resets them in each fit."""
     clf = quick(
         callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", patience=2)]
     )

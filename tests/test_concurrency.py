@@ -55,7 +55,7 @@ def expected():
 
 
 def settings():
-    """What belongs to the process and not to a fit."""
+    """Return the global state of the process."""
     return (
         torch.get_rng_state().tolist(),
         np.random.get_state()[1].tolist(),  # noqa: NPY002
@@ -208,7 +208,7 @@ def predict_and_fit(connection, clf, name):
 
 
 def answers_of(method, clf, name):
-    """What a process of that kind answers, or fail after a minute."""
+    """Return the predictions of a process of that kind, or fail after a minute."""
     context = multiprocessing.get_context(method)
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=predict_and_fit, args=(theirs, clf, name))

@@ -7,6 +7,8 @@ from scipy.sparse import csr_array, csr_matrix
 from torch.utils.data import TensorDataset
 
 from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
+from sktopk._common import _folds
+from sktopk._common._containers import as_lazy
 from sktopk._common._folds import deal, sample_ranks
 
 RNG = np.random.default_rng(0)
@@ -67,6 +69,15 @@ def test_ranks_are_those_of_sorted_tuples():
         wide = np.c_[np.zeros((40, 30)), table]
         for given in (table, csr_array(table), csr_matrix(table), wide, table.reshape(40, 2, 2)):
             assert sample_ranks(given).tolist() == expected
+
+
+def test_ranks_do_not_depend_on_the_chunks_of_columns(monkeypatch):
+    table = RNG.integers(0, 2, (60, 9)).astype(float)
+    expected = sample_ranks(table)
+    monkeypatch.setattr(_folds, "BLOCK", 18)
+    monkeypatch.setattr(_folds, "LAZY_BLOCK", 120)
+    for given in (table, as_lazy(TensorDataset(torch.from_numpy(table)))):
+        np.testing.assert_array_equal(sample_ranks(given), expected)
 
 
 def test_repeated_entries_stored_zeros_and_negative_zeros_are_the_numbers_they_stand_for():

@@ -1,4 +1,4 @@
-"""What the networks of the package draw, from torch's generator or one of their own."""
+"""Networks draw random numbers from torch's generator or from a given one."""
 
 import copy
 import pickle

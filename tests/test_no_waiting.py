@@ -1,7 +1,7 @@
 """No step of training waits for the device: values of its tensors are never looked at.
 
-The device "meta" has tensors of shape and dtype without values. What a GPU would have to be waited
-for (a number, a shape that depends on numbers, a copy to the CPU) fails on it by itself. Copies of
+The device "meta" has tensors of shape and dtype without values. It raises where a
+GPU would make the CPU wait: a number, a shape that depends on numbers, a copy to the CPU. Copies of
 CPU tensors to the device, which it lets pass, raise here.
 """
 

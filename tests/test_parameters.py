@@ -84,7 +84,7 @@ def test_all_estimators_with_a_network_are_asked():
 
 
 def asked(name):
-    """Return the names of the parameters of which an estimator is asked."""
+    """Return the names of the parameters that the test sets."""
     parameters = make(name).get_params(deep=False).keys()
     return sorted(parameters if name in ASKED_ALL else parameters - SHARED)
 

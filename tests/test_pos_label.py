@@ -40,7 +40,7 @@ RANKERS = [
 
 @pytest.fixture(scope="module")
 def rows():
-    """Samples of which a tenth is positive."""
+    """400 samples; a tenth is positive."""
     rng = np.random.default_rng(0)
     positive = rng.random(400) < 0.1
     return rng.normal(size=(400, 3)) + 1.5 * positive[:, None], positive

@@ -86,7 +86,7 @@ def test_a_function_a_module_and_a_name_train_the_same_loss(name, blobs):
 
 
 class Scaled(nn.Module):
-    """A loss with a parameter of its own."""
+    """A loss with a learned parameter."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Missing values and categories: what the default network makes of them, and who refuses them."""
+"""The default network accepts missing values and categories; other networks raise."""
 
 import copy
 import pickle

@@ -56,7 +56,7 @@ some_rankers = pytest.mark.parametrize("classifier", [*TOP[::2], *PROGRAMS[::2]]
 
 @pytest.fixture(scope="module")
 def rare():
-    """600 samples of which 60 are positive, not separable, and 600 more to judge."""
+    """600 training samples and 600 test samples; a tenth is positive."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((1200, 6))
     risk = X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(1200)
@@ -110,7 +110,7 @@ def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier,
 
 
 def cut_value(clf, y, flagged):
-    """What `threshold_` of a program maximizes."""
+    """The metric that `threshold_` of a program maximizes."""
     if name(clf) == "AUC":
         return flagged[y == 1].mean() - flagged[y == 0].mean()
     if name(clf) == "FScore":
@@ -222,7 +222,7 @@ def test_predict_top_keeps_the_order_of_ties(rare):
             clf.predict_top(np.zeros((4, 6)), n=n)
 
 
-# What goes in.
+# Weights.
 
 
 @some_rankers

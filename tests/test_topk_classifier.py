@@ -1,4 +1,4 @@
-"""TopKClassifier: what goes in, what scores, labels and probabilities mean."""
+"""TopKClassifier: parameters, input, scores, labels and probabilities."""
 
 import pickle
 import warnings
@@ -38,7 +38,7 @@ def noisy():
     return X, np.where(rng.random(600) < 0.5, y // 2 * 2 + rng.integers(0, 2, 600), y)
 
 
-# What the parameters change.
+# Parameters.
 
 
 CHANGES = {
@@ -162,7 +162,7 @@ def test_two_classes_have_one_score(blobs):
     assert clf.score(X, y) == (clf.predict(X) == y).mean()
 
 
-# What goes in.
+# Input.
 
 
 def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):

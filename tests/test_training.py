@@ -1,4 +1,4 @@
-"""What happens during a fit: epochs, losses, early stopping, parts of data, copies, failures."""
+"""Epochs, losses, early stopping, parts of data, copies and failures of a fit."""
 
 import copy
 import pickle

@@ -54,7 +54,7 @@ def labels(name):
 
 
 def at(values, value, row=3):
-    """Values, one of which is something else."""
+    """Replace one of the values."""
     values = np.asarray(values, dtype=object)
     values[row] = value
     return values
@@ -130,7 +130,7 @@ SAMPLES = {
 
 
 def asked(cases, names=EVERY):
-    """Pairs of a case and a name, without those of which the case is not asked."""
+    """Pairs of an estimator and a case that applies to it."""
     return [
         pytest.param(name, case, id=f"{name}-{case}")
         for name in names

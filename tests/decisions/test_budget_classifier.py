@@ -85,7 +85,7 @@ def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
     assert clf.predict(column([92, 93])).tolist() == ["no", "yes"]
     assert clf.decision_function(column([92, 93])).tolist() == [-0.5, 0.5]
     assert clf.set_params(budget=0.07).fit(column(scores), y).threshold_ == 92.5
-    # One sample alone is not flagged because it is the best of its batch.
+    # A single sample is not flagged, although it is the best of its batch.
     assert clf.predict(column([3])).tolist() == ["no"]
     X, y = column(rng.permutation(1000)), labels(rng.random(1000) < 0.3)
     clf = BudgetClassifier(Column(), budget=100, random_state=0).fit(X, y)
@@ -146,7 +146,7 @@ def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
 
 
 def wrong_on_top(rng, n):
-    """The highest 2 % of the scores are those of negatives."""
+    """Negatives have the highest 2 % of the scores."""
     scores, positive = normal(rng, n, 0.3, 2.5)
     return np.where((rng.random(n) < 0.02) & ~positive, 9 + rng.random(n), scores), positive
 

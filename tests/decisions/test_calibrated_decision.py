@@ -1,4 +1,4 @@
-"""What BudgetClassifier and SetClassifier have in common: the classifier inside, and its input."""
+"""BudgetClassifier and SetClassifier treat the classifier inside and its input equally."""
 
 import warnings
 

@@ -94,7 +94,7 @@ def test_a_randomized_set_has_a_label_with_the_probability_of_the_definition():
     X, y = draw(4000)
     clf = SetClassifier(frozen(), method="aps", coverage=0.8, randomized=True, random_state=0)
     y_set = clf.fit(X[:1000], y[:1000]).predict_set(X[1000:])
-    # Of u in [0, 1], those with below + u * p >= threshold.
+    # The share of u in [0, 1] with below + u * p >= threshold.
     below = (X[1000:, None] * (X[1000:, None] < X[1000:, :, None])).sum(axis=2)
     share = np.clip(1 - (clf.threshold_ - below) / X[1000:], 0, 1)
     slack = 4 * np.sqrt((share * (1 - share)).sum())

@@ -1,4 +1,4 @@
-"""What `load` refuses and resets, and that a file runs nothing."""
+"""`load` reads files of trusted types, resets some parameters and runs no other code."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ class Recorder(BaseEstimator):
 
 
 class Linear(nn.Linear):
-    """A network of one's own."""
+    """A network that a user defines."""
 
 
 def with_value(name, value):
@@ -298,11 +298,11 @@ def test_a_function_of_losses_is_loaded_without_trust(path):
 
 
 class Mine(nn.Linear):
-    """A network of one's own."""
+    """A network that a user defines."""
 
 
 class OldRanker(TopKClassifier):
-    """An estimator of one's own."""
+    """An estimator that a user defines."""
 
 
 UNTRUSTED = {
