@@ -14,12 +14,10 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 PARALLEL := -n auto --dist worksteal
 # A process for each core: threads of scikit-learn's trees would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
-# Tests that depend on no version of scikit-learn, skorch, NumPy, SciPy, pandas or matplotlib: of
-# torch alone, of documentation, of files of this repository.
-OF_ANY_VERSION := tests/docs tests/gpu tests/modules tests/test_no_waiting.py \
-	tests/test_resources.py tests/training/test_distributed.py \
-	$(filter-out tests/losses/test_linear_% tests/losses/test_program%, \
-	$(wildcard tests/losses/test_*.py))
+# Tests of torch alone, of processes, of documentation and of files of this repository.
+OF_ANY_VERSION := tests/docs tests/gpu tests/losses tests/modules \
+	tests/test_concurrency.py tests/test_no_waiting.py tests/test_package.py \
+	tests/test_repository.py tests/test_resources.py tests/training/test_distributed.py
 
 .PHONY: demo dist test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
 
@@ -36,10 +34,9 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/pyrefly check
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
-# The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch. A call that an
-# old version does not know fails in every case of a test: a share of them finds it.
+# The oldest scikit-learn and skorch that pyproject.toml allows, with the same torch.
 test-oldest: $(OLDEST)/.installed
-	$(ONE_THREAD) $(OLDEST)/bin/python -m pytest $(PARALLEL) --share 3 \
+	$(ONE_THREAD) $(OLDEST)/bin/python -m pytest $(PARALLEL) \
 		$(addprefix --ignore=,$(OF_ANY_VERSION))
 
 # The wheel with its core dependencies alone, in a new environment: without bytecode, which takes

@@ -1,7 +1,5 @@
 import os
-from collections import Counter
 from pathlib import Path
-from zlib import crc32
 
 import matplotlib as mpl
 import numpy as np
@@ -24,30 +22,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--share",
-        type=int,
-        default=1,
-        metavar="N",
-        help="of the cases of a parametrised test its first and one in N, the same in every run",
-    )
-
-
-def pytest_collection_modifyitems(config, items):
-    n = config.getoption("--share")
-    cases = Counter()
-    kept, left_out = [], []
-    for item in items:
-        test, _, case = item.nodeid.partition("[")
-        is_kept = cases[test] == 0 or crc32(case.encode()) % n == 0
-        (kept if is_kept else left_out).append(item)
-        cases[test] += 1
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ class WithDropout(nn.Sequential):
 
 
 class Crash(Callback):
-    """Raises in the batch after so many epochs, and counts those that were begun."""
+    """Raises after `after` epochs, and counts the epochs that begin."""
 
     after, error, n_epochs = None, RuntimeError, 0
 
@@ -40,7 +40,7 @@ class Crash(Callback):
 
 @contextmanager
 def crashing(after, error=RuntimeError):
-    """Raise after so many epochs, in fits of this block."""
+    """Raise in fits of this block after `after` epochs."""
     Crash.after, Crash.error = after, error
     try:
         with pytest.raises(error, match="crash"):
@@ -116,7 +116,7 @@ def counted(fit, *args, **kwargs):
 
 
 def in_process(function, *args, kill_after=None):
-    """What a process sent last, and how it ended; perhaps kill it some seconds after it began."""
+    """Return the last message and the exit code of a process; kill it after some seconds."""
     context = multiprocessing.get_context("forkserver")
     # torch._dynamo is what the first optimizer of a process imports.
     context.set_forkserver_preload(["pytest", "tests.test_checkpoint", "torch._dynamo"])

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, losses, metrics
@@ -16,72 +15,28 @@ from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, losses, metr
 V, T = ValueError, TypeError
 X = np.random.default_rng(0).normal(size=(40, 3))
 SCORES, TARGET = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 4
-COUNTS = {"class_counts": [4, 3, 2, 1]}
-OF_CLASSES = {
-    "smooth_topk_loss": {"k": 2},
-    "topk_hinge_loss": {"k": 2},
-    "topk_hinge_convex_loss": {"k": 2},
-    "topk_hinge_calibrated_loss": {"k": 2},
-    "topk_grouping_loss": {"k": 2},
-    "topk_transition_loss": {"k": 2},
-    "noised_topk_loss": {"k": 2, "sigma": 0.1},
-    "noised_topk_imbalanced_loss": {"k": 2, "sigma": 0.1, **COUNTS},
-    "focal_loss": {},
-    "ldam_loss": COUNTS,
-    "logit_adjusted_loss": COUNTS,
-    "smooth_topk_adjusted_loss": {"k": 2, **COUNTS},
-}
-OF_SAMPLES = {
-    "top_push_loss": {},
-    "top_push_k_loss": {"k": 2},
-    "recall_at_k_loss": {"k": 2},
-    "pat_mat_loss": {"tau": 0.5},
-    "pat_mat_np_loss": {"tau": 0.5},
-    "precision_at_recall_loss": {"recall": 0.5},
-    "pairwise_auc_loss": {},
-    "fbeta_loss": {},
-    "recall_at_fpr_loss": {"fpr": 0.5},
-    "recall_at_precision_loss": {"precision": 0.5},
-}
-LOSSES = {name: {"scores": SCORES, "target": TARGET} | p for name, p in OF_CLASSES.items()}
-LOSSES |= {
-    name: {"scores": SCORES[:, 0].clone(), "target": torch.arange(6) % 2} | p
-    for name, p in OF_SAMPLES.items()
-}
-# Asked of every loss that has the parameter.
-WRONG = [
-    ({"scores": X}, T, "scores must be a torch.Tensor; got ndarray"),
-    ({"scores": TARGET[:, None]}, (V, T), "scores must"),
-    ({"scores": SCORES[None]}, V, r"scores must have shape.*\(1, 6, 4\)"),
-    ({"scores": SCORES * 1j}, (V, T), "scores must"),
-    ({"target": [0] * 6}, T, "target must be a torch.Tensor; got list"),
-    ({"target": TARGET[:-1]}, V, r"target must have.*\(5,\)"),
-    ({"target": TARGET + 9}, (V, IndexError, RuntimeError), "9|10|out of"),
-    ({"sample_weight": [1.0]}, V, r"sample_weight must have.*\(1,\)"),
-    ({"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
-    ({"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
-    ({"reduction": "max"}, V, "reduction='max' must be one of"),
-    ({"k": 0}, V, "k=0 must be at least 1"),
-    ({"k": 0.5}, T, "k must be an integer; got 0.5"),
-    ({"k": True}, T, "k must be an integer; got True"),
-    ({"tau": torch.tensor(0.5, requires_grad=True)}, T, "tau must be a number.*with a gradient"),
-    ({"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
-    ({"tau": -1.0}, V, "tau=-1 must be"),
-    ({"tau": float("nan")}, V, "tau=nan must be"),
-    ({"sigma": float("inf")}, V, "sigma=inf must be finite"),
-    ({"margin": -1}, V, "margin=-1 must be finite and"),
-    ({"gamma": float("nan")}, V, "gamma=nan must be finite"),
-    ({"scale": 0}, V, "scale=0 must be finite and positive"),
-    ({"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
-    ({"class_counts": "4321"}, T, "class_counts must hold numbers"),
-    ({"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
-    ({"n_noise": 0}, V, "n_noise=0 must be at least 1"),
-    ({"surrogate": "step"}, V, "surrogate='step' must be one of"),
-    ({"recall": 1.5}, V, r"recall=1.5 must be in \(0, 1\]"),
-    ({"fpr": float("nan")}, V, r"fpr=nan must be in \(0, 1\]"),
-    ({"precision": None}, T, "precision must be a number; got None"),
-    ({"beta": float("inf")}, V, "beta=inf must be finite and positive"),
-    ({"multi_class": "all"}, V, "multi_class='all' must be one of"),
+TOPK, SAMPLES = {"scores": SCORES, "target": TARGET, "k": 2}, torch.arange(6) % 2
+TRAINED = torch.ones(40, requires_grad=True)
+COUNTS = {"scores": SCORES, "target": TARGET, "class_counts": [4, 3, 2, 1]}
+TOP = {"scores": SCORES[:, 0].clone(), "target": SAMPLES}
+# tests/losses asks every loss for types, shapes and ranges.
+OF_LOSSES = [
+    ("smooth_topk_loss", TOPK | {"scores": SCORES * 1j}, (V, T), "scores must"),
+    ("topk_hinge_loss", TOPK | {"target": TARGET + 9}, RuntimeError, "out of bounds"),
+    ("topk_hinge_loss", TOPK | {"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
+    ("top_push_loss", TOP | {"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
+    ("smooth_topk_loss", TOPK | {"k": 10**12}, V, "k=1000000000000 must be"),
+    (
+        "smooth_topk_loss",
+        TOPK | {"tau": torch.ones(1, requires_grad=True)},
+        T,
+        "tau must.*gradient",
+    ),
+    ("smooth_topk_loss", TOPK | {"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
+    ("ldam_loss", COUNTS | {"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
+    ("ldam_loss", COUNTS | {"class_counts": "4321"}, T, "class_counts must hold numbers"),
+    ("ldam_loss", COUNTS | {"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
+    ("noised_topk_loss", TOPK | {"sigma": 0.1, "n_noise": 0}, V, "n_noise=0 must be at least 1"),
 ]
 
 
@@ -97,27 +52,17 @@ def assert_refused(function, arguments, error, says):
     assert arrays(arguments) == before
 
 
-def test_losses():
-    for passed, error, says in WRONG:
-        known = {
-            name: getattr(losses, name)
-            for name in LOSSES
-            if passed.keys() <= inspect.signature(getattr(losses, name)).parameters.keys()
-        }
-        assert known, passed
-        for name, loss in known.items():
-            assert_refused(loss, LOSSES[name] | passed, error, says)
-    for name in OF_CLASSES:
-        if "k" in LOSSES[name]:
-            loss, says = getattr(losses, name), "k=1000000000000 must be"
-            assert_refused(loss, LOSSES[name] | {"k": 10**12}, V, says)
+@pytest.mark.parametrize(
+    ("name", "arguments", "error", "says"), OF_LOSSES, ids=[case[-1] for case in OF_LOSSES]
+)
+def test_losses(name, arguments, error, says):
+    assert_refused(getattr(losses, name), arguments, error, says)
 
 
 Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
 Y = Y.astype(int)
 NAN = np.where(np.arange(40) == 3, np.nan, S)
 MASKED = np.ma.masked_array(S, mask=S > 1)
-TRAINED = torch.ones(40, requires_grad=True)
 SCORERS_OF_SAMPLES = {
     "precision_at_k_score": {"k": 5},
     "recall_at_k_score": {"k": 5},
@@ -157,15 +102,17 @@ WRONG_SCORES = [
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
-def test_scores_of_samples():
-    for passed, error, says in WRONG_SCORES:
-        n_asked = 0
-        for name, params in SCORERS_OF_SAMPLES.items():
-            function = getattr(metrics, name)
-            if passed.keys() <= inspect.signature(function).parameters.keys():
-                n_asked += 1
-                assert_refused(function, {"y_true": Y, "y_score": S} | params | passed, error, says)
-        assert n_asked, passed
+@pytest.mark.parametrize(
+    ("passed", "error", "says"), WRONG_SCORES, ids=[case[-1] for case in WRONG_SCORES]
+)
+def test_scores_of_samples(passed, error, says):
+    asked = 0
+    for name, params in SCORERS_OF_SAMPLES.items():
+        function = getattr(metrics, name)
+        if passed.keys() <= inspect.signature(function).parameters.keys():
+            asked += 1
+            assert_refused(function, {"y_true": Y, "y_score": S} | params | passed, error, says)
+    assert asked
 
 
 TOPK = {"y_true": LABELS, "y_score": X, "k": 2}
@@ -192,9 +139,11 @@ OTHERS = [
 ]
 
 
-def test_other_functions():
-    for name, arguments, error, says in OTHERS:
-        assert_refused(getattr(metrics, name), arguments, error, says)
+@pytest.mark.parametrize(
+    ("name", "arguments", "error", "says"), OTHERS, ids=[f"{c[0]}: {c[-1]}" for c in OTHERS]
+)
+def test_other_functions(name, arguments, error, says):
+    assert_refused(getattr(metrics, name), arguments, error, says)
 
 
 HUGE = 10**5000
@@ -203,6 +152,8 @@ OF_HUGE = {
     "recall_at_k_score": lambda: metrics.recall_at_k_score(Y, S, k=HUGE),
     "positives_at_top_score": lambda: metrics.positives_at_top_score(Y, S, k=HUGE),
     "make_topk_scorer": lambda: metrics.make_topk_scorer(HUGE),
+    "a loss": lambda: losses.topk_hinge_loss(SCORES, TARGET, k=HUGE),
+    "predict_topk": lambda: TopKClassifier(k=1, max_epochs=1).fit(X, LABELS).predict_topk(X, HUGE),
     "TopKClassifier": lambda: TopKClassifier(k=HUGE).fit(X, LABELS),
     "SetClassifier": lambda: SetClassifier(GaussianNB(), k=HUGE).fit(X, LABELS),
     "budget": lambda: BudgetClassifier(GaussianNB(), budget=HUGE).fit(X, Y),
@@ -214,26 +165,22 @@ OF_HUGE = {
 
 @pytest.mark.parametrize("case", OF_HUGE)
 def test_huge_integers_are_named(case):
-    with pytest.raises(
-        ValueError, match=r"^(k|n|budget) must be less than 2\*\*63; got about -?1e5"
-    ):
+    with pytest.raises(ValueError, match=r"^(k|n|budget) must be") as error:
         OF_HUGE[case]()
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 200
 
 
-def test_a_k_that_leaves_nothing_to_choose_is_said():
-    for name, params, says in (
+@pytest.mark.parametrize(
+    ("name", "params", "says"),
+    [
         ("recall_at_k_score", {"k": 41}, r"\(40\)"),
         ("positives_at_top_score", {"k": 31}, r"negatives \(30\)"),
         ("recall_at_k_score", {"k": 3, "sample_weight": np.full(40, 1 / 40)}, r"\(1\)"),
-    ):
-        with pytest.warns(UserWarning, match=says) as record:
-            getattr(metrics, name)(Y, S, **params)
-        assert record[0].filename == __file__
-
-
-def test_scorers():
-    scorer = metrics.make_top_scorer("recall_at_k", k=3)
-    with pytest.raises(TypeError, match="estimator must be a classifier with cl"):
-        scorer(LinearRegression().fit(X, S), X, Y)
-    with pytest.raises(ValueError, match="must have two classes; got 3"):
-        scorer(LogisticRegression().fit(X, LABELS), X, Y)
+    ],
+    ids=["of samples", "of negatives", "of weights"],
+)
+def test_a_k_of_all_samples_gives_a_warning(name, params, says):
+    with pytest.warns(UserWarning, match=says) as record:
+        getattr(metrics, name)(Y, S, **params)
+    assert record[0].filename == __file__

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.metrics import get_scorer, make_scorer, roc_auc_score
+from sklearn.datasets import load_digits
+from sklearn.metrics import accuracy_score, get_scorer, log_loss, make_scorer, roc_auc_score
 from skorch.callbacks import (
+    BatchScoring,
     Callback,
     Checkpoint,
     EarlyStopping,
     EpochScoring,
     Freezer,
     LRScheduler,
+    PassthroughScoring,
 )
 
-from sktopk import AUCClassifier, DeepTopPushClassifier, PatMatClassifier, TopKClassifier
-from sktopk.callbacks import TrueThreshold
+from sktopk import AUCClassifier, PatMatClassifier, TopKClassifier
 from sktopk.metrics import make_top_scorer, make_topk_scorer
 from sktopk.modules import MLP
-from tests.crashing import POSITIVE, Y, fitted_state, target
+from tests.crashing import POSITIVE, Y, check_same, fitted_state, target
 from tests.crashing import X as ROWS
 
 
@@ -89,36 +91,11 @@ def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimato
     assert clf.history_[-1]["top"] == clf.score(ROWS[part], labels[part])
 
 
-def test_skorch_stops_and_loads_the_best_epoch():
-    callbacks = [
-        EpochScoring(make_topk_scorer(2), lower_is_better=False, name="top2"),
-        EarlyStopping("top2", lower_is_better=False, patience=3, load_best=True),
-    ]
-    clf = quick(max_epochs=300, learning_rate=0.2, callbacks=callbacks)
-    clf.fit(ROWS[:200], Y[:200], X_val=ROWS[200:], y_val=Y[200:])
-    scores = [row["top2"] for row in clf.history_]
-    assert len(scores) < 300
-    assert clf.score(ROWS[200:], Y[200:]) == max(scores) > scores[-1]
-
-
-def test_skorch_saves_the_best_epoch(tmp_path):
-    saved = Checkpoint(dirname=tmp_path, monitor="train_loss_best", f_history=None)
-    clf = quick(callbacks=[saved]).fit(ROWS, Y)
-    best = torch.load(tmp_path / "params.pt", weights_only=True)
-    now = clf.net_.module_.state_dict()
-    assert best.keys() == now.keys()
-    is_last = clf.history_[-1]["train_loss_best"]
-    assert is_last == all(torch.equal(best[name], now[name]) for name in now)
-
-
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
         ({"policy": "StepLR", "step_size": 2, "gamma": 0.1}, 0.1 ** (np.arange(8) // 2)),
-        (
-            {"policy": "StepLR", "step_size": 1, "gamma": 0.9, "step_every": "batch"},
-            0.9 ** (10.0 * np.arange(8)),
-        ),
+        ({"policy": "StepLR", "step_size": 10, "step_every": "batch"}, 0.1 ** np.arange(8.0)),
         ({"policy": torch.optim.lr_scheduler.ExponentialLR, "gamma": 0.5}, 0.5 ** np.arange(8.0)),
     ],
     ids=["epochs", "batches", "of torch"],
@@ -143,7 +120,7 @@ def test_a_frozen_layer_stays_as_it_began():
 
 
 def test_the_same_objects_serve_the_next_fit():
-    """A clone has callbacks of its own; the estimator itself starts them anew."""
+    """A clone copies the callbacks; the estimator resets them in each fit."""
     clf = quick(
         callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", patience=2)]
     )
@@ -153,44 +130,41 @@ def test_the_same_objects_serve_the_next_fit():
         assert row["train_loss"] == one["train_loss"] == other["train_loss"]
 
 
-@pytest.mark.parametrize(
-    ("when", "n_estimators"), [("in a batch", 2), ("at the end of an epoch", 1)]
-)
-def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(when, n_estimators):
+@pytest.mark.parametrize("n_estimators", [1, 2])
+def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators):
     class Interrupt(Callback):
-        def on_batch_begin(self, net, **kwargs):
-            if when == "in a batch" and len(net.history) == 6:
-                os.kill(os.getpid(), signal.SIGINT)
-
-        def on_epoch_end(self, net, **kwargs):
-            if when != "in a batch" and len(net.history) == 5:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    class State(Callback):
         def on_epoch_end(self, net, **kwargs):
             if len(net.history) == 5:
                 self.state = {k: v.clone() for k, v in net.module_.state_dict().items()}
 
-    state = State()
-    clf = quick(callbacks=[state, Interrupt()], max_epochs=50, n_estimators=n_estimators)
+        def on_batch_begin(self, net, **kwargs):
+            if len(net.history) == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    interrupt = Interrupt()
+    clf = quick(callbacks=[interrupt], max_epochs=50, n_estimators=n_estimators)
     # A shell that runs the tests in the background has them ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        if when == "in a batch":
-            with (
-                pytest.warns(UserWarning, match="interrupted after epoch 5: the network is kept"),
-                pytest.raises(KeyboardInterrupt),
-            ):
-                clf.fit(ROWS, Y)
-        else:
-            # As skorch's EarlyStopping ends a training.
+        with (
+            pytest.warns(UserWarning, match="interrupted after epoch 5: the network is kept"),
+            pytest.raises(KeyboardInterrupt),
+        ):
             clf.fit(ROWS, Y)
     finally:
         signal.signal(signal.SIGINT, before)
     assert clf.n_iter_ == 5
-    for key, value in clf.net_.module_.state_dict().items():
-        assert torch.equal(value, state.state[key])
+    check_same({**clf.net_.module_.state_dict()}, interrupt.state)
     assert clf.predict_topk(ROWS).shape == (300, 2)
+
+
+def test_a_callback_can_stop_a_training_as_ctrl_c_does():
+    class Stop(Callback):
+        def on_epoch_end(self, net, **kwargs):
+            if len(net.history) == 5:
+                raise KeyboardInterrupt
+
+    assert quick(callbacks=[Stop()]).fit(ROWS, Y).n_iter_ == 5
 
 
 def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
@@ -202,15 +176,6 @@ def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
     with pytest.raises(KeyboardInterrupt):
         clf.fit(ROWS, Y)
     assert not hasattr(clf, "net_")
-
-
-def test_an_optimizer_that_evaluates_often_records_a_threshold_per_step():
-    clf = quick(
-        DeepTopPushClassifier, net_params={"optimizer": torch.optim.LBFGS}, max_epochs=2,
-        callbacks=[TrueThreshold()], learning_rate=1e-4,
-    ).fit(ROWS, POSITIVE)  # fmt: skip
-    for row in clf.history_:
-        assert len(row["threshold"]) == len(row["true_threshold"]) == row["train_batch_count"]
 
 
 def test_callbacks_see_encoded_labels():
@@ -225,3 +190,108 @@ def test_callbacks_see_encoded_labels():
         clf.fit(ROWS, np.array(["a", "b"])[target(clf) % 2])
     np.testing.assert_array_equal(seen[0], Y % 2)
     assert set(seen[1]) == {0, 1}
+
+
+# Samples that the networks hold out.
+
+DIGITS, DIGIT = (each[:400] for each in load_digits(return_X_y=True))
+N_HELD_OUT = {"an ensemble": 3, "one network": 1}
+
+
+def fitted(callbacks, cls=TopKClassifier, **params):
+    params = {"n_estimators": 3, "max_epochs": 3, "batch_size": 64, "random_state": 0} | params
+    if cls is TopKClassifier:
+        params["k"] = 3
+        return cls(callbacks=callbacks, **params).fit(DIGITS, DIGIT)
+    return cls(callbacks=callbacks, **params).fit(DIGITS, DIGIT == 8)
+
+
+def test_epoch_scoring_gets_the_out_of_fold_scores():
+    scorings = [
+        EpochScoring("accuracy", lower_is_better=False, name="accuracy"),
+        EpochScoring(make_topk_scorer(3), lower_is_better=False, name="top3"),
+        EpochScoring("neg_log_loss", lower_is_better=False, name="log_loss"),
+    ]
+    clf = fitted(scorings)
+    assert clf.kept_epoch_ == 3
+    last, scores = clf.history_[-1], clf.oob_decision_function_.astype(float)
+    proba = np.exp(scores - scores.max(1, keepdims=True))
+    proba /= proba.sum(1, keepdims=True)
+    assert last["accuracy"] == pytest.approx(accuracy_score(DIGIT, scores.argmax(1)))
+    assert last["top3"] == pytest.approx(clf.oob_score_)
+    assert last["log_loss"] == pytest.approx(-log_loss(DIGIT, proba), rel=1e-4)
+    best = np.maximum.accumulate([-1] + [row["accuracy"] for row in clf.history_])
+    assert [row["accuracy_best"] for row in clf.history_] == (np.diff(best) > 0).tolist()
+
+
+@pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
+@pytest.mark.parametrize("case", N_HELD_OUT)
+def test_the_history_has_the_loss_of_held_out_samples(case, cls):
+    # A callback may read it.
+    clf = fitted([Callback()], cls, n_estimators=N_HELD_OUT[case], max_epochs=8)
+    losses = [row["valid_loss"] for row in clf.history_]
+    least = np.minimum.accumulate([np.inf, *losses])
+    assert [row["valid_loss_best"] for row in clf.history_] == (np.diff(least) < 0).tolist()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("case", N_HELD_OUT)
+def test_early_stopping_stops_and_loads_the_best_epoch(case):
+    stopping = EarlyStopping(patience=3, load_best=True)
+    clf = fitted([stopping], n_estimators=N_HELD_OUT[case], max_epochs=200, learning_rate=0.1)
+    losses = [row["valid_loss"] for row in clf.history_]
+    assert clf.n_iter_ < 200
+    assert clf.kept_epoch_ == stopping.best_epoch_ == clf.n_iter_ - 3
+    assert losses[clf.kept_epoch_ - 1] == min(losses)
+
+
+@pytest.mark.parametrize("case", N_HELD_OUT)
+def test_checkpoint_saves_and_loads_the_best_epoch(case, tmp_path):
+    # Rates that grow without a limit make the loss larger in the end.
+    growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=3.0)
+    params = {"n_estimators": N_HELD_OUT[case], "max_epochs": 6, "learning_rate": 0.01}
+    losses = [row["valid_loss"] for row in fitted([growing], **params).history_]
+    clf = fitted([growing, Checkpoint(dirname=tmp_path, load_best=True)], **params)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "params.pt", "optimizer.pt", "criterion.pt", "history.json",
+    }  # fmt: skip
+    assert clf.kept_epoch_ == np.argmin(losses) + 1 < 6
+
+
+def test_a_learning_rate_can_follow_the_loss_of_held_out_samples():
+    schedule = LRScheduler("ReduceLROnPlateau", monitor="valid_loss", patience=0, threshold=0.9)
+    clf = fitted([schedule], max_epochs=5)
+    assert clf.history_[-1]["event_lr"] < clf.history_[0]["event_lr"]
+
+
+NOTHING_HELD_OUT = {"calibration": None}
+REFUSED = {
+    "scores of no samples": (EpochScoring("accuracy"), NOTHING_HELD_OUT, "X_val.*calibration"),
+    "loss of no samples": (EarlyStopping(), NOTHING_HELD_OUT, "'valid_loss'.*train_loss.*X_val"),
+    "best of no samples": (Checkpoint(), NOTHING_HELD_OUT, "'valid_loss_best'.*X_val"),
+    "unknown entry": (EarlyStopping("f1"), {}, "'f1'.*valid_loss.*another entry$"),
+    "unknown entry of a schedule": (
+        LRScheduler("ReduceLROnPlateau", monitor="f1"), {}, "LRScheduler monitors 'f1'",
+    ),
+    "scores of minibatches": (BatchScoring("accuracy"), {}, "BatchScoring.*Use EpochScoring"),
+    "scores of training minibatches": (
+        BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring",
+    ),
+    "loss of minibatches": (PassthroughScoring("valid_loss"), {}, "PassthroughScoring"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_callback_that_would_do_nothing_raises(case):
+    callback, params, says = REFUSED[case]
+    with pytest.raises(ValueError, match=f"^callbacks.*{says}"):
+        fitted([callback], **params)
+
+
+def test_partial_fit_continues_after_a_fit_with_callbacks():
+    scoring = EpochScoring("accuracy", lower_is_better=False, name="accuracy")
+    clf = fitted([scoring, EarlyStopping()])
+    with pytest.warns(UserWarning, match="EpochScoring adds no entry, because partial_fit"):
+        clf.partial_fit(DIGITS, DIGIT)
+    assert clf.n_iter_ == 4
+    assert "accuracy" not in clf.history_[-1]

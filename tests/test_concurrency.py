@@ -1,6 +1,5 @@
 """Threads and processes, of one model or of many: the same numbers, nothing disturbed."""
 
-import copy
 import multiprocessing
 import os
 import pickle
@@ -15,11 +14,10 @@ import pytest
 import torch
 from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback
-from torch import nn
 
-from sktopk import AUCClassifier, DeepTopPushClassifier, FScoreClassifier, TopKClassifier
+from sktopk import DeepTopPushClassifier, FScoreClassifier, TopKClassifier
 from sktopk.modules import MLP
-from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
+from tests.crashing import WithDropout, X, Y, check_same, fitted_state, target
 
 # Python 3.12 warns of forks where there are threads.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -57,7 +55,7 @@ def expected():
 
 
 def settings():
-    """What belongs to the process and not to a fit."""
+    """Return the global state of the process."""
     return (
         torch.get_rng_state().tolist(),
         np.random.get_state()[1].tolist(),  # noqa: NPY002
@@ -108,24 +106,6 @@ def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, e
         assert torch.equal(values, torch.rand(3))
 
 
-class Noisy(nn.Linear):
-    """Draws in every forward pass, also of predictions."""
-
-    def forward(self, x):
-        return super().forward(x + 0.1 * torch.randn_like(x))
-
-
-def test_a_fit_that_draws_in_predictions_is_repeatable():
-    clf = AUCClassifier(**SMALL | {"module": Noisy, "calibration": "sigmoid"})
-    fitted = []
-    for _ in range(2):
-        before = torch.get_rng_state()
-        fitted.append(copy.deepcopy(clf.fit(X, POSITIVE)))
-        assert torch.equal(torch.get_rng_state(), before)
-        torch.randn(7)  # what others draw in between
-    check_same(*map(fitted_state, fitted))
-
-
 @pytest.fixture
 def default_dtype():
     before = torch.get_default_dtype()
@@ -157,27 +137,6 @@ def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
     for name, score in zip(names, found, strict=True):
         np.testing.assert_array_equal(score, expected[name])
     assert settings() == before
-
-
-class Inner(Callback):
-    """In the midst of a fit, another one begins and ends."""
-
-    def __init__(self, clf):
-        self.clf = clf
-
-    def on_epoch_begin(self, net, **kwargs):
-        if len(net.history) == 2:
-            thread = threading.Thread(target=self.clf.fit, args=(X, Y))
-            thread.start()
-            thread.join(60)
-            assert hasattr(self.clf, "n_iter_")
-
-
-def test_fits_with_dropout_do_not_take_turns(expected):
-    inner, outer = (TopKClassifier(k=2, **SMALL | DROPOUT) for _ in range(2))
-    outer.set_params(callbacks=[Inner(inner)]).fit(X, Y)
-    for clf in (inner, outer):
-        np.testing.assert_array_equal(clf.decision_function(X), expected["dropout of ours"])
 
 
 @pytest.mark.parametrize("name", ["default", "dropout"])
@@ -233,13 +192,23 @@ def test_parallel_fits_inside_parallel_fits(expected):
     np.testing.assert_array_equal(of_search, search(1))
 
 
+def test_dask_workers_find_the_same_with_a_thread_each():
+    distributed = pytest.importorskip("distributed")
+    grid = GridSearchCV(CLASSIFIERS["default"], {"tau": [0.5, 1.0]}, cv=2)
+    cluster = distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client, joblib.parallel_config("dask", n_jobs=2):
+        found = grid.fit(X, Y).cv_results_["mean_test_score"]
+        assert set(client.run(torch.get_num_threads).values()) == {1}
+    np.testing.assert_array_equal(found, search(1))
+
+
 def predict_and_fit(connection, clf, name):
     torch.set_num_threads(1)
     connection.send((clf.decision_function(X), scores(name)))
 
 
 def answers_of(method, clf, name):
-    """What a process of that kind answers, or fail after a minute."""
+    """Return the predictions of a process of that kind, or fail after a minute."""
     context = multiprocessing.get_context(method)
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=predict_and_fit, args=(theirs, clf, name))

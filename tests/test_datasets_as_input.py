@@ -1,4 +1,4 @@
-"""Map-style Datasets of torch in the place of X."""
+"""A Dataset of torch and an array of the same samples give the same model."""
 
 import numpy as np
 import pandas as pd
@@ -6,6 +6,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from skorch.helper import SliceDataset
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
@@ -79,6 +80,34 @@ def test_fit_and_predictions_equal_those_of_the_array(case):
         assert found.score(dataset) == expected.score(X, y) == found.score(dataset, y)
 
 
+TABLES = {
+    "float64": lambda X: X.astype(float),
+    "integers": lambda X: (20 * X).astype(np.int16),
+    "repeated samples": lambda X: np.repeat(X[:115], 2, axis=0),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_folds_and_calibration_equal_those_of_the_array(kind):
+    rows = TABLES[kind](X)
+    dataset = TensorDataset(torch.from_numpy(rows), TENSORS[1])
+    expected, found = (
+        make(calibration="temperature", n_estimators=3).fit(*data)
+        for data in ((rows, Y), (dataset,))
+    )
+    np.testing.assert_array_equal(found.predict_proba(dataset), expected.predict_proba(rows))
+    np.testing.assert_array_equal(found.oob_decision_function_, expected.oob_decision_function_)
+
+
+def test_a_slice_dataset_is_its_samples():
+    clf, samples = make().fit(X, Y), SliceDataset(TensorDataset(*TENSORS))
+    np.testing.assert_array_equal(clf.decision_function(samples), clf.decision_function(X))
+    assert clf.score(samples[100:200], Y[100:200]) == clf.score(X[100:200], Y[100:200])
+    np.testing.assert_array_equal(
+        cross_val_score(clf, samples, Y, cv=2), cross_val_score(clf, X, Y, cv=2)
+    )
+
+
 RANKER = DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
 SPLITTABLE = {
     "ranker": RANKER,
@@ -101,13 +130,6 @@ def test_cross_validation_of_a_dataset_equals_that_of_the_array(name, case):
     )
 
 
-def test_held_out_samples_calibrate_and_stop():
-    clf = make(calibration="temperature", n_iter_no_change=2, max_epochs=20).fit(Items(X, Y))
-    assert clf.oob_score_ > 0.5
-    np.testing.assert_allclose(clf.predict_proba(Items(X)).sum(axis=1), 1, rtol=1e-6)
-    assert np.isfinite(clf.oob_decision_function_).all()
-
-
 def test_labels_weights_validation_and_parts_equal_those_of_the_array():
     weight = np.arange(len(X)) % 4
     params = {"n_iter_no_change": 2}
@@ -117,14 +139,12 @@ def test_labels_weights_validation_and_parts_equal_those_of_the_array():
     np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
 
 
-def test_rankers_equal_those_of_the_array():
-    y, dataset = Y == 1, Items(X, Y == 1)
-    params = SMALL | {"random_state": 0, "buffer_size": 2, "n_iter_no_change": None}
-    expected = DeepTopPushClassifier(**params).fit(X, y)
-    found = DeepTopPushClassifier(**params).fit(dataset)
-    assert found.threshold_ == expected.threshold_
-    assert found.score(dataset) == expected.score(X, y)
-    np.testing.assert_array_equal(found.predict_top(dataset, 9), expected.predict_top(X, 9))
+def test_the_ranking_of_a_dataset_equals_that_of_the_array():
+    clf = DeepTopPushClassifier(**SMALL, random_state=0, buffer_size=2).fit(X, Y == 1)
+    threshold, top = clf.threshold_, clf.predict_top(X, 9)
+    dataset = Items(X, Y == 1)
+    assert clf.fit(dataset).threshold_ == threshold
+    np.testing.assert_array_equal(clf.predict_top(dataset, 9), top)
 
 
 def test_images_and_integers_are_samples_for_a_module():
@@ -144,12 +164,12 @@ def test_images_and_integers_are_samples_for_a_module():
         make().fit(Items(images, y))
 
 
-def test_half_precision_is_read():
-    for dtype in (torch.bfloat16, torch.float16, torch.uint8):
-        rows = torch.arange(len(X) * 3).remainder(100).reshape(-1, 3).to(dtype)
-        expected = make().fit(rows.double().numpy(), Y).decision_function(rows.double().numpy())
-        found = make().fit(Items(rows, Y)).decision_function(Items(rows))
-        np.testing.assert_array_equal(found, expected)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
+def test_half_precision_is_read(dtype):
+    rows = torch.arange(len(X) * 3).remainder(100).reshape(-1, 3).to(dtype)
+    expected = make().fit(rows.double().numpy(), Y).decision_function(rows.double().numpy())
+    found = make().fit(Items(rows, Y)).decision_function(Items(rows))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_nothing_is_read_beyond_a_minibatch():
@@ -199,21 +219,29 @@ REFUSED = {
 }
 
 
-def test_what_is_refused_changes_nothing():
-    clf = make(module=MLP).fit(pd.DataFrame(X, columns=list("abcd")), Y)
-    scores = clf.decision_function(Items(X, Y))
-    for dataset, error, says in REFUSED.values():
-        with pytest.raises(error, match=says):
-            clf.fit(dataset)
-        np.testing.assert_array_equal(clf.decision_function(Items(X)), scores)
+@pytest.fixture(scope="module")
+def fitted():
+    return make(module=MLP).fit(pd.DataFrame(X, columns=list("abcd")), Y)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_dataset_raises_and_changes_nothing(case, fitted):
+    dataset, error, says = REFUSED[case]
+    scores = fitted.decision_function(Items(X, Y))
+    with pytest.raises(error, match=says):
+        fitted.fit(dataset)
+    np.testing.assert_array_equal(fitted.decision_function(Items(X)), scores)
+
+
+def test_wrong_samples_of_predictions_raise(fitted):
     with pytest.raises(ValueError, match=r"samples of shape \(4,\), as in fit; got \(3,\)"):
-        clf.predict(Items(X[:, :3]))
+        fitted.predict(Items(X[:, :3]))
     with pytest.raises(ValueError, match="NaN: row 77"):
-        clf.predict(Items(with_value(np.nan)))
+        fitted.predict(Items(with_value(np.nan)))
     for table in (X, Rows(X)):
         with pytest.raises(ValueError, match=r"y (to|must) be passed"):
-            clf.score(table)
-    assert "feature_names_in_" not in vars(clf.fit(Items(X, Y)))
+            fitted.score(table)
+    assert "feature_names_in_" not in vars(make(module=MLP).fit(Items(X, Y)))
 
 
 def test_a_part_that_fails_in_the_middle_of_an_epoch_is_as_if_it_had_never_come():

@@ -7,7 +7,9 @@ from scipy.sparse import csr_array, csr_matrix
 from torch.utils.data import TensorDataset
 
 from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
-from sktopk._common._folds import deal, sample_ranks, shuffled_order
+from sktopk._common import _folds
+from sktopk._common._containers import as_lazy
+from sktopk._common._folds import deal, sample_ranks
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4)).astype(np.float32).astype(float)
@@ -69,6 +71,15 @@ def test_ranks_are_those_of_sorted_tuples():
             assert sample_ranks(given).tolist() == expected
 
 
+def test_ranks_do_not_depend_on_the_chunks_of_columns(monkeypatch):
+    table = RNG.integers(0, 2, (60, 9)).astype(float)
+    expected = sample_ranks(table)
+    monkeypatch.setattr(_folds, "BLOCK", 18)
+    monkeypatch.setattr(_folds, "LAZY_BLOCK", 120)
+    for given in (table, as_lazy(TensorDataset(torch.from_numpy(table)))):
+        np.testing.assert_array_equal(sample_ranks(given), expected)
+
+
 def test_repeated_entries_stored_zeros_and_negative_zeros_are_the_numbers_they_stand_for():
     table = np.array([[0.0, 3, 1], [-0.0, 3, 1], [0, 0, 0], [0, 1, 2]])
     parts = csr_array(
@@ -119,20 +130,3 @@ def test_folds_share_the_classes_evenly_and_keep_equal_samples_together(seed):
     assert (np.ptp(sizes, axis=1) <= 1).all()
     # Names of classes do not matter.
     np.testing.assert_array_equal(deal(order, np.array([2, 0, 3, 1])[target], 5), fold)
-
-
-def test_a_class_of_one_distinct_sample_is_never_held_out():
-    target = np.r_[np.zeros(6, int), 1, 1]
-    order = np.r_[np.arange(6), 6, 6]
-    fold = deal(order, target, 3)
-    assert fold[6:].tolist() == [-1, -1]
-    assert np.bincount(fold[:6]).tolist() == [2, 2, 2]
-
-
-def test_samples_of_a_group_are_held_out_together():
-    groups = np.arange(240) // 8
-    order = shuffled_order(X, 0, groups)
-    assert all(len(set(order[groups == g])) == 1 for g in range(30))
-    assert len(set(order)) == 30
-    # By the content, not by the names of the groups.
-    np.testing.assert_array_equal(shuffled_order(X, 0, 29 - groups), order)

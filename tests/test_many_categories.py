@@ -1,18 +1,15 @@
 """Columns with more than 50 categories, for networks and trees."""
 
 import copy
-import pickle
 from functools import cache
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 
@@ -21,7 +18,6 @@ from sktopk import (
     RecallAtFPRClassifier,
     TopBoostClassifier,
     TopKClassifier,
-    io,
 )
 
 QUICK = {"n_estimators": 2, "max_epochs": 6, "hidden_layer_sizes": (16,), "random_state": 0}
@@ -123,83 +119,14 @@ def test_a_category_of_one_group_tells_nothing_about_new_groups():
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_samples_of_no_weight_are_absent_and_the_unit_of_weights_does_not_matter(name):
-    X, y = draw("a probability per category", 100, 900)
-    weight = np.random.default_rng(1).integers(0, 3, 900).astype(float)
-    clf = clone(SMALL[name]).fit(X, y, sample_weight=weight)
-    kept = weight > 0
-    other = clone(clf).fit(X[kept], y[kept], sample_weight=weight[kept])
-    np.testing.assert_array_equal(clf.decision_function(X), other.decision_function(X))
-    assert clf.categories_ == other.categories_
-    for unit in (2.0**-400, 2.0**40):
-        other = clone(clf).fit(X, y, sample_weight=unit * weight)
-        found = np.concatenate([*other.categories_.statistics.values()])
-        expected = np.concatenate([*clf.categories_.statistics.values()])
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_a_sample_of_weight_two_counts_as_two_samples():
-    X, y = draw("a probability per category", 100, 3000)
-    weight = np.random.default_rng(1).integers(1, 4, 3000)
-    clf = TopKClassifier(k=1, **QUICK)
-    found = clf.fit(X, y, sample_weight=weight).categories_.statistics[0]
-    other = clf.fit(X.loc[X.index.repeat(weight)], y.repeat(weight)).categories_
-    # The order of the categories is the same, because it depends on their total weight.
-    np.testing.assert_allclose(found, other.statistics[0], atol=0.03)
-    unweighted = clf.fit(X, y).categories_
-    place = [unweighted.values[0].index(each) for each in other.values[0]]
-    assert np.abs(np.array(found)[:-1] - np.array(unweighted.statistics[0])[place]).max() > 0.05
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_the_order_of_the_samples_does_not_matter(name):
-    X, y = draw("a probability per category", 100, 2000)
-    X["x"] = np.random.default_rng(1).normal(size=2000)
-    order = np.random.default_rng(2).permutation(2000)
-    clf, other = clone(SMALL[name]).fit(X, y), clone(SMALL[name]).fit(X.iloc[order], y[order])
-    found, expected = other.categories_.statistics[0], clf.categories_.statistics[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_pandas_and_polars_columns_are_alike(name):
-    X, y = draw("one label per category", 80, 800)
-    expected = clone(SMALL[name]).fit(X, y).decision_function(X)
-    tables = (
-        X.astype("category"),
-        X.astype("string"),
-        X.astype(object),
-        pl.DataFrame({"shop": X["shop"].tolist()}),
-        pl.DataFrame({"shop": pl.Series(X["shop"].tolist(), dtype=pl.Categorical)}),
-    )
-    for table in tables:
-        found = clone(SMALL[name]).fit(table, y).decision_function(table)
-        np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("name", ["TopKClassifier", "TopBoostClassifier"])
-def test_copies_searches_and_unknown_categories(name, n_classes, tmp_path):
-    X, y = draw("five classes", 80, 900)
-    X["x"], y = 1.0 * np.arange(900), y % n_classes
-    clf = clone(SMALL[name])
-    if name == "TopBoostClassifier" and n_classes > 2:
-        clf.set_params(loss="cross_entropy")
-    clf.fit(X, y)
-    assert clf.n_features_in_ == 2
-    scores = clf.decision_function(X)
-    copies = [pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
-    if name == "TopKClassifier":
-        copies.append(io.load(io.dump(clf, tmp_path / "clf.skops")))
-    for each in copies:
-        np.testing.assert_array_equal(each.decision_function(X), scores)
-    unknown = X.assign(shop="unknown")
-    missing = X.assign(shop=pd.Series([None] * 900, dtype=object))
-    np.testing.assert_array_equal(clf.predict(unknown), clf.predict(missing))
-    search = GridSearchCV(clf, {"learning_rate": [0.01, 0.1]}, cv=2).fit(X, y)
-    assert search.best_score_ > 0.8
+def test_unknown_and_missing_categories_have_equal_scores(name):
+    X, y = draw("a probability per category", 80, 900)
+    clf = clone(SMALL[name]).fit(X, y)
+    unknown = clf.decision_function(X.assign(shop="unknown"))
+    missing = clf.decision_function(X.assign(shop=pd.Series([None] * 900, dtype=object)))
+    np.testing.assert_array_equal(unknown, missing)
     with pytest.raises(TypeError, match="X must be a data frame as in fit"):
-        clf.predict(np.zeros((3, 2)))
+        clf.predict(np.zeros((3, 1)))
 
 
 def test_partial_fit_keeps_the_encoding_of_the_first_part():

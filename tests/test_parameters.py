@@ -84,7 +84,7 @@ def test_all_estimators_with_a_network_are_asked():
 
 
 def asked(name):
-    """Return the names of the parameters of which an estimator is asked."""
+    """Return the names of the parameters that the test sets."""
     parameters = make(name).get_params(deep=False).keys()
     return sorted(parameters if name in ASKED_ALL else parameters - SHARED)
 
@@ -111,11 +111,8 @@ V, T = ValueError, TypeError
 FOCAL, NOISED = {"loss": "focal"}, {"loss": "noised_topk"}
 TOPK, PATMAT, PATMAT_NP = ("TopKClassifier",), ("PatMatClassifier",), ("PatMatNPClassifier",)
 WRONG = {
-    "k is 0": ({"k": 0}, V, "k == 0, must be >= 1"),
-    "k is a string": ({"k": "3"}, T, "k must be an instance of int"),
     "k is an empty dict": ({"k": {}}, V, "k must have at least one k", TOPK),
     "k has a weight of 0": ({"k": {1: 0.0}}, V, "k must have.*positive weight", TOPK),
-    "tau is infinite": ({"tau": np.inf}, V, "tau must be finite; got inf|tau == inf"),
     "tau is a share of 1": ({"tau": 1.0}, V, "tau == 1.0, must be < 1", PATMAT + PATMAT_NP),
     "gamma is negative": ({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
     "n_noise is 0": ({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
@@ -124,9 +121,7 @@ WRONG = {
         V,
         r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]",
     ),
-    "loss_params is a list": ({"loss_params": ["gamma"]}, T, "loss_params must be a dict"),
     "loss is unknown": ({"loss": "hinge"}, V, "loss must be one of.*'smooth_topk'.*got 'hinge'"),
-    "loss is a class": ({"loss": nn.CrossEntropyLoss}, T, "loss.*nn.Module.*got <class"),
     "loss of one argument": (
         {"loss": lambda scores: scores.sum()},
         T,
@@ -137,45 +132,24 @@ WRONG = {
         T,
         r"loss must accept \(scores, target\); got \(anchor: .*",
     ),
-    "a share above 1": ({"log_loss_share": 1.1}, V, "log_loss_share == 1.1, must be <= 1"),
     "weight decay of SGD": (
         {"weight_decay": 0.1, "net_params": {"optimizer": torch.optim.SGD}},
         V,
         "weight_decay=0.1 is for AdamW only; .*=SGD: set net_params.'optimizer__weight_decay'",
     ),
-    "ldam without cosines": (
-        {"loss": "ldam", "module": nn.Linear},
-        V,
-        "module must return cosines for loss='ldam': end the network with.*NormalizedLinear",
-    ),
-    "recall above 1": ({"recall": 1.1}, V, "recall == 1.1, must be <= 1"),
-    "surrogate is a function": ({"surrogate": len}, V, "surrogate must be one of.*got <built"),
-    "buffer_size is a word": (
-        {"buffer_size": "all"},
-        T,
-        "buffer_size must be an instance of int, not",
-    ),
-    "learning_rate is huge": ({"learning_rate": 10**400}, V, "learning_rate must be finite as a f"),
-    "batch_size is unknown": ({"batch_size": "all"}, T, "batch_size.*'all'.*'auto'"),
-    "max_epochs is 0": ({"max_epochs": 0}, V, "max_epochs == 0, must be >= 1"),
-    "calibration is unknown": ({"calibration": "beta"}, V, "calibration must be one of.*got 'bet"),
-    "verbose is a string": ({"verbose": "1"}, T, "verbose must be an integer; got '1'"),
     "random_state is a generator": (
         {"random_state": np.random.default_rng(0)},
         V,
         r"random_state must be.*got Generator.*np.random.RandomState\(generator.bit_generator\)",
     ),
-    "layers in a generator": ({"hidden_layer_sizes": map(int, "5")}, T, "hidden_layer_sizes must"),
     "device is unknown": ({"device": "tpu9"}, V, "device.*'cpu'|device.*got 'tpu9'"),
+    "device that is missing": ({"device": "xla"}, V, "^device='xla' cannot be used here .*: use"),
     "device without storage": ({"device": "meta"}, V, "device='meta' cannot be used"),
-    "callbacks is a string": ({"callbacks": "bar"}, T, "callbacks must be a list"),
-    "a callback is a class": ({"callbacks": [EpochScoring]}, T, "callbacks must be.*got <class.*"),
     "two callbacks of a name": (
         {"callbacks": [("a", LRScheduler())] * 2},
         V,
         "callbacks must have distinct names.*got 'a'",
     ),
-    "net_params is a list": ({"net_params": [1]}, T, "net_params must be a dict"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
     "net_params sets a loader": (
         {"net_params": {"iterator_train__num_workers": 2}},
@@ -200,7 +174,6 @@ WRONG = {
         T,
         r"module must accept \(n_features, n_outputs, width\); got \(n, m\)",
     ),
-    "module builds no module": ({"module": lambda n, m: 3}, T, "nn.Module; got int"),
     "module of the wrong width": (
         {"module": lambda n, m: nn.Linear(n, m + 1)},
         V,
@@ -216,7 +189,6 @@ WRONG = {
         V,
         r"class_weight must have labels of y as keys.*got \[9\]",
     ),
-    "class_weight is negative": ({"class_weight": {0: -1.0}}, V, "class_weight.*nonneg"),
 }
 
 
@@ -242,6 +214,7 @@ def test_a_wrong_parameter(name, case):
     with pytest.raises(error) as caught:
         fit(estimator.set_params(**params), labels(name))
     assert re.search(says, str(caught.value), re.DOTALL), caught.value
+    assert "\n" not in str(caught.value)
     # The fit before is still there.
     np.testing.assert_array_equal(estimator.decision_function(X), fitted(name).decision_function(X))
 
@@ -259,12 +232,6 @@ def test_parameters_that_do_not_exist():
         sktopk.TopKClassifier(learning_speed=1)
     with pytest.raises(ValueError, match="loss__tau cannot be set: AUCClassifier has no loss_p"):
         sktopk.AUCClassifier().set_params(loss__tau=1)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_device_without_a_gpu():
-    with pytest.raises(ValueError, match=r"device='cuda' cannot be used here .*: use 'cpu'"):
-        fit(make("TopKClassifier", device="cuda"), OF_FOUR)
 
 
 @pytest.mark.parametrize(

@@ -86,17 +86,6 @@ def test_frozen_pipelines_and_the_best_of_a_search_have_the_methods():
     assert wrapped.predict_top(X, 5).tolist() == expected
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_pipeline_of_a_search_predicts_as_its_last_step(name):
-    last, (X, y), calls = CASES[name]
-    param = f"{type(last).__name__.lower()}__random_state"
-    search = GridSearchCV(make_pipeline(StandardScaler(), last), {param: [0, 1]}, cv=2).fit(X, y)
-    best, Xt = search.best_estimator_, StandardScaler().fit(X).transform(X)
-    method = name.split()[0]
-    found = as_list(getattr(best, method)(X, **calls[-1]))
-    assert found == as_list(getattr(best[-1], method)(Xt, **calls[-1]))
-
-
 class Doubles(BaseEstimator):
     """Resamples as imbalanced-learn does: it has no transform."""
 

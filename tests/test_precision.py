@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from skorch.callbacks import Callback
-from torch import nn
 
 from sktopk import TopKClassifier
 from tests.test_no_waiting import OF_CLASSES, RANKERS
@@ -38,28 +37,14 @@ def losses_of(clf, n_classes, precision, callbacks=None):
     return [row["train_loss"] for row in clf.history_]
 
 
-def test_every_classifier_trains_in_bfloat16_with_losses_in_float32():
-    for name, clf in (RANKERS | OF_CLASSES).items():
-        dtypes, n_classes = Dtypes(), 10 if name in RANKERS else 6
-        half = losses_of(clf, n_classes, "bf16", [dtypes])
-        assert torch.bfloat16 in dtypes.of_network, name
-        assert dtypes.of_loss == {torch.float32}, name
-        assert half == pytest.approx(losses_of(clf, n_classes, None), rel=0.1), name
-
-
-class Noting(nn.CrossEntropyLoss):
-    """A loss of somebody else."""
-
-    dtypes = set()  # noqa: RUF012
-
-    def forward(self, scores, target):
-        self.dtypes.add(scores.dtype)
-        return super().forward(scores, target)
-
-
-def test_losses_of_others_get_float32():
-    losses_of(TopKClassifier(Noting(), k=3, n_estimators=1), 6, "bf16")
-    assert Noting.dtypes == {torch.float32}
+@pytest.mark.parametrize("name", RANKERS | OF_CLASSES)
+def test_a_classifier_trains_in_bfloat16_with_losses_in_float32(name):
+    clf, dtypes = (RANKERS | OF_CLASSES)[name], Dtypes()
+    n_classes = 10 if name in RANKERS else 6
+    half = losses_of(clf, n_classes, "bf16", [dtypes])
+    assert torch.bfloat16 in dtypes.of_network
+    assert dtypes.of_loss == {torch.float32}
+    assert half == pytest.approx(losses_of(clf, n_classes, None), rel=0.1)
 
 
 def test_predictions_of_a_network_trained_in_bfloat16_are_in_float32():

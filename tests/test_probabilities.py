@@ -22,7 +22,6 @@ from sktopk.losses import FocalLoss, LogitAdjustedLoss
 MEANS, SHARES = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]]), np.array([0.8, 0.15, 0.05])
 LINEAR = {"hidden_layer_sizes": (), "n_estimators": 1, "random_state": 0}
 LINEAR |= {"batch_size": 250, "max_epochs": 30}
-METHODS = ("temperature", "sigmoid")
 
 
 def log_density(X):
@@ -122,14 +121,6 @@ def test_other_losses_alone_have_no_probabilities(rare, loss):
         assert hasattr(linear(loss, **{"log_loss_share": 0} | params).fit(X, y), "predict_proba")
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "smooth_topk", "focal"])
-def test_calibrated_probabilities_have_the_frequencies_of_the_training(rare, loss):
-    X, y = rare
-    params = {"n_estimators": 2, "max_epochs": 6, "calibration": "temperature", "k": 2}
-    proba = linear(loss, **params).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(proba.mean(0), np.bincount(y) / len(y), atol=0.03)
-
-
 PEERS = {
     "labels": lambda **p: TopKClassifier("noised_topk", k=1, **LINEAR | p),
     "ranking": lambda **p: DeepTopPushClassifier(**LINEAR | p),
@@ -181,15 +172,6 @@ def test_weights_of_the_calibration_equal_repetition(held_out):
     found = fit_calibration(scores, target, weight)
     expected = fit_calibration(scores[index], target[index], np.ones(len(index)))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-
-
-def test_the_unit_of_small_weights_does_not_matter(held_out):
-    scores, target, weight = held_out
-    expected = proba_of(scores, target, weight / weight.sum())
-    for unit in (1e-6, 1e-3):
-        np.testing.assert_allclose(
-            proba_of(scores, target, unit * weight / weight.sum()), expected, atol=1e-6
-        )
 
 
 def test_a_reversed_ranking_keeps_its_order():

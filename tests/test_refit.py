@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sktopk import TopKClassifier, losses
-from sktopk.losses import FocalLoss, LDAMLoss
+from sktopk.losses import FocalLoss
 from sktopk.modules import MLP
 
 
@@ -37,37 +37,6 @@ def test_what_scores_mean_is_fixed_by_the_fit(blobs):
         for found, expected in zip(after, before, strict=True):
             np.testing.assert_array_equal(found, expected)
         assert each.tau == 30.0
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
-    X, y = blobs
-    X = frame({f"x{i}": X[:, i] for i in range(4)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        quick(n_iter_no_change=2, calibration="temperature").fit(X, y).predict(X)
-        quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
-
-
-@pytest.mark.parametrize("loss", ["logit_adjusted", "ldam", "noised_topk_imbalanced"])
-def test_only_proportions_of_weights_matter(loss, blobs):
-    X, y = blobs
-    keep = (y > 1) | (np.arange(len(y)) % 5 == 0)
-    X, y = X[keep], y[keep]
-    expected = quick(loss).fit(X, y).decision_function(X)
-    for w in (2.0**-12, 2.0**400):
-        found = quick(loss).fit(X, y, sample_weight=np.full(len(y), w)).decision_function(X)
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_a_loss_of_ones_own_keeps_its_class_counts(blobs):
-    X, y = blobs
-    counts = torch.tensor([100.0, 50.0, 10.0, 5.0, 1.0])
-    loss = LDAMLoss(class_counts=counts)
-    found = quick(loss).fit(X, y)
-    other = quick("ldam").fit(X, y)
-    assert not np.allclose(found.decision_function(X), other.decision_function(X))
-    torch.testing.assert_close(loss.class_counts, counts)
 
 
 LOSSES = {
@@ -117,7 +86,7 @@ def test_a_function_a_module_and_a_name_train_the_same_loss(name, blobs):
 
 
 class Scaled(nn.Module):
-    """A loss with a parameter of its own."""
+    """A loss with a learned parameter."""
 
     def __init__(self):
         super().__init__()
@@ -151,3 +120,23 @@ def test_the_extra_state_of_a_module_may_be_anything(blobs):
     clf = quick(module=WithExtraState, n_iter_no_change=2).fit(X, y)
     loaded = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(loaded.decision_function(X), clf.decision_function(X))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
+    X, y = blobs
+    X = frame({f"x{i}": X[:, i] for i in range(4)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(n_iter_no_change=2, calibration="temperature").fit(X, y).predict(X)
+        quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
+
+
+def test_a_loss_of_ones_own_keeps_its_class_counts(blobs):
+    X, y = blobs
+    counts = torch.tensor([100.0, 50.0, 10.0, 5.0, 1.0])
+    loss = losses.LDAMLoss(class_counts=counts)
+    found = quick(loss).fit(X, y)
+    other = quick("ldam").fit(X, y)
+    assert not np.allclose(found.decision_function(X), other.decision_function(X))
+    torch.testing.assert_close(loss.class_counts, counts)

@@ -42,7 +42,7 @@ def fits(folder):
 
 
 def held():
-    """What this process holds: open files, children, threads, tensors."""
+    """Count the open files, children, threads and tensors of this process."""
     children = [p.read_text().split() for p in Path("/proc/self/task").glob("*/children")]
     # By type: deprecated objects warn of being looked at.
     n_tensors = sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
@@ -63,6 +63,6 @@ def test_many_fits_leave_nothing_behind(tmp_path):
     # The first fits fill caches and import what is imported late.
     first = rounds(3)
     *counts, physical = rounds(6) - first
-    # What others left may go meanwhile; pages come and go by megabytes.
+    # Objects of other tests may disappear; the memory varies by megabytes.
     assert max(counts) <= 0
     assert physical < 10e6

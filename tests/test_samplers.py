@@ -1,4 +1,4 @@
-"""Batches that always contain positives: what an epoch holds, and what it leaves alone."""
+"""Every batch contains positives, and every epoch contains each negative once."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ def epoch(sampler):
 
 
 def assert_epoch(target, batches, batch_size, min_positives):
-    """What is promised of every epoch."""
+    """Check the guarantees of an epoch."""
     n_positives, n_rows = target.sum(), len(target)
     sizes = [len(batch) for batch in batches]
     assert max(sizes) <= batch_size
@@ -62,7 +62,7 @@ def test_no_epoch_of_fewer_batches_would_do(n_positives, n_negatives, batch_size
     target = labels(n_positives, n_negatives)
     n_batches = len(StratifiedBatchSampler(target, batch_size, min_positives=min_positives))
     fewer = n_batches - 1
-    # Fewer hold not all rows, or not all negatives beside the positives they need.
+    # Fewer batches cannot hold all samples, or all negatives in addition to the positives.
     assert fewer * batch_size < n_positives + n_negatives or (
         fewer * (batch_size - min_positives) < n_negatives
     )
@@ -128,7 +128,7 @@ def test_target_of_any_kind(convert):
     assert list(converted) == target
 
 
-# What is refused, and how.
+# Errors.
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from skorch.callbacks import Callback
 
-from sktopk import AUCClassifier, DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
+from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
 from sktopk.modules import MLP
 
 SMALL = {"hidden_layer_sizes": (7,), "batch_size": 64, "max_epochs": 3, "random_state": 0}
@@ -56,32 +56,6 @@ def test_fit_and_predictions_equal_those_of_the_dense_table(case, module):
         found.partial_fit(X[part], y[part])
         dense.partial_fit(X[part].toarray(), y[part])
     np.testing.assert_allclose(dense.decision_function(X), found.decision_function(X), **close)
-
-
-def in_parts(X):
-    """The same numbers, each stored in two parts and in any order."""
-    rng = np.random.default_rng(0)
-    data, indices, indptr = [], [], [0]
-    for start, end in zip(X.indptr, X.indptr[1:], strict=False):
-        order = rng.permutation(np.tile(np.arange(start, end), 2))
-        data.append(X.data[order] / 2)
-        indices.append(X.indices[order])
-        indptr.append(indptr[-1] + len(order))
-    return csr_array((np.concatenate(data), np.concatenate(indices), indptr), X.shape)
-
-
-@pytest.mark.parametrize("case", [*ESTIMATORS, "MLP", "trees"])
-def test_entries_in_parts_and_in_any_order_are_their_sum(case):
-    make = ESTIMATORS.get(case, ESTIMATORS["labels"])
-    clf = make(**{"n_estimators": 2} | ({"module": MLP} if case == "MLP" else {}))
-    if case == "trees":
-        clf = TopBoostClassifier(n_estimators=5, n_members=2, random_state=0)
-    y, parts = labels(case), in_parts(X)
-    indices = parts.indices.copy()
-    expected = clf.fit(X, y).decision_function(X)
-    np.testing.assert_array_equal(clf.decision_function(parts), expected)
-    np.testing.assert_array_equal(clf.fit(parts, y).decision_function(X), expected)
-    np.testing.assert_array_equal(parts.indices, indices)
 
 
 class Kinds(Callback):

@@ -57,7 +57,7 @@ some_rankers = pytest.mark.parametrize("classifier", [*TOP[::2], *PROGRAMS[::2]]
 
 @pytest.fixture(scope="module")
 def rare():
-    """600 samples of which 60 are positive, not separable, and 600 more to judge."""
+    """600 training samples and 600 test samples; a tenth is positive."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((1200, 6))
     risk = X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(1200)
@@ -111,7 +111,7 @@ def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier,
 
 
 def cut_value(clf, y, flagged):
-    """What `threshold_` of a program maximizes."""
+    """The metric that `threshold_` of a program maximizes."""
     if name(clf) == "AUC":
         return flagged[y == 1].mean() - flagged[y == 0].mean()
     if name(clf) == "FScore":
@@ -163,25 +163,6 @@ def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier,
         "FScore": lambda: fbeta_score(y, oob > 0, beta=1),
     }[name(clf)]
     assert clf.oob_score_ == pytest.approx(metric())
-
-
-def test_recall_is_reached_exactly_where_the_threshold_is_set(rare):
-    X, y, *_ = rare
-    for recall in (0.01, 0.5, 1.0):
-        clf = quick(PrecisionAtRecallClassifier(recall=recall), max_epochs=2).fit(X, y)
-        assert clf.predict(X)[y == 1].sum() == math.ceil(recall * y.sum() - 1e-9)
-
-
-def test_no_more_negatives_are_flagged_than_allowed(rare):
-    X, y = rare[0].round(), rare[1]  # many scores tie
-    weight = np.random.default_rng(1).integers(0, 3, len(y))
-    for fpr in (0.0004, 0.01, 0.3):
-        clf = quick(RecallAtFPRClassifier(fpr), max_epochs=2).fit(X, y, sample_weight=weight)
-        scores, flagged = clf.decision_function(X), clf.predict(X) == 1
-        negatives = (y == 0) * weight
-        assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
-        below = (scores <= 0) & (negatives > 0)
-        assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()
 
 
 def test_about_as_many_fresh_samples_are_flagged_as_asked_for():
@@ -242,7 +223,7 @@ def test_predict_top_keeps_the_order_of_ties(rare):
             clf.predict_top(np.zeros((4, 6)), n=n)
 
 
-# What goes in.
+# Weights.
 
 
 @some_rankers
@@ -263,36 +244,7 @@ def test_weight_is_repetition(classifier, rare):
     assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
 
 
-@some_rankers
-def test_weights_may_sum_to_one(classifier, rare):
-    X, y = rare[0][:200], rare[1][:200]
-    if isinstance(getattr(classifier, "k", None), int):
-        return  # a number of samples of weight 1
-    # In one minibatch: the estimate of a rank counts whole samples.
-    clf = quick(classifier, n_iter_no_change=9, calibration="sigmoid", batch_size=1000)
-    light = clone(clf).fit(X, y, sample_weight=np.full(200, 1 / 200))
-    clf.fit(X, y)
-    # A rank is rounded up to a sample only where there is a whole one.
-    assert abs(light.predict(X).sum() - clf.predict(X).sum()) <= 1
-    assert light.history_[-1]["valid_score"] == pytest.approx(clf.history_[-1]["valid_score"])
-
-
 # Probabilities.
-
-
-def test_probabilities_come_with_calibration_or_log_loss(rare):
-    X, y, X_test, y_test = rare
-    clf = quick(DeepTopPushClassifier(), calibration=None, log_loss_share=0).fit(X, y)
-    assert not hasattr(clf, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba is not available"):
-        clf.predict_proba(X)
-    for n_estimators in (1, 3):
-        clf = quick(PatMatNPClassifier(), calibration="sigmoid", n_estimators=n_estimators)
-        clf.set_params(max_epochs=10).fit(X, y)
-        proba, scores = clf.predict_proba(X_test), clf.decision_function(X_test)
-        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
-        assert (np.diff(proba[np.argsort(scores, kind="stable"), 1]) >= 0).all()
-        assert proba[:, 1].mean() == pytest.approx(y_test.mean(), abs=0.05)
 
 
 # Thresholds of the user's choice.
@@ -366,3 +318,15 @@ def test_a_part_of_one_class_leaves_a_usable_estimator(classifier, rare):
             clf.partial_fit(X, y)
         assert np.isfinite(clf.history_[-1]["train_loss"])
         assert np.isfinite(clf.threshold_)
+
+
+def test_no_more_negatives_are_flagged_than_allowed(rare):
+    X, y = rare[0].round(), rare[1]  # many scores tie
+    weight = np.random.default_rng(1).integers(0, 3, len(y))
+    for fpr in (0.0004, 0.01, 0.3):
+        clf = quick(RecallAtFPRClassifier(fpr), max_epochs=2).fit(X, y, sample_weight=weight)
+        scores, flagged = clf.decision_function(X), clf.predict(X) == 1
+        negatives = (y == 0) * weight
+        assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
+        below = (scores <= 0) & (negatives > 0)
+        assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()

@@ -1,6 +1,5 @@
-"""TopKClassifier: what goes in, what scores, labels and probabilities mean."""
+"""TopKClassifier: parameters, input, scores, labels and probabilities."""
 
-import inspect
 import pickle
 import warnings
 
@@ -8,24 +7,20 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from scipy import sparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, make_blobs
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback
 from torch import nn
 
-from sktopk import (
-    DeepTopPushClassifier,
-    PatMatClassifier,
-    PrecisionAtRecallClassifier,
-    TopKClassifier,
-)
-from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+import sktopk
+from sktopk import TopBoostClassifier, TopKClassifier
+from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP, TabularMLP
 from tests.named_losses import NAMED_LOSSES
 
@@ -43,7 +38,7 @@ def noisy():
     return X, np.where(rng.random(600) < 0.5, y // 2 * 2 + rng.integers(0, 2, 600), y)
 
 
-# What the parameters change.
+# Parameters.
 
 
 CHANGES = {
@@ -84,36 +79,6 @@ def test_score_and_sets_keep_k_if_the_loss_has_its_own(noisy, k):
     assert clf.score(X, y) == topk_accuracy_score(y, clf.decision_function(X), k=k)
     trained = quick(k=1).fit(X, y).decision_function(X)
     np.testing.assert_array_equal(clf.decision_function(X), trained)
-
-
-def test_four_rankers_end_with_four_networks():
-    X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[::2], y[::2]
-    params = {"n_estimators": 2, "max_epochs": 4, "random_state": 0}
-    rankers = [
-        PatMatClassifier(tau=0.01, **params), PatMatClassifier(tau=0.1, **params),
-        DeepTopPushClassifier(**params), PrecisionAtRecallClassifier(**params),
-    ]  # fmt: skip
-    weights = [
-        torch.cat([p.flatten() for p in clf.fit(X, y).net_.module_.parameters()]) for clf in rankers
-    ]
-    for i, one in enumerate(weights):
-        for other in weights[:i]:
-            assert (one - other).abs().max() > 1e-3
-
-
-def test_a_grid_over_all_losses_and_their_parameters(blobs):
-    grid = {"loss": NAMED_LOSSES, "tau": [0.1, 1.0], "sigma": [0.3], "k": [2, 3]}
-    params = {"scoring": make_topk_scorer(2), "cv": 2, "error_score": "raise"}
-    search = GridSearchCV(quick(max_epochs=5, learning_rate=0.03), grid, **params).fit(*blobs)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert len(set(search.cv_results_["mean_test_score"])) > 4
-
-
-def test_at_most_21_parameters_of_which_four_are_chosen_by_the_data():
-    defaults = [each.default for each in inspect.signature(TopKClassifier).parameters.values()]
-    assert len(defaults) <= 21
-    assert defaults.count("auto") == 4
 
 
 def test_batch_size_and_epochs_follow_the_number_of_samples():
@@ -197,7 +162,7 @@ def test_two_classes_have_one_score(blobs):
     assert clf.score(X, y) == (clf.predict(X) == y).mean()
 
 
-# What goes in.
+# Input.
 
 
 def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):
@@ -228,21 +193,22 @@ def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):
                 np.testing.assert_array_equal(clf.feature_names_in_, names)
 
 
-def test_labels_come_back_as_they_came(blobs):
-    X, y = blobs
-    for labels in (
-        np.array(["oak", "elm", "ash", "fir", "yew"]),
-        np.array([10, -3, 7, 99, 0]),
-        np.array([0.0, 1.0, 2.0, 3.0, 4.0]),
-        np.array(["a", "bb", "c", "d", "e"], dtype=object),
-    ):
-        clf = quick(max_epochs=10).fit(X, labels[y])
-        assert clf.predict(X).dtype == labels.dtype
-        assert set(clf.predict_topk(X).ravel()) <= set(labels)
-        assert (clf.predict(X) == labels[y]).mean() > 0.4
-    assert quick(k=1).fit(X, y > 2).predict(X).dtype == bool
-    categories = pd.Series(pd.Categorical(np.array(["ash", "elm", "fir", "oak", "yew"])[y]))
-    assert set(quick().fit(X, categories).predict(X)) <= {"ash", "elm", "fir", "oak", "yew"}
+@pytest.mark.parametrize(
+    "labels",
+    [["oak", "elm", "ash", "fir", "yew"], np.array(["a", "bb", "c", "d", "e"], dtype=object),
+     [10, -3, 7, 99, 0], [0.0, 1.0, 2.0, 3.0, 4.0]],
+    ids=str,
+)  # fmt: skip
+def test_labels_come_back_as_they_came(labels, blobs):
+    X, labels = blobs[0], np.array(labels)
+    y = labels[blobs[1]]
+    clf = quick(max_epochs=10).fit(X, y)
+    assert clf.predict(X).dtype == labels.dtype
+    assert set(clf.predict_topk(X).ravel()) <= set(labels)
+    assert clf.score(X, y) > 0.6
+    expected = clf.predict_topk(X)
+    clf.fit(X, pd.Series(pd.Categorical(y)))
+    np.testing.assert_array_equal(clf.predict_topk(X), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -265,31 +231,12 @@ def test_columns_are_centered_before_they_are_rounded_to_float32(blobs):
         np.testing.assert_allclose(each.decision_function(far), expected, rtol=0.01, atol=0.01)
 
 
-def test_scores_do_not_depend_on_the_chunk(blobs, monkeypatch):
+def test_scores_do_not_depend_on_the_chunk(blobs):
     X, y = blobs
     clf = quick(n_estimators=2).fit(X, y)
-    whole = clf.decision_function(X), clf.predict_topk(X)
-    monkeypatch.setattr("sktopk._training._rows._CHUNK_ROWS", 7)
-    for a, b in zip(whole, (clf.decision_function(X), clf.predict_topk(X)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
-class SmallConvolution(nn.Module):
-    def __init__(self, n_channels, n_outputs, width=4):
-        super().__init__()
-        self.convolution = nn.Conv2d(n_channels, width, 3)
-        self.output = nn.Linear(width * 36, n_outputs)
-
-    def forward(self, x):
-        return self.output(torch.relu(self.convolution(x)).flatten(1))
-
-
-def test_images_with_a_convolutional_module(digits):
-    X, y, X_test, y_test = (a.reshape(-1, 1, 8, 8) if a.ndim == 2 else a for a in digits)
-    clf = quick(k=3, module=SmallConvolution, net_params={"module__width": 6}, n_estimators=2)
-    clf.set_params(max_epochs=15).fit(X.astype(np.float32), y)
-    assert clf.n_features_in_ == 1
-    assert clf.score(X_test.astype(np.float32), y_test) > 0.95
+    many = np.tile(X, (40, 1))  # more samples than a chunk has
+    for method in (clf.decision_function, clf.predict_topk):
+        np.testing.assert_allclose(method(many), np.tile(method(X), (40, 1)), rtol=1e-4, atol=1e-6)
 
 
 # Weights.
@@ -333,14 +280,96 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
 
 
-def test_several_k_at_once(blobs):
-    X, y = blobs
-    for loss in ("smooth_topk", "noised_topk", "topk_transition"):
-        whole = {"sigma": 0.0, "batch_size": len(y)}  # in float64
-        alone = quick(loss, k=3, **whole).fit(X, y)
-        single = quick(loss, k={3: 2.0}, **whole).fit(X, y)
-        np.testing.assert_allclose(single.decision_function(X), alone.decision_function(X))
-        both = quick(loss, k={1: 0.5, 3: 0.5}, sigma=0.0).fit(X, y)
-        assert both.k_ == 3
-        assert both.score(X, y) == topk_accuracy_score(y, both.decision_function(X), k=3)
-        assert not np.array_equal(both.decision_function(X), alone.decision_function(X))
+class Convolution(nn.Sequential):
+    def __init__(self, n_channels, n_outputs):
+        super().__init__(
+            nn.Conv2d(n_channels, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(512, n_outputs),
+        )
+
+
+# Without cross-entropy, the loss is zero once the label is among the best three by a margin.
+@pytest.mark.parametrize("log_loss_share", [0, 0.6])
+def test_cross_entropy_orders_the_labels_that_a_top_k_loss_only_selects(log_loss_share):
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).reshape(-1, 1, 8, 8).astype(np.float32)
+    clf = TopKClassifier(
+        "noised_topk",
+        k=3,
+        log_loss_share=log_loss_share,
+        module=Convolution,
+        n_estimators=1,
+        batch_size=67,
+        max_epochs=20,
+        learning_rate=0.003,
+        random_state=0,
+    )
+    clf.fit(X[:1200], y[:1200])
+    assert clf.score(X[1200:], y[1200:]) > 0.9
+    assert (np.mean(clf.predict(X[1200:]) == y[1200:]) > 0.85) == (log_loss_share > 0)
+
+
+QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 10, "random_state": 0}
+
+
+def found_among(labels, y):
+    """Share of the samples whose label is among those given, as a loop."""
+    return sum(truth in row for truth, row in zip(y, labels, strict=True)) / len(y)
+
+
+@pytest.fixture(scope="module")
+def some_digits():
+    X, y = load_digits(return_X_y=True)
+    X = X[:, 18:22] / 16  # too little to be right at once
+    return X[:600], np.array(list("abcdefghij"))[y[:600]]
+
+
+@pytest.mark.parametrize("k", [1, 3, {1: 0.5, 4: 0.5}])
+def test_score_is_the_top_k_accuracy_at_k(k, some_digits):
+    X, y = some_digits
+    clf = TopKClassifier(k=k, **QUICK).fit(X[:400], y[:400])
+    expected = found_among(clf.predict_topk(X[400:]), y[400:])
+    assert clf.score(X[400:], y[400:]) == pytest.approx(expected)
+    weight = np.arange(200) % 3
+    doubled = np.repeat(np.arange(400, 600), weight)
+    assert clf.score(X[400:], y[400:], weight) == pytest.approx(clf.score(X[doubled], y[doubled]))
+
+
+def test_score_of_a_clipped_k_and_of_labels_never_seen(some_digits):
+    X, y = some_digits
+    three, two = y < "d", y < "c"
+    clf = TopKClassifier(**QUICK).fit(X[three], y[three])
+    found = found_among(clf.predict_topk(X[three]), y[three])
+    assert clf.score(X[three], y[three]) == pytest.approx(found)
+    assert clf.score(X, y) == pytest.approx(found * three.mean())
+    of_two = TopKClassifier(**QUICK).fit(X[two], y[two])
+    assert of_two.score(X[two], y[two]) == accuracy_score(y[two], of_two.predict(X[two]))
+
+
+EVERY = [
+    getattr(sktopk, name)
+    for name in sktopk.__all__
+    if hasattr(getattr(sktopk, name), "partial_fit") and name != "ThresholdClassifier"
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_labels_to_score_may_be_a_column_of_any_kind():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] + rng.normal(size=200) > 0.7).astype(int)
+    column = pd.Series(y, index=np.arange(200) + 7)
+    for clf in [*(cls(**QUICK) for cls in EVERY), TopBoostClassifier(n_estimators=2, n_members=1)]:
+        expected = clf.fit(X, y).score(X, y)
+        for given in (column, column.astype("Int64"), y.tolist(), column.to_frame(), y == 1):
+            assert clf.score(X, given) == expected
+        for wrong in (np.c_[y, y], y[1:]):
+            with pytest.raises(
+                ValueError, match=r"1d array|must have shape|one (class )?label per|same num"
+            ):
+                clf.score(X, wrong)

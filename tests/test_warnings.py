@@ -93,7 +93,7 @@ NAMES = [("fraud", "ok"), (0, 1), (False, True), (1, 2)]
 
 @pytest.mark.parametrize("labels", NAMES, ids=repr)
 def test_scores_of_the_other_label(labels):
-    # Positives are those of low X and the first label; a decision function is of the second.
+    # The positive label is the first one and has low X; scores are of the second label.
     y = np.array(labels)[(X[:, 0] > -0.5).astype(int)]
     clf = LogisticRegression().fit(X, y)
     score, first = clf.decision_function(X), labels[0]

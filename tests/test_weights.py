@@ -44,9 +44,18 @@ def test_every_estimator_trains(case):
         assert not np.isnan(scores).any(), name
 
 
-@pytest.mark.parametrize("name", ["TopKClassifier", "FScoreClassifier", "PatMatNPClassifier"])
-def test_the_unit_of_weights_does_not_matter(name):
-    clf = ESTIMATORS[name]
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("TopKClassifier", {}),
+        ("TopKClassifier", {"loss": "logit_adjusted"}),
+        ("TopKClassifier", {"loss": "ldam"}),
+        ("FScoreClassifier", {}),
+        ("PatMatNPClassifier", {}),
+    ],
+)
+def test_the_unit_of_weights_does_not_matter(name, params):
+    clf = clone(ESTIMATORS[name]).set_params(**params)
     expected = clf.fit(X, Y, sample_weight=LIGHT).decision_function(X)
     for unit in (1e-290, 1e-10, 1e3):
         found = clf.fit(X, Y, sample_weight=unit * LIGHT).decision_function(X)

@@ -1,4 +1,4 @@
-"""What BudgetClassifier and SetClassifier have in common: the classifier inside, and its input."""
+"""BudgetClassifier and SetClassifier treat the classifier inside and its input equally."""
 
 import warnings
 
@@ -8,13 +8,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -156,25 +154,6 @@ def test_weights_are_a_named_parameter_that_reaches_the_classifier_inside(make, 
 
 
 @both
-def test_clients_of_scikit_learn_pass_weights(make, data):
-    X, y = data
-    weight = np.random.default_rng(0).uniform(0.1, 5, size=len(y))
-    inner = make(GaussianNB(), random_state=0)
-    calibrated, several = CalibratedClassifierCV(inner, cv=2), MultiOutputClassifier(inner)
-    both_columns = np.column_stack([y, 1 - y])
-    with_weights, without = (
-        [
-            clone(calibrated).fit(X, y, each).calibrated_classifiers_[0].estimator,
-            clone(several).fit(X, both_columns, each).estimators_[0],
-        ]
-        for each in (weight, None)
-    )
-    for one, other in zip(with_weights, without, strict=True):
-        assert (one.estimator_.var_ != other.estimator_.var_).any()
-    assert len(AdaBoostClassifier(inner, n_estimators=3).fit(X, y).estimators_) >= 1
-
-
-@both
 def test_samples_of_weight_zero_are_left_out(make, data):
     X, y = data
     weight = (np.arange(900) % 3 > 0).astype(float)
@@ -196,62 +175,3 @@ def test_tables_of_any_kind_train_and_calibrate(make, container, data):
         found = clf.fit(table, y).predict(table), clf.threshold_
     np.testing.assert_array_equal(found[0], expected[0])
     assert found[1] == pytest.approx(expected[1], rel=1e-9)
-
-
-@both
-def test_a_frame_of_dask_says_how_to_get_a_table(make, data):
-    dask_frame = pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(data[0]), 2)
-    with pytest.raises(TypeError, match=r"X must be in memory; .* Pass X\.compute\(\)"):
-        make(LogisticRegression()).fit(dask_frame, data[1])
-
-
-def masked(values):
-    values = np.ma.masked_array(values)
-    values[0] = np.ma.masked
-    return values
-
-
-@both
-def test_masked_entries_are_refused_by_name(make, data):
-    X, y = data
-    clf = make(LogisticRegression()).fit(X, y)
-    predict = clf.predict_set if make is sets else clf.predict
-    for call, name in [
-        (lambda: clf.fit(masked(X), y), "X"),
-        (lambda: clf.fit(X, masked(y)), "y"),
-        (lambda: clf.fit(X, y, masked(np.ones(900))), "sample_weight"),
-        (lambda: predict(masked(X)), "X"),
-        (lambda: clf.score(X, masked(y)), "y"),
-        (lambda: clf.from_scores(masked(X[:, 0]), y), "y_score"),
-    ]:
-        with pytest.raises(ValueError, match=rf"^{name} must have no masked entries; got \d+ of"):
-            call()
-
-
-@both
-def test_wrong_labels_and_weights_are_refused_by_name(make, data):
-    X, y = data
-    for labels, weight, message in [
-        (np.where(y, "NaT", "2026-01-01").astype("M8[D]"), None, "Input y contains NaT"),
-        (y, np.full(900, 1e306), r"sample_weight must have a sum of at most 1e\+150"),
-        (y, -np.ones(900), "sample_weight must be finite and nonnegative; got -1"),
-        (y, np.ones(899), r"sample_weight must be 1D .*\(899,\)"),
-        (y[:-1], None, "inconsistent numbers of samples"),
-        (None, None, "requires y to be passed"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            make(LogisticRegression()).fit(X, labels, weight)
-    with pytest.raises(ValueError, match="X must hold the samples; got None"):
-        make(LogisticRegression()).fit(None, y)
-
-
-@both
-@pytest.mark.parametrize("labels", ["2026-01-01", "datetime"])
-def test_dates_in_score_are_refused_by_type(make, labels, data):
-    X, y = data
-    dates = np.full(900, "2026-01-01", dtype="M8[D]")
-    got = r"times \(datetime64"
-    if labels == "datetime":
-        dates, got = dates.astype(object), "datetime.date"
-    with pytest.raises(TypeError, match=f"y must hold class labels; got {got}.*to strings"):
-        make(LogisticRegression()).fit(X, y).score(X, dates)

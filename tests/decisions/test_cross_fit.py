@@ -8,13 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import (
-    BudgetClassifier,
-    PatMatClassifier,
-    SetClassifier,
-    TopKClassifier,
-    make_pipeline,
-)
+from sktopk import BudgetClassifier, PatMatClassifier, SetClassifier, TopKClassifier, make_pipeline
 
 SMALL = {"n_estimators": 3, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
 # Two epochs are enough for a promise, and no sign of anything else.

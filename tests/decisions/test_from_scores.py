@@ -12,11 +12,7 @@ from tests.scored import column, frozen, labels
 
 @pytest.mark.parametrize(
     "params",
-    [
-        {"budget": 0.1},
-        {"budget": 0.2, "constraint": "fpr"},
-        {"budget": 0.2, "constraint": "fdr"},
-    ],
+    [{"budget": 0.1}, {"budget": 0.2, "constraint": "fpr"}, {"budget": 0.2, "constraint": "fdr"}],
 )
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
 def test_budgets_are_those_of_a_classifier(params, make, rng):

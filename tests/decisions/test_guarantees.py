@@ -1,171 +1,108 @@
-"""Do thresholds from calibration rows keep what they promise, and promise as much as they can?"""
+"""Thresholds, selections and numbers of hits equal their definitions and keep their guarantees."""
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 from sklearn.utils import check_random_state
 
-from sktopk._estimators.decisions._guarantees import (
-    clopper_pearson,
-    count_threshold,
-    drift,
-    fpr_threshold,
-    n_errors_allowed,
-    precision_threshold,
-    recall_threshold,
-)
+from sktopk import BudgetClassifier
+from tests.scored import column, frozen, labels
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N_DRAWS = 1000
 
 
-def binomial_cdf(x, n, p):
-    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(x + 1))
+def fit(scores, positive, budget, constraint="count", **params):
+    clf = BudgetClassifier(frozen(), budget=budget, constraint=constraint, **params)
+    return clf.fit(column(scores), labels(positive))
 
 
-def slack(rate):
-    """Four standard deviations of a rate that is simulated `N_DRAWS` times."""
-    return 4 * math.sqrt(rate * (1 - rate) / N_DRAWS)
+def draw(rng, n, prevalence, step=None):
+    """Scores and labels: positives N(2, 1), negatives N(0, 1), rounded to multiples of `step`."""
+    positive = rng.random(n) < prevalence
+    scores = rng.normal(size=n) + 2.0 * positive
+    return scores if step is None else step * np.round(scores / step), positive
 
 
-@pytest.mark.parametrize(("count", "n"), [(0, 7), (1, 7), (4, 9), (9, 9), (30, 200)])
-@pytest.mark.parametrize("level", [0.8, 0.95])
-def test_limits_leave_half_the_error_in_each_tail(count, n, level):
-    rate = clopper_pearson(count, n, level)
-    assert rate[:3] == (count, n, count / n)
-    if count == 0:
-        assert rate.low == 0
-    else:
-        assert 1 - binomial_cdf(count - 1, n, rate.low) == pytest.approx((1 - level) / 2, rel=1e-6)
-    if count == n:
-        assert rate.high == 1
-    else:
-        assert binomial_cdf(count, n, rate.high) == pytest.approx((1 - level) / 2, rel=1e-6)
+def slack(values):
+    """Four standard errors of a mean that is simulated."""
+    return 4 * np.std(values) / len(values) ** 0.5
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.2, 0.5, 0.9])
-@pytest.mark.parametrize("delta", [0.01, 0.05, 0.5])
-def test_number_of_errors_allowed_is_the_largest_that_keeps_the_promise(rate, delta):
-    for n in (0, 1, 5, 20, 59, 299):
-        allowed = [x for x in range(n + 1) if binomial_cdf(x, n, rate) <= delta]
-        assert n_errors_allowed(n, rate, delta) == max(allowed, default=-1)
-
-
-def fixed_sequence(errors_above, n, rate, delta):
-    """Test candidates one by one; return how many in a row were shown to keep the rate."""
-    passed = 0
-    for errors in errors_above:
-        if binomial_cdf(errors, n, rate) > delta:
-            break
-        passed += 1
-    return passed
-
-
-@pytest.mark.parametrize("discrete", [False, True])
-def test_fpr_threshold_is_where_testing_from_the_top_stops(rng, discrete):
-    scores = rng.normal(size=300)
-    positive = rng.random(300) < 0.3
-    if discrete:
-        scores = scores.round(1)
-    threshold, problem = fpr_threshold(scores, positive, 0.1, 0.05)
-    assert problem is None
-    negative = scores[~positive]
-    candidates = np.sort(negative)[::-1]
-    errors = [int(np.sum(negative > t)) for t in candidates]
-    n_passed = fixed_sequence(errors, len(negative), 0.1, 0.05)
-    lowest = candidates[n_passed - 1]
-    above = scores[scores > lowest]
-    assert np.array_equal(scores > threshold, scores > lowest)
-    assert threshold == pytest.approx((lowest + above.min()) / 2)
+# Thresholds.
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.2])
-@pytest.mark.parametrize(("n", "rate"), [(59, 0.05), (200, 0.1), (400, 0.02)])
-def test_false_positive_rate_breaks_its_budget_as_often_as_promised(n, rate, delta):
-    scores = np.random.default_rng(1).random((N_DRAWS, n))  # the score is the quantile
-    positive = np.zeros(n, dtype=bool)
-    x = n_errors_allowed(n, rate, delta)
-    low = np.array([fpr_threshold(row, positive, rate, delta)[0] for row in scores])
-    # The threshold lies halfway to the next score, which is safer than the order statistic.
-    at_score = np.sort(scores)[:, ::-1][:, x]
-    exact = binomial_cdf(x, n, rate)
-    assert exact <= delta
-    assert abs(np.mean(1 - at_score > rate) - exact) <= slack(exact)
-    assert np.all(low >= at_score)
-    violated = np.mean(1 - low > rate)
-    assert violated <= delta + slack(delta)
-    assert violated >= 0.3 * exact
-
-
-@pytest.mark.parametrize("delta", [0.05, 0.2])
-@pytest.mark.parametrize(("n", "recall"), [(59, 0.95), (200, 0.8)])
-def test_recall_breaks_its_budget_as_often_as_promised(n, recall, delta):
-    scores = np.random.default_rng(2).random((N_DRAWS, n))
-    positive = np.ones(n, dtype=bool)
-    threshold = np.array([recall_threshold(row, positive, recall, delta)[0] for row in scores])
-    violated = np.mean(1 - threshold < recall)
-    exact = binomial_cdf(n_errors_allowed(n, 1 - recall, delta), n, 1 - recall)
-    assert violated <= delta + slack(delta)
-    assert violated >= 0.3 * exact
-
-
-def test_rates_of_tied_scores_keep_their_budgets_too():
-    rng = np.random.default_rng(3)
-    scores = rng.integers(0, 10, size=(N_DRAWS, 150)).astype(float)
-    kind = np.ones(150, dtype=bool)
-    t = np.array([fpr_threshold(row, ~kind, 0.25, 0.1)[0] for row in scores])
-    assert np.mean(np.mean(np.arange(10) > t[:, None], axis=1) > 0.25) <= 0.1 + slack(0.1)
-    t = np.array([recall_threshold(row, kind, 0.75, 0.1)[0] for row in scores])
-    assert np.mean(np.mean(np.arange(10) > t[:, None], axis=1) < 0.75) <= 0.1 + slack(0.1)
-
-
-# Of positives N(2, 1) and negatives N(0, 1), a part of which may lie above all positives: then
-# precision is low at the very top, rises, and falls again.
 @pytest.mark.parametrize(
-    ("n", "prevalence", "precision", "noise", "delta"),
-    [
-        (300, 0.3, 0.7, 0.0, 0.05),
-        (1000, 0.1, 0.6, 0.0, 0.1),
-        (1000, 0.2, 0.7, 0.005, 0.1),
-    ],
+    ("constraint", "n", "budget"),
+    [("fpr", 59, 0.05), ("fpr", 200, 0.1), ("fpr", 400, 0.02), ("recall", 59, 0.95),
+     ("recall", 200, 0.8)],
+)  # fmt: skip
+def test_rates_exceed_their_budget_with_probability_at_most_delta(constraint, n, budget, delta):
+    rng, of_negatives = np.random.default_rng(1), constraint == "fpr"
+    rate = budget if of_negatives else 1 - budget
+    allowed = max(x for x in range(n + 1) if binom.cdf(x, n, rate) <= delta)
+    violated = []
+    for _ in range(N_DRAWS):
+        quantiles = rng.random(n)
+        # A sample of the other class, which has no influence.
+        scores = np.r_[quantiles, -1 if of_negatives else 2]
+        clf = fit(scores, (np.arange(n + 1) == n) == of_negatives, budget, constraint, delta=delta)
+        ranked = np.sort(quantiles)[::-1] if of_negatives else -np.sort(quantiles)
+        cut = clf.threshold_ if of_negatives else -clf.threshold_
+        assert ranked[allowed] <= cut <= (ranked[allowed - 1] if allowed else np.inf)
+        violated.append(1 - clf.threshold_ > budget if of_negatives else clf.threshold_ > rate)
+    assert 0 < np.mean(violated) <= delta + slack(violated)
+
+
+@pytest.mark.parametrize(("constraint", "budget"), [("fpr", 0.25), ("recall", 0.75)])
+def test_rates_of_tied_scores_keep_their_budget(constraint, budget):
+    rng, violated = np.random.default_rng(3), []
+    for _ in range(N_DRAWS):
+        scores, positive = rng.integers(0, 10, size=300), np.arange(300) % 2 == 0
+        t = fit(scores, positive, budget, constraint, delta=0.1).threshold_
+        rate = np.mean(np.arange(10) > t)
+        violated.append(rate > budget if constraint == "fpr" else rate < budget)
+    assert np.mean(violated) <= 0.1 + slack(violated)
+
+
+# Some negatives may lie above all positives: precision is low at the very top, rises, and falls.
+@pytest.mark.parametrize(
+    ("n", "prevalence", "precision", "noise"), [(300, 0.3, 0.7, 0.0), (1000, 0.2, 0.7, 0.005)]
 )
-def test_precision_breaks_its_budget_at_most_as_often_as_promised(
-    n, prevalence, precision, noise, delta
+def test_precision_misses_its_budget_with_probability_at_most_delta(
+    n, prevalence, precision, noise
 ):
-    rng, random = np.random.default_rng(4), check_random_state(4)
-    positive = rng.random((N_DRAWS, n)) < prevalence
-    scores = rng.normal(size=(N_DRAWS, n)) + 2.0 * positive
-    scores[~positive & (rng.random((N_DRAWS, n)) < noise)] += 8.0
+    rng, delta = np.random.default_rng(4), 0.1
 
     def true_rates(t):
         recall = norm.sf(t - 2.0)
         fpr = (1 - noise) * norm.sf(t) + noise * norm.sf(t - 8.0)
         return prevalence * recall / (prevalence * recall + (1 - prevalence) * fpr), recall
 
-    threshold = np.array(
-        [
-            precision_threshold(s, y, precision, delta, random)[0]
-            for s, y in zip(scores, positive, strict=True)
-        ]
-    )
-    answered = np.isfinite(threshold)
-    achieved, recall = true_rates(threshold[answered])
-    assert np.sum(achieved < precision) / N_DRAWS <= delta + slack(delta)
-    # Nor is it absurdly careful: some draws fail, most have an answer, which finds much of what
-    # could be found if the truth were known.
-    assert np.sum(achieved < precision) / N_DRAWS >= 0.15 * delta
-    assert answered.mean() > 0.5
+    thresholds = []
+    for seed in range(N_DRAWS):
+        scores, positive = draw(rng, n, prevalence)
+        scores[~positive & (rng.random(n) < noise)] += 8.0
+        params = {"delta": delta, "random_state": seed}
+        thresholds.append(fit(scores, positive, precision, "precision", **params).threshold_)
+    finite = np.isfinite(thresholds)
+    achieved, recall = true_rates(np.array(thresholds)[finite])
+    violated = np.r_[achieved < precision, np.zeros(N_DRAWS - len(achieved))]
+    assert 0 < violated.mean() <= delta + slack(violated)
+    # Most draws have a threshold, and the recall is not far from the best one.
+    assert finite.mean() > 0.5
     best, ideal_recall = true_rates(np.linspace(-3, 5, 2001))
     assert np.median(recall) >= 0.5 * ideal_recall[best >= precision].max()
 
 
 def test_precision_tests_go_down_from_the_most_promising_threshold(rng):
-    positive = rng.random(400) < 0.3
-    scores = rng.normal(size=400) + 2.0 * positive
-    threshold, problem = precision_threshold(scores, positive, 0.7, 0.1, check_random_state(0))
-    assert problem is None
+    scores, positive = draw(rng, 400, 0.3)
+    clf = fit(scores, positive, 0.7, "precision", delta=0.1, random_state=0)
     order = check_random_state(0).permutation(400)
     placing, testing = order[:80], order[80:]
     ranked = sorted(scores[placing], reverse=True)
@@ -173,70 +110,165 @@ def test_precision_tests_go_down_from_the_most_promising_threshold(rng):
 
     def p_value(rows, t):
         above = scores[rows] > t
-        n, right = int(above.sum()), int(positive[rows][above].sum())
-        return 1 - binomial_cdf(right - 1, n, 0.7)
+        return binom.sf(positive[rows][above].sum() - 1, above.sum(), 0.7)
 
     evidence = [p_value(placing, t) for t in candidates]
     first = evidence.index(min(evidence))
     passed = list(itertools.takewhile(lambda t: p_value(testing, t) <= 0.1, candidates[first:]))
-    assert threshold == pytest.approx(passed[-1])
+    assert clf.threshold_ == pytest.approx(passed[-1])
 
 
-def test_too_few_rows_are_told_how_many_it_takes():
-    scores = np.linspace(0, 1, 58)
-    negative = np.zeros(58, dtype=bool)
-    threshold, problem = fpr_threshold(scores, negative, 0.05, 0.05)
-    assert threshold == np.inf
-    assert problem == (
-        "fpr <= 0.05 with probability 0.95 needs at least 59 negatives among the calibration "
-        "samples; got 58"
-    )
-    assert fpr_threshold(np.linspace(0, 1, 59), np.zeros(59, bool), 0.05, 0.05)[1] is None
-    threshold, problem = recall_threshold(scores, ~negative, 0.95, 0.05)
-    assert threshold == -np.inf
-    assert "recall >= 0.95 with probability 0.95 needs at least 59 positives" in problem
-    threshold, problem = precision_threshold(
-        scores[:20], ~negative[:20], 0.9, 0.05, check_random_state(0)
-    )
-    assert threshold == np.inf
-    assert "needs at least 29 samples in four fifths of the calibration samples" in problem
-    assert "got 16 samples" in problem
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_a_count_is_the_budget_or_the_most_that_ties_allow(is_tied, rng):
+    scores = rng.integers(0, 6, size=50) if is_tied else rng.normal(size=50)
+    for n_flagged in range(1, 51):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            clf = fit(scores, scores > 0, n_flagged)
+        allowed = [int(np.sum(scores > t)) for t in [*scores, -np.inf]]
+        best = max(count for count in allowed if count <= n_flagged)
+        assert np.sum(scores > clf.threshold_) == best
+        said = [str(each.message) for each in caught if "the same score" in str(each.message)]
+        assert len(said) == (best < n_flagged)
+        for message in said:
+            n_tied = np.sum(scores == np.sort(scores)[::-1][n_flagged])
+            assert f"flags {best} of 50 calibration samples instead of {n_flagged}" in message
+            assert f"because {n_tied} samples have the same score" in message
 
 
-def test_count_threshold_flags_the_budget_or_the_most_that_ties_allow(rng):
-    for scores in (rng.normal(size=50), rng.integers(0, 6, size=50).astype(float)):
-        for n_flagged in range(1, 51):
-            threshold, problem = count_threshold(scores, n_flagged)
-            allowed = [int(np.sum(scores > t)) for t in [*scores, -np.inf]]
-            best = max(count for count in allowed if count <= n_flagged)
-            assert np.sum(scores > threshold) == best
-            assert (problem is None) == (best == n_flagged)
-            if problem is not None:
-                cut = np.sort(scores)[::-1][n_flagged]
-                assert f"because {np.sum(scores == cut)} samples have the same" in problem
-                assert f"flags {best} of 50 calibration samples instead of {n_flagged}" in problem
-
-
-def test_threshold_separates_neighbouring_floats():
-    low, high = 1.0, np.nextafter(1.0, 2.0)
-    for scores in ([low, high], [-high, -low], [-1e308, 1.7e308], [5e-324, 1e-323]):
-        scores = np.array(scores)
-        threshold, _ = count_threshold(scores, 1)
-        assert (scores > threshold).tolist() == [False, True]
+@pytest.mark.parametrize(
+    "scores",
+    [[1.0, np.nextafter(1.0, 2.0)], [-np.nextafter(1.0, 2.0), -1.0], [-1e308, 1.7e308],
+     [5e-324, 1e-323]],
+    ids=str,
+)  # fmt: skip
+def test_a_threshold_separates_neighbouring_floats(scores):
+    clf = fit(scores, np.array([False, True]), 1)
+    assert clf.predict(column(scores)).tolist() == ["no", "yes"]
 
 
 def test_recall_can_keep_the_lowest_score_of_all():
-    scores = np.full(100, 0.25)
-    threshold, problem = recall_threshold(scores, np.ones(100, dtype=bool), 0.9, 0.05)
-    assert problem is None
-    assert np.isfinite(threshold)
-    assert (scores > threshold).all()
+    clf = fit(np.full(100, 0.25), np.arange(100) < 99, 0.9, "recall")
+    assert np.isfinite(clf.threshold_)
+    assert clf.threshold_ < 0.25
 
 
-def test_drift_is_reported_with_both_shares():
-    expected = clopper_pearson(4, 2000, 0.95)
-    message = drift(np.arange(1000) < 31, expected)
-    assert message.startswith("3.1 % of 1000 samples are flagged, but 0.2 % of 2000 calibration")
-    assert drift(np.arange(1000) < 9, expected) is None
-    message = drift(np.zeros(5000, dtype=bool), clopper_pearson(100, 2000, 0.95))
-    assert message.startswith("0 % of 5000 samples are flagged, but 5 % of")
+# Conformal selection.
+
+
+def benjamini_hochberg(p, level):
+    """Which p-values are selected, by trying every number of them."""
+    m = len(p)
+    n_selected = max((k for k in range(1, m + 1) if sorted(p)[k - 1] <= level * k / m), default=0)
+    return [i for i, each in enumerate(p) if each <= level * n_selected / m]
+
+
+@pytest.mark.parametrize("step", [None, 0.5])
+@pytest.mark.parametrize("budget", [0.05, 0.2, 0.5])
+def test_selection_is_benjamini_and_hochberg_of_conformal_p_values(step, budget, rng):
+    for n, m in [(60, 25), (200, 1), (30, 80)]:
+        scores, positive = draw(rng, n, 0.4, step)
+        new, _ = draw(rng, m, 0.4, step)
+        p = [(1 + sum(~positive & (scores >= each))) / (n + 1) for each in new]
+        selected = fit(scores, positive, budget, "fdr").predict_top(column(new))
+        # 1e-12: which of two equal numbers is the larger is up to rounding.
+        assert sorted(selected) == benjamini_hochberg([each - 1e-12 for each in p], budget)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "prevalence", "budget", "step"),
+    [(300, 150, 0.2, 0.2, None), (50, 20, 0.5, 0.2, None), (300, 100, 0.2, 0.2, 0.5)],
+)
+def test_the_share_of_false_selections_keeps_its_budget_and_uses_it(n, m, prevalence, budget, step):
+    rng, false, found = np.random.default_rng(0), [], []
+    for _ in range(N_DRAWS):
+        old, (new, positive) = draw(rng, n, prevalence, step), draw(rng, m, prevalence, step)
+        right = positive[fit(*old, budget, "fdr").predict_top(column(new))]
+        false.append(np.sum(~right) / max(1, len(right)))
+        found.append(right.sum() / max(1, positive.sum()))
+    assert np.mean(false) <= budget + slack(false)
+    if step is not None:  # ties make it careful
+        return
+    assert np.mean(false) >= 0.85 * budget - slack(false)
+    t = np.linspace(-4, 8, 2001)
+    wrong, right = (1 - prevalence) * norm.sf(t), prevalence * norm.sf(t - 2)
+    best = norm.sf(t - 2)[wrong / (wrong + right) <= budget].max()
+    assert np.mean(found) >= 0.85 * best - slack(found)
+
+
+# Numbers of hits.
+
+
+def tail(n_new, n_old, hits, found):
+    """P(at most `found` of all positives are old), each order of new and old as likely."""
+    n_positive = hits + found
+    return sum(
+        math.comb(n_old, i) * math.comb(n_new, n_positive - i)
+        for i in range(found + 1)
+        if n_positive - i <= n_new
+    ) / math.comb(n_old + n_new, n_positive)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+@pytest.mark.parametrize(("n", "n_old"), [(1, 1), (5, 8), (12, 3), (7, 0)])
+def test_an_interval_of_hits_holds_every_number_that_is_not_rejected(n, n_old, delta):
+    new = column(np.arange(n + 1) + 10.0)  # the worst of them is not among the n best
+    for found in range(n_old + 1):
+        # Calibration samples below the new ones do not count, whatever their label.
+        scores = np.concatenate([np.full(n_old, 99.0), np.zeros(4)])
+        clf = fit(scores, np.arange(n_old + 4) < found, 1, delta=delta)
+        expected = [
+            hits
+            for hits in range(n + 1)
+            if tail(n, n_old, hits, found) > delta / 2
+            # As many old positives, or more.
+            and 1 - (tail(n, n_old, hits + 1, found - 1) if found else 0) > delta / 2
+        ]
+        assert clf.hits_interval(new, n) == (min(expected), max(expected))
+
+
+@pytest.mark.parametrize(
+    ("n_old", "n_new", "n", "prevalence", "step"),
+    [(400, 200, 40, 0.3, None), (500, 500, 100, 0.2, 0.5), (60, 80, 80, 0.3, None)],
+)
+def test_hits_are_outside_of_their_interval_with_probability_at_most_delta(
+    n_old, n_new, n, prevalence, step
+):
+    rng, delta = np.random.default_rng(3), 0.1
+    missed, width, ideal, n_above = [], [], [], []
+    for seed in range(N_DRAWS):
+        old = draw(rng, n_old, prevalence, step)
+        new, positive = draw(rng, n_new, prevalence, step)
+        low, high = fit(*old, 1, delta=delta, random_state=seed).hits_interval(column(new), n)
+        best = np.argsort(-new, kind="stable")[:n]
+        missed.append(not low <= np.count_nonzero(positive[best]) <= high)
+        width.append(high - low)
+        likely = prevalence * norm.pdf(new[best] - 2)
+        likely = np.mean(likely / (likely + (1 - prevalence) * norm.pdf(new[best])))
+        ideal.append(2 * norm.isf(delta / 2) * math.sqrt(n * likely * (1 - likely)))
+        n_above.append(np.count_nonzero(old[0] > new[best[-1]]))
+    assert 0 < np.mean(missed) <= delta + slack(missed)
+    # The share of positives is estimated with K calibration samples: a factor of sqrt(1 + n / K).
+    factor = math.sqrt(1 + n / np.mean(n_above))
+    assert np.mean(width) <= 1.1 * factor * np.mean(ideal) + 1
+
+
+def test_several_intervals_of_hits_hold_at_once():
+    rng, delta, ns = np.random.default_rng(4), 0.1, [5, 20, 60, 61]
+    missed, tighter = [], 0
+    for seed in range(N_DRAWS):
+        old, (new, positive) = draw(rng, 300, 0.3), draw(rng, 150, 0.3)
+        low, high = fit(*old, 1, delta=delta).hits_interval(column(new), ns)
+        hits = np.cumsum(positive[np.argsort(-new)])[np.array(ns) - 1]
+        missed.append(not ((low <= hits) & (hits <= high)).all())
+        if seed >= 20:
+            continue
+        clf = fit(*old, 1, delta=delta / 4)
+        alone = [clf.hits_interval(column(new), n) for n in ns]
+        for i in range(4):
+            # One more sample is at most one more hit, and none less.
+            assert low[i] == max(alone[j][0] - max(0, ns[j] - ns[i]) for j in range(4))
+            assert high[i] == min(alone[j][1] + max(0, ns[i] - ns[j]) for j in range(4))
+        tighter += (low > [each[0] for each in alone]).any()
+    assert 0 < np.mean(missed) <= delta + slack(missed)
+    assert tighter > 0

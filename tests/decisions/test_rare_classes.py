@@ -47,7 +47,7 @@ def warned(clf, X, y):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         clf.fit(X, y)
-    # Older versions of scikit-learn have their own word for half as many classes as rows.
+    # Older versions of scikit-learn warn if there are half as many classes as samples.
     messages = [str(each.message) for each in caught]
     return [each for each in messages if not each.startswith("The number of unique classes")]
 

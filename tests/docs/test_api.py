@@ -39,6 +39,7 @@ def test_the_reference_lists_every_public_name():
 def test_has_an_example_and_documents_every_parameter(name):
     value = PUBLIC[name]
     text = inspect.getdoc(value)
+    assert text.split("\n\n")[0].endswith(".")
     assert ">>> " in text
     of_sklearn = name == "sktopk.make_pipeline"
     if of_sklearn or (inspect.isclass(value) and issubclass(value, (Exception, tuple))):

@@ -1,21 +1,23 @@
 """Pages as they are written: blocks of two pages run, references lead somewhere."""
 
-import ast
 import contextlib
+import functools
 import io
 import re
 import warnings
 from pathlib import Path
-from pydoc import locate
 from string import ascii_uppercase
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn.datasets
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import nn
 
 import sktopk
-from sktopk import losses
+from sktopk.metrics import topk_accuracy_score
 
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -77,93 +79,50 @@ def test_the_front_page_shows_the_example_of_the_readme():
     ]
 
 
-def targets(page, text):
-    """The files that relative Markdown links and :doc: roles of a page lead to."""
-    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if page.suffix == ".md" else ():
-        if "://" not in link:
-            yield link, page.parent / link
-    for link in re.findall(r"(?::doc:|{doc})`(?:[^`<]*<)?([^`>]+)>?`", text):
-        base = DOCS if link.startswith("/") else page.parent
-        path = base / link.lstrip("/")
-        yield link, path
-        if "gallery" in path.parts:  # made of examples
-            inside = path.parts[path.parts.index("gallery") + 1 :]
-            yield link, ROOT.joinpath("examples", *inside)
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_relative_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text())
+    assert [each for each in links if "://" not in each and not (ROOT / each).exists()] == []
 
 
-def exists(path):
-    candidates = [path, *(Path(f"{path}{suffix}") for suffix in (".rst", ".md", ".py"))]
-    return any(each.exists() for each in candidates) or (
-        path.name == "index" and (path.parent / "GALLERY_HEADER.rst").exists()
-    )
+class MyNetwork(nn.Sequential):
+    """The network of a reader."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__(nn.Linear(n_features, 64), nn.ReLU(), nn.Linear(64, n_outputs))
 
 
-def pages():
-    own = [*DOCS.glob("*.md"), *DOCS.glob("*.rst"), *DOCS.glob("[ageb]*/*.rst")]
-    own = [page for page in own if "generated" not in page.parts and "gallery" not in page.parts]
-    return [*own, *DOCS.glob("evidence/*.md"), *(ROOT / name for name in MARKDOWN)]
+@functools.cache
+def estimators(page):
+    """The variables of a page after its code blocks."""
+    namespace = {"MyNetwork": MyNetwork} | {name: getattr(sktopk, name) for name in sktopk.__all__}
+    for code, _ in BLOCK.findall((DOCS / page).read_text()):
+        exec(compile(code, page, "exec"), namespace)
+    return namespace
 
 
-def test_links_lead_to_files():
-    broken = []
-    for page in pages():
-        found = {}
-        for link, path in targets(page, page.read_text()):
-            found[link] = found.get(link, False) or exists(path)
-        broken += [(page.name, link) for link, there in found.items() if not there]
-    assert broken == []
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    # A network without a layer that scales its input.
+    X = (X / 16).astype(np.float32)
+    return train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 
 
-def test_names_of_the_package_exist():
-    missing = [
-        (page.name, name)
-        for page in pages()
-        for name in re.findall(
-            r":(?:class|func|meth|mod|attr):`~?(sktopk[\w.]*)`|(?<=formula:: )(sktopk[\w.]*)",
-            page.read_text(),
-        )
-        for name in name
-        if name and locate(name) is None
-    ]
-    assert missing == []
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        *(("papers.md", name) for name in ("smooth", "noised", "transition")),
+        *(("losses.md", name) for name in ("alone", "adjusted", "ldam", "own")),
+    ],
+)
+def test_top_5_accuracy_of(page, name, digits):
+    X, X_test, y, y_test = digits
+    scores = estimators(page)[name].fit(X, y).decision_function(X_test)
+    assert topk_accuracy_score(y_test, scores, k=5) > 0.98
 
 
-def test_the_guide_has_at_most_twelve_pages():
-    text = (DOCS / "guide" / "index.rst").read_text()
-    lists = re.findall(r"^\.\. toctree::\n((?:   .*\n|\n)+)", text + "\n", re.MULTILINE)
-    assert len(lists) == 5  # start, labels, ranking, thresholds and sets, deployment
-    entries = [line.strip() for each in lists for line in each.splitlines()]
-    entries = [line for line in entries if line and not line.startswith(":")]
-    assert 10 <= len(entries) <= 12
-    assert all(exists(DOCS / "guide" / entry) for entry in entries)
-
-
-GALLERY = [
-    path
-    for path in sorted((ROOT / "examples").rglob("*.py"))
-    if path.stem != "demo" and "scale" not in path.parts
-]
-
-
-@pytest.mark.parametrize("path", GALLERY, ids=[path.stem for path in GALLERY])
-def test_an_example_states_its_result_first(path):
-    tree = ast.parse(path.read_text())
-    assert "Result: " in ast.get_docstring(tree)
-
-
-@pytest.mark.parametrize("path", GALLERY, ids=[path.stem for path in GALLERY])
-def test_the_thumbnail_of_an_example_has_one_panel(path):
-    text = path.read_text()
-    figures = re.findall(r"plt\.subplots\(([^)]*)\)|\.from_estimator", text)
-    number = re.search(r"sphinx_gallery_thumbnail_number = (\d+)", text)
-    shown = figures[int(number.group(1)) - 1 if number else 0]
-    assert not re.match(r"\d", shown)
-
-
-def test_each_loss_has_its_equation_in_the_guide_once():
-    text = "".join(page.read_text() for page in (DOCS / "guide").glob("*.rst"))
-    shown = [
-        each for each in re.findall(r"^\.\. formula:: sktopk\.losses\.(\w+_loss)$", text, re.M)
-    ]
-    functions = [name for name in losses.__all__ if name.endswith("_loss")]
-    assert sorted(shown) == sorted(functions)
+def test_the_ranker_of_the_papers_finds_the_eights(digits):
+    X, X_test, y, y_test = digits
+    ranker = estimators("papers.md")["ranker"].fit(X, y == 8)
+    assert np.mean(y_test[ranker.predict_top(X_test, 80)] == 8) > 0.9

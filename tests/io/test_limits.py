@@ -11,29 +11,20 @@ import pytest
 
 from sktopk import TopKClassifier
 from sktopk.io import dump, load
+from sktopk.modules import MLP, TabularMLP
+from tests.io.archives import change_nodes, rewritten
 
 pytest.importorskip("skops")
-
-
-def rewritten(path, change, compression=zipfile.ZIP_STORED):
-    """Rewrite a file after `change` of its members, a dict of bytes."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    change(members)
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
 
 
 def with_parameter(node):
     """A change that puts a node in the place of the parameter `loss`."""
 
-    def change(members):
-        schema = json.loads(members["schema.json"])
-        schema["content"]["content"]["loss"] = node
-        members["schema.json"] = json.dumps(schema).encode()
+    def change(each):
+        if "loss" in each:
+            each["loss"] = node
 
-    return change
+    return change_nodes(change)
 
 
 def node_of(loader, kind, **more):
@@ -105,11 +96,11 @@ FORGED = {
         with_parameter(
             node_of(
                 "ConstructorFromReduceNode",
-                "sktopk.modules._mlp.MLP",
+                f"{MLP.__module__}.MLP",
                 content=node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER]),
             )
         ),
-        "must not call sktopk.modules._mlp.MLP",
+        f"must not call {MLP.__module__}.MLP",
     ),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
@@ -195,19 +186,11 @@ def test_a_network_larger_than_the_file_is_refused(iris, path):
     dump(TopKClassifier(k=1, **params).fit(*iris), path)
     width = node_of("JsonNode", "builtins.str", content=str(2**14), is_json=True)
 
-    def widen(value):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            if key == "hidden_layer_sizes":
-                each["content"] = [width, width, width]
-            elif isinstance(each, dict | list):
-                widen(each)
+    def widen(each):
+        if "hidden_layer_sizes" in each:
+            each["hidden_layer_sizes"]["content"] = [width, width, width]
 
-    def change(members):
-        schema = json.loads(members["schema.json"])
-        widen(schema)
-        members["schema.json"] = json.dumps(schema).encode()
-
-    rewritten(path, change)
+    rewritten(path, change_nodes(widen))
     with pytest.raises(ValueError, match="network must not be larger than its weights in the file"):
         load(path)
 
@@ -216,5 +199,5 @@ def test_skops_reads_what_dump_writes(path):
     import skops.io
 
     dump(TopKClassifier(tau=3.0), path)
-    trusted = ["sktopk.TopKClassifier", "sktopk.modules._tabular_mlp.TabularMLP"]
+    trusted = ["sktopk.TopKClassifier", f"{TabularMLP.__module__}.TabularMLP"]
     assert skops.io.load(io.BytesIO(path.read_bytes()), trusted=trusted).tau == 3.0

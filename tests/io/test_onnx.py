@@ -1,7 +1,5 @@
 """A graph says what the estimator says, and what has none is refused before it is written."""
 
-import doctest
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,12 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
-from sklearn.preprocessing import (
-    MinMaxScaler,
-    PowerTransformer,
-    SplineTransformer,
-    StandardScaler,
-)
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
 from torch import nn
 
 from sktopk import (
@@ -156,14 +149,6 @@ def test_images_and_a_network_of_ones_own(digits, path):
     # The estimator is as it was, and trains on.
     np.testing.assert_array_equal(clf.decision_function(X), before)
     clf.partial_fit(X, y)
-
-
-def test_the_example_of_the_docstring(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    example = doctest.DocTestFinder().find(to_onnx, globs={"onnxruntime": onnxruntime})[0]
-    for each in example.examples:
-        each.options.pop(doctest.SKIP, None)
-    assert doctest.DocTestRunner(verbose=False).run(example).failed == 0
 
 
 REFUSED = {
