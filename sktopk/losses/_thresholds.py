@@ -315,6 +315,8 @@ class SurrogateQuantile:
         total = weight.sum(-1, keepdim=True)
         share = torch.where(adding, weight / torch.where(total == 0, 1.0, total), 0.0)
         none, dtype = ~adding.any(-1), scores.dtype
+        if not scores.shape[-1]:
+            return scores.new_full(none.shape, -torch.inf)
         if self.surrogate == "hinge":
             return self._of_hinge(scores.double(), share, none).to(dtype)
         n_samples = scores.shape[-1]
