@@ -190,6 +190,8 @@ def _warn_of_channels_last(shape):
 class Samples(NamedTuple):
     """Checked samples, labels, weights and group indices (None without groups).
 
+    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
+    the factors of `class_weight`. Both are None where nobody needs them.
     If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
     `coded` is None or the table with categories as integers. It determines the folds, because in
     X equal samples can have different target statistics. `only_cells`: see `Categories`.
@@ -199,6 +201,8 @@ class Samples(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     groups: np.ndarray | None = None
+    target: np.ndarray | None = None
+    count: np.ndarray | None = None
     present: np.ndarray | None = None
     coded: np.ndarray | None = None
     only_cells: bool = False
@@ -222,11 +226,11 @@ class Samples(NamedTuple):
         return of_all
 
     def take(self, mask):
-        """Return the samples where `mask` is true."""
-        groups, coded = (None if each is None else each[mask] for each in (self.groups, self.coded))
-        X = take(self.X, mask)
-        kept = {"coded": coded, "only_cells": self.only_cells}
-        return Samples(X, self.y[mask], self.weight[mask], groups, **kept)
+        """Return the samples of a mask or of indices."""
+        names = "y", "weight", "groups", "target", "count", "coded"
+        parts = {name: getattr(self, name) for name in names}
+        parts = {name: None if each is None else each[mask] for name, each in parts.items()}
+        return Samples(take(self.X, mask), **parts, only_cells=self.only_cells)
 
 
 def check_labelled(
@@ -290,10 +294,10 @@ def _shown(labels):
 
 
 def take(X, mask):
-    """Return the samples where `mask` is true. A large X is not copied, see `SomeRows`."""
+    """Return the samples of a mask or of indices. A large X is not copied, see `SomeRows`."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
-    index = np.flatnonzero(mask)
+    index = np.flatnonzero(mask) if mask.dtype == bool else mask
     few = issparse(X) and 2 * len(index) < X.shape[0]
     return X[index] if few else SomeRows(X, index)
 

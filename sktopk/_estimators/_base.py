@@ -24,8 +24,9 @@ from sktopk.modules import TabularMLP
 
 from . import _fit
 from ._calibration import has_proba
+from ._fitted import assign, present, started
 from ._parameters import check_net_parameters, routed, routed_entries
-from ._state import assign, copied_net, packed, present, started, unpacked
+from ._state import copied_net, packed, resumed, unpacked
 
 
 @dataclass(eq=False, repr=False)
@@ -196,6 +197,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def _fit(self, X, y, sample_weight, groups, X_val, y_val, checkpoint):
         self._check_params()
         new = started(self)
+        new._fit_params_ = new.get_params(deep=False)
         with torch.inference_mode(False), torch.enable_grad():
             data = _fit.validate(new, X, y, sample_weight, groups)
             train, validation, folds = data, None, None
@@ -253,7 +255,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
-        new = started(self, resumed=hasattr(self, "net_"))
+        new = resumed(self) if hasattr(self, "net_") else started(self)
+        if not hasattr(new, "net_"):
+            new._fit_params_ = new.get_params(deep=False)
         with torch.inference_mode(False), torch.enable_grad():
             data = _fit.validate(new, X, y, sample_weight, groups, classes)
             if hasattr(new, "net_"):

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
-from sktopk._common._groups import encode_groups, rows_of_groups
+from sktopk._common._groups import encode_groups
 from sktopk._common._input import own_labels
 from sktopk._common._labels import check_classes, check_length, encode_labels, refuse_missing
 from sktopk._common._scalars import (
@@ -240,15 +240,8 @@ class RankingClassifier(BaseNetClassifier):
         if len(y):
             encode_labels(now.classes_, y)  # raises if the labels have another type
         weight = row_weights(sample_weight, len(y), "X")
-        target, metric = (y == now.pos_label_).astype(int), now._task_.score
-        if groups is None:
-            return float(metric(target, scores, weight))
-        each = [
-            metric(target[rows], scores[rows], weight[rows])
-            for rows in rows_of_groups(encode_groups(groups, len(y)))
-            if 0 < target[rows].mean() < 1
-        ]
-        return float(np.mean(each)) if each else float("nan")
+        groups = None if groups is None else encode_groups(groups, len(y))
+        return now._task_.score((y == now.pos_label_).astype(int), scores, weight, groups)
 
     errors = "false_negatives"
     # `threshold_` is just below the threshold t of the loss, so that a score of t is positive.

@@ -1,4 +1,4 @@
-"""Fitted attributes of estimators: assignment at the end of a fit, and serialization."""
+"""State of estimators with a network: copies for `partial_fit`, and serialization."""
 
 import copy
 import dataclasses
@@ -16,10 +16,10 @@ from sktopk._training._state import (
     to_arrays,
     to_tensors,
 )
-
 from sktopk.modules._mlp import Dropout
 
 from ._fit import make_net
+from ._fitted import fitted_attributes
 
 # Entries of the serialized state that `unpacked` uses to build the network.
 BUILT = ("dtypes",)
@@ -32,40 +32,12 @@ _MORE_NUMBERS = 1 << 22
 READ_AGAIN = ("batch_size", "class_weight", "verbose")
 
 
-def fitted_attributes(estimator):
-    """Return the attributes that `fit` sets: those whose names end with an underscore."""
-    return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.endswith("__")}
-
-
-def started(estimator, resumed=False):
-    """Return a new estimator on which `fit` can work. The given one stays as it is.
-
-    With `resumed`, the new estimator has the fitted attributes and the parameters of the last fit.
-    """
-    params = estimator.get_params(deep=False)
-    if resumed:
-        of_fit = estimator._fit_params_
-        params = {k: v if k in READ_AGAIN else of_fit[k] for k, v in params.items()}
-    new = type(estimator)(**params)
-    if resumed:
-        vars(new).update(fitted_attributes(estimator))
-    else:
-        new._fit_params_ = params
+def resumed(estimator):
+    """Return a new estimator with the fitted attributes and the parameters of the last fit."""
+    params, of_fit = estimator.get_params(deep=False), estimator._fit_params_
+    new = type(estimator)(**{k: v if k in READ_AGAIN else of_fit[k] for k, v in params.items()})
+    vars(new).update(fitted_attributes(estimator))
     return new
-
-
-def assign(estimator, fitted):
-    """Replace all fitted attributes in one step, so that other threads see the old or the new."""
-    kept = vars(estimator).keys() - fitted_attributes(estimator).keys()
-    own = {name: value for name, value in vars(estimator).items() if name in kept}
-    estimator.__dict__ = own | fitted_attributes(fitted)
-
-
-def present(estimator):
-    """Return the estimator in its present state, whatever a `fit` in another thread does."""
-    now = object.__new__(type(estimator))
-    now.__dict__ = estimator.__dict__
-    return now
 
 
 def copied_net(net, task):
@@ -95,7 +67,7 @@ def unpacked(estimator, net):
         raise ValueError("net_ must be the state of a network, of this version of sktopk")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
         raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
-    new = started(estimator, resumed=True)
+    new = resumed(estimator)
     new._task_ = new._make_task()
     with torch.inference_mode(False), torch.enable_grad():
         with _NoLargerThan(net.get("weights")):

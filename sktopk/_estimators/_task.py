@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk._common._groups import rows_of_groups
 from sktopk._common._labels import encode
 from sktopk._common._scalars import negative_first
 from sktopk._common._types import Label
+from sktopk._common._warnings import warn
 
 from ._between_scores import midway_below
 from ._calibration import calibrated_proba
@@ -162,7 +164,7 @@ class RankingTask:
     classes: np.ndarray
     pos_label: Label
     metric: Callable
-    cut: Callable
+    cut: Callable | None = None
     training: Training | None = None
     models_proba: bool = False
     midway: Callable = field(default=midway_below)
@@ -193,8 +195,7 @@ class RankingTask:
         else:
             each = [
                 self.cut(*(value[rows] for value in values))
-                for rows in map(torch.from_numpy, rows_of_groups(groups))
-                if positive[rows].any() and not positive[rows].all()
+                for rows in map(torch.from_numpy, groups_of_both(positive, groups))
             ]
             each = torch.stack(each) if each else values[0][:0]
             t = float(each[each.isfinite()].median())
@@ -230,9 +231,18 @@ class RankingTask:
         """Return the sample weights."""
         return weight
 
-    def score(self, target, scores, weight):
-        """Return the metric of `score`."""
-        return self.metric(target == 1, scores[:, 0], weight)
+    def score(self, target, scores, weight, groups=None):
+        """Return the metric of `score`, with groups its mean over those with both classes."""
+        positive, scores = target == 1, scores[:, 0]
+        if groups is None:
+            return float(self.metric(positive, scores, weight))
+        each = [
+            self.metric(positive[rows], scores[rows], weight[rows])
+            for rows in groups_of_both(positive, groups)
+        ]
+        if not each:
+            warn("score is NaN: no group has both classes", UndefinedMetricWarning)
+        return float(np.mean(each)) if each else float("nan")
 
     def values(self, target, scores, weight, groups):
         """Return the value of `log_fpr_values` of each sample, and its weight.
@@ -250,6 +260,11 @@ class RankingTask:
                 if groups is not None:
                     share[rows] /= share[rows].sum()
         return value, share
+
+
+def groups_of_both(positive, groups):
+    """Return the indices of the samples of each group that has both classes."""
+    return [rows for rows in rows_of_groups(groups) if 0 < positive[rows].mean() < 1]
 
 
 def log_fpr_values(positive, scores, weight):

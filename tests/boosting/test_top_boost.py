@@ -183,6 +183,8 @@ def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
     each = []
     for one in range(12):
         own = (day == one) & ((y == 0) | (loss == "recall_at_k"))
+        if len(np.unique(y[day == one])) < 2:
+            continue
         each.append(np.sort(scores[own])[::-1][rank - 1])
     t = np.sort(each)[(len(each) - 1) // 2]
     assert clf.threshold_ == pytest.approx((t + scores[scores < t].max()) / 2)

@@ -2,13 +2,8 @@
 
 import dataclasses
 
-import numpy as np
-import torch
-
-from sktopk._common._groups import rows_of_groups
 from sktopk._common._scalars import n_kept
 from sktopk._common._warnings import warn
-from sktopk._estimators._between_scores import midway_below
 from sktopk.boosting._objective import LOSSES, LOSSES_OF_BOTH, LOSSES_OF_RANKINGS, parameters_of
 from sktopk.losses import KthLargest, TopMean
 
@@ -69,13 +64,14 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     return loss, params, k
 
 
-def threshold_of(loss, params, rows, scores, n_positives, n_all):
-    """Return the midpoint between the threshold of the loss and the next lower score.
+def cut_of(loss, params, rows, n_negatives, n_positives):
+    """Return the function `cut` of `RankingTask`: the threshold of the loss.
 
-    Without groups, a rank k becomes a quantile, because `scores` may belong to only some of the
-    training samples. With groups, the threshold of the loss is the median over the groups.
+    Without groups, a rank k becomes a quantile, because the scores may belong to only some of the
+    training samples.
     """
-    total = {"negatives": n_all - n_positives, "positives": n_positives, "all": n_all}
+    n_all = float(n_negatives + n_positives)
+    total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")
     if not callable(threshold):
         of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
@@ -83,12 +79,7 @@ def threshold_of(loss, params, rows, scores, n_positives, n_all):
         is_count = name in ("k", None)
         rank = {"k": int(share[name])} if is_count else {"tau": min(1.0, float(share[name]))}
         threshold = KthLargest(of, **rank)
-    groups = [slice(None)] if rows.groups is None else rows_of_groups(rows.groups)
     if rows.groups is None and getattr(threshold, "k", None) is not None:
-        share = min(1.0, threshold.k / total[threshold.of])
+        share = min(1.0, threshold.k / float(total[threshold.of]))
         threshold = dataclasses.replace(threshold, k=None, tau=share)
-    tensors = [*map(torch.from_numpy, (scores, rows.target == 1, rows.count))]
-    each = torch.stack([threshold(*(part[own] for part in tensors)) for own in groups])
-    t = float(each[each.isfinite()].median())
-    # t is not finite if the samples that define it (for example the negatives) are missing.
-    return midway_below(scores, t) if np.isfinite(t) else 0.0
+    return threshold

@@ -1,5 +1,6 @@
 """TopBoostClassifier: LightGBM trained with a loss for the top of a ranking."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -10,7 +11,6 @@ import torch
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if, chooses_labels, ranks
@@ -28,28 +28,24 @@ from sktopk._common._labels import (
     encode,
 )
 from sktopk._common._public import public
-from sktopk._common._scalars import (
-    check_number,
-    check_random,
-    negative_first,
-    positive_label,
-)
+from sktopk._common._scalars import check_number, check_random, positive_label
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._between_scores import midway_above
-from sktopk._estimators._calibration import calibrated_proba, fit_calibration
+from sktopk._estimators._calibration import fit_calibration
+from sktopk._estimators._fitted import assign, present, started
+from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both
 from sktopk.boosting import initial_score, objective
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
 from sktopk.modules._members import best_classes
 
 from ._boosters import constraints, grow, have_splits
-from ._losses import OF_TWO_CLASSES, loss_in_use, threshold_of
+from ._losses import OF_TWO_CLASSES, cut_of, loss_in_use
 from ._model_text import BoostersAsText
 from ._parameters import check_parameters, has_proba
-from ._rows import Rows, groups_of_both
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
@@ -217,12 +213,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             the group thresholds. A group is held out as a whole.
         """
         check_parameters(self)
-        fitted = type(self)(**self.get_params(deep=False))
-        lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
-        fitted._fit(lightgbm, X, y, sample_weight, groups)
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        # Replace the fitted attributes only now, so that a `fit` that fails does not change them.
-        self.__dict__ = kept | {k: v for k, v in vars(fitted).items() if k.endswith("_")}
+        lightgbm, new = import_extra("lightgbm", type(self).__name__, "boosting"), started(self)
+        new._fit(lightgbm, X, y, sample_weight, groups)
+        assign(self, new)
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
@@ -231,15 +224,13 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         With two classes, a sample is flagged if its `decision_function` is above 0 (below 0 if the
         positive label is `classes_[0]`).
         """
-        return self._decision(self._scores(X))
+        now, scores = self._scored(X)
+        return now._task().decide(scores, now)
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the class by `threshold_` (two classes) or highest score (more classes)."""
-        scores = self._scores(X)
-        if scores.ndim == 2:
-            return self.classes_[scores.argmax(axis=1)]
-        above = scores > self.threshold_
-        return negative_first(self.classes_, self.pos_label_)[above.astype(np.intp)]
+        now, scores = self._scored(X)
+        return now._task().labels(scores, now)
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
@@ -248,7 +239,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         With `groups`, return n samples of each group, all sorted by score. If a group has fewer
         samples, return all of them, with a warning. Tied samples are in the order of X.
         """
-        return rows_on_top(self._scores(X), n, groups)
+        return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
@@ -257,17 +248,16 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Requires more than two classes. If k is None, `k_` is used. Tied labels are in the order of
         `classes_`.
         """
-        scores = self._scores(X)
-        k = self.k_ if k is None else k
-        check_number(k, "k", 1, len(self.classes_) - 1, integer=True)
-        return self.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
+        now, scores = self._scored(X)
+        k = now.k_ if k is None else k
+        check_number(k, "k", 1, len(now.classes_) - 1, integer=True)
+        return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Return the probability of each class. Requires `calibration` or the log loss."""
-        scores = self._scores(X)
-        proba = calibrated_proba(*getattr(self, "calibration_", (1.0, 0.0)), scores)
-        return proba[:, ::-1] if scores.ndim == 1 and self._first_is_positive() else proba
+        now, scores = self._scored(X)
+        return now._task().proba(scores, now)
 
     def score(
         self,
@@ -281,14 +271,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         With `groups`, for two classes, return the mean over the groups that contain both classes.
         If there is no such group, return NaN with a warning.
         """
-        scores, y = self._scores(X), check_labels(y)
+        now, scores = self._scored(X)
+        y = check_labels(y)
         check_length(y, len(scores))
-        weight = check_weight(sample_weight, len(y))
-        if groups is not None:
-            _refuse_groups(self.classes_)
-            groups = encode_groups(groups, len(y))
-        target = y == self.pos_label_ if scores.ndim == 1 else None
-        return self._quality(Rows(None, y, target, weight, weight, groups), scores)
+        weight, task = check_weight(sample_weight, len(y)), now._task()
+        if groups is None:
+            return task.score(task.target(y), scores, weight)
+        _refuse_groups(now.classes_)
+        return task.score(task.target(y), scores, weight, encode_groups(groups, len(y)))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -307,26 +297,25 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
         """Set the fitted attributes."""
-        data, given = self._checked(X, y, sample_weight, groups)
-        index = np.flatnonzero(given.weight > 0)
-        if given.groups is not None:
-            index = index[np.argsort(given.groups[index], kind="stable")]
-            self.n_groups_ = int(given.groups.max()) + 1
-        rows = given.take(index)
-        loss, params, self.k_ = loss_in_use(
-            self.loss, self.k, self.loss_params, len(self.classes_), rows
-        )
+        data = self._checked(X, y, sample_weight, groups)
+        index = np.flatnonzero(data.weight > 0)
+        if data.groups is not None:
+            index = index[np.argsort(data.groups[index], kind="stable")]
+            self.n_groups_ = int(data.groups.max()) + 1
+        rows, n_classes = data.take(index), len(self.classes_)
+        loss, params, self.k_ = loss_in_use(self.loss, self.k, self.loss_params, n_classes, rows)
+        task = self._task()
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
         # Target statistics of two classes are shares of the second class.
-        falls = len(self.classes_) == 2 and self._first_is_positive()
+        falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
             "objective": "none",
-            "num_class": 1 if len(self.classes_) == 2 else len(self.classes_),
+            "num_class": task.n_outputs,
             "metric": "None",
             "learning_rate": float(self.learning_rate),
             "num_leaves": self.num_leaves,
@@ -344,9 +333,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         for mask in held_out:
             held, stop = rows.take(mask), None
             if self.n_iter_no_change is not None and mask.any():
-                if held.groups is not None and not groups_of_both(held):
+                if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
-                stop = held, partial(self._quality, held), self.n_iter_no_change
+                stop = held, partial(quality, task, held), self.n_iter_no_change
             own = rows.take(~mask)
             self.boosters_.append(
                 grow(
@@ -363,39 +352,47 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
         grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
-        if len(self.classes_) == 2:
+        if task.is_ranking:
             self.threshold_ = 0.0
             if not self._models_proba_ and grown:
-                self.threshold_ = self._threshold(loss, params, rows, held_out)
+                scores, known = self._as_unseen(rows, held_out)
+                cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
+                task = dataclasses.replace(task, cut=cut)
+                known = rows.take(known)
+                found = task.finish(scores, known.target, known.count, known.groups)
+                self.threshold_ = found.get("threshold_", 0.0)
             elif not self._models_proba_:
                 # All scores are equal. None of them is above the threshold.
-                scores = self._raw(self.boosters_, rows.X)
+                scores = self._raw(self.boosters_, rows.X)[:, 0]
                 self.threshold_ = midway_above(scores, float(scores[0]))
         self._finish_out_of_fold(data, rows, index, held_out)
 
     def _finish_out_of_fold(self, data, rows, index, held_out):
         """Set the attributes that depend on out-of-fold scores, if samples are held out."""
-        scores = np.full((len(rows.y), *np.shape(self.init_score_)), np.nan)
-        known = np.any(held_out, axis=0)
+        task, known = self._task(), np.any(held_out, axis=0)
+        scores = np.full((len(rows.y), task.n_outputs), np.nan)
         for booster, mask in zip(self.boosters_, held_out, strict=True):
             if mask.any():
                 scores[mask] = self._raw([booster], rows.X[mask])
         own, own_scores = rows.take(known), scores[known]
         if self.calibration is not None and known.any():
-            self.calibration_ = fit_calibration(own_scores, own.target, own.weight)
+            of_task = task.calibration_scores(own_scores)
+            self.calibration_ = fit_calibration(of_task, own.target, own.weight)
             self._models_proba_ = True
         if self.n_members > 1:
-            of_all = np.full((len(data.y), *scores.shape[1:]), np.nan)
-            of_all[index] = self._decision(scores)
+            decision = task.decide(scores, self)
+            of_all = np.full((len(data.y), *decision.shape[1:]), np.nan)
+            of_all[index] = decision
             self.oob_decision_function_ = data.as_given(of_all)
-            self.oob_score_ = self._quality(own, own_scores) if known.any() else np.nan
+            self.oob_score_ = quality(task, own, own_scores) if known.any() else np.nan
 
     def _hold_out(self, rows):
         """Return a list of masks, one per member, of the samples that the member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
+        order = rows.order(0)
         for n_folds in [self.n_members] if self.n_members > 1 else range(N_FOLDS_OF_ONE, 1, -1):
-            fold = deal(rows.order, rows.target, n_folds)
+            fold = deal(order, rows.target, n_folds)
             if len(np.unique(rows.target[fold == 0])) == len(np.unique(rows.target[fold >= 0])):
                 break
         if not (fold >= 0).any():
@@ -406,33 +403,29 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             )
         return [fold == m for m in range(self.n_members)]
 
-    def _threshold(self, loss, params, rows, held_out):
-        """Return `threshold_`, from out-of-fold scores if available, else from training scores."""
+    def _as_unseen(self, rows, held_out):
+        """Return scores as if no booster had seen the samples, and the mask of these samples.
+
+        Without held-out samples, return the training scores of all samples.
+        """
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
-        if known.any():
-            rows, held_out = rows.take(known), held_out[known]
-        scores = np.column_stack([self._raw([booster], rows.X) for booster in self.boosters_])
-        if known.any():
-            scores = scores_as_unseen(scores, held_out, rows.target, rows.weight)
-        else:
-            scores = scores.mean(axis=1)
-        n_positives = float(self.class_count_[0 if self._first_is_positive() else 1])
-        return threshold_of(loss, params, rows, scores, n_positives, float(self.class_count_.sum()))
+        if not known.any():
+            return self._raw(self.boosters_, rows.X), ~known
+        own = rows.take(known)
+        each = np.column_stack([self._raw([booster], own.X)[:, 0] for booster in self.boosters_])
+        scores = scores_as_unseen(each, held_out[known], own.target, own.weight)
+        return scores[:, np.newaxis], known
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the samples of positive weight, as `Samples` and as `Rows`.
-
-        Set attributes that describe columns and classes.
-        """
+        """Return the samples of positive weight, and set attributes of columns and classes."""
         takes = {"takes_tables": True, "takes_images": False}
         data = check_labelled(self, X, y, sample_weight, groups, reset=True, **takes)
-        data = data._replace(X=in_memory(data.X))
-        X, y, weight, groups = data.X, data.y, data.weight, data.groups
-        count = weight
+        y, count, groups = data.y, data.weight, data.groups
         self.classes_ = check_classes(y)
-        index = encode(self.classes_, y)
-        self.class_count_ = np.bincount(index, count, len(self.classes_))
+        index, n_classes = encode(self.classes_, y), len(self.classes_)
+        self.class_count_ = np.bincount(index, count, n_classes)
+        weight = count
         if self.class_weight is not None:
             of_class = class_weights(self.class_weight, self.classes_, self.class_count_)
             weight = count * of_class[index]
@@ -440,48 +433,46 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         groups = None if groups is None else several_groups(groups, weight)
         if groups is not None:
             _refuse_groups(self.classes_)
-        if len(self.classes_) == 2:
+        if n_classes == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
         elif self.pos_label is not None:
-            n = len(self.classes_)
-            raise ValueError(f"pos_label must be None for {n} classes; got {self.pos_label!r}")
-        return data, Rows(X, y, index, weight, count, groups, data.order(0))
+            raise ValueError(
+                f"pos_label must be None for {n_classes} classes; got {self.pos_label!r}"
+            )
+        checked = {"weight": weight, "groups": groups, "target": index, "count": count}
+        return data._replace(X=in_memory(data.X), **checked)
 
-    def _first_is_positive(self):
-        """Return whether the first of two classes is the positive class."""
-        return bool(self.pos_label_ == self.classes_[0])
+    def _task(self):
+        """Return the task: a ranking of two classes, or labels of more classes."""
+        if len(self.classes_) == 2:
+            return RankingTask(self.classes_, self.pos_label_, _average_precision)
+        labels = np.arange(len(self.classes_))
+        return LabelTask(self.classes_, partial(_topk_accuracy, k=self.k_, labels=labels), self.k_)
 
     def _raw(self, boosters, X):
         """Return `init_score_` plus the mean raw score of the boosters, for each sample."""
         n_threads = effective_n_jobs(self.n_jobs)
         each = [booster.predict(X, raw_score=True, num_threads=n_threads) for booster in boosters]
-        return np.mean(each, axis=0) + self.init_score_
+        scores = np.mean(each, axis=0) + self.init_score_
+        return scores.reshape(len(scores), -1)
 
-    def _scores(self, X):
-        """Return raw scores of the positive class or, with more than two classes, of each class."""
-        check_is_fitted(self)
-        return self._raw(self.boosters_, in_memory(check_rows(self, X)))
+    def _scored(self, X):
+        """Return the estimator in its present state, and raw scores (n_samples, n_outputs)."""
+        now = present(self)
+        check_is_fitted(now)
+        return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
 
-    def _decision(self, scores):
-        if scores.ndim == 2:
-            return scores
-        above = scores - self.threshold_
-        return -above if self._first_is_positive() else above
 
-    def _quality(self, rows, scores):
-        """Return the metric that `score` returns, computed from raw scores."""
-        if scores.ndim == 2:
-            params = {"k": self.k_, "labels": self.classes_, "sample_weight": rows.weight}
-            return topk_accuracy_score(rows.y, scores, **params)
-        groups = [slice(None)] if rows.groups is None else groups_of_both(rows)
-        each = [
-            _average_precision(*(part[own] for part in (rows.target, scores, rows.weight)))
-            for own in groups
-        ]
-        if not each:
-            warn("score: no group has both classes, the score is NaN", UndefinedMetricWarning)
-        return float(np.mean(each)) if each else float("nan")
+def quality(task, rows, scores):
+    """Return the metric of `score` for raw scores."""
+    scores, groups = scores.reshape(len(rows.y), -1), rows.groups
+    more = {} if groups is None else {"groups": groups}
+    return task.score(rows.target, scores, rows.weight, **more)
+
+
+def _topk_accuracy(target, scores, weight, **params):
+    return topk_accuracy_score(target, scores, sample_weight=weight, **params)
 
 
 def _refuse_groups(classes):
@@ -492,5 +483,5 @@ def _refuse_groups(classes):
 
 def _average_precision(positive, y_score, weight):
     # This is faster than scikit-learn's function, which can take longer than growing a tree.
-    ranking = Ranking.from_values(positive.astype(bool), y_score, weight)
+    ranking = Ranking.from_values(positive, y_score, weight)
     return float(ranking.average_precision) if ranking.total_value else 0.0
