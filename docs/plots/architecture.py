@@ -25,7 +25,7 @@ PLACES = {
 }
 FILES = {
     "_estimators": "topk, ranking, programs, boosted, decisions",
-    "_training": "net, minibatches, criteria, checkpoint",
+    "_training": "net, minibatches, objectives, checkpoint",
     "_common": "input, files, warnings, extras",
 }
 OUTSIDE = ("torch", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")
