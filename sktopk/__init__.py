@@ -30,6 +30,12 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     from ._estimators.boosted._top_boost import TopBoostClassifier
     from ._estimators.decisions._budget import BudgetClassifier
     from ._estimators.decisions._sets import SetClassifier
+    from ._estimators.pat_mat import (
+        PatMatClassifier,
+        PatMatNPClassifier,
+        PrecisionAtRecallClassifier,
+        RecallAtFPRClassifier,
+    )
     from ._estimators.programs import (
         AUCClassifier,
         FScoreClassifier,
@@ -37,10 +43,6 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
     )
     from ._estimators.ranking import (
         DeepTopPushClassifier,
-        PatMatClassifier,
-        PatMatNPClassifier,
-        PrecisionAtRecallClassifier,
-        RecallAtFPRClassifier,
         RecallAtKClassifier,
         ThresholdClassifier,
         TopPushKClassifier,
@@ -53,11 +55,11 @@ _HOMES = {
     "BudgetClassifier": "decisions._budget",
     "DeepTopPushClassifier": "ranking",
     "FScoreClassifier": "programs",
-    "PatMatClassifier": "ranking",
-    "PatMatNPClassifier": "ranking",
+    "PatMatClassifier": "pat_mat",
+    "PatMatNPClassifier": "pat_mat",
     "Pipeline": "_pipeline",
-    "PrecisionAtRecallClassifier": "ranking",
-    "RecallAtFPRClassifier": "ranking",
+    "PrecisionAtRecallClassifier": "pat_mat",
+    "RecallAtFPRClassifier": "pat_mat",
     "RecallAtKClassifier": "ranking",
     "RecallAtPrecisionClassifier": "programs",
     "SetClassifier": "decisions._sets",

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from sktopk import losses
-from sktopk._training._objectives import CrossEntropy, CustomLoss, Drawn, SampleLoss, Totals
+from sktopk._training._custom_loss import CustomLoss
+from sktopk._training._objectives import CrossEntropy, Drawn, SampleLoss, Totals
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import LossModule
 from sktopk.losses._mixtures import topk_distribution_loss

@@ -13,7 +13,8 @@ from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
-from sktopk._training._objectives import Mixture, name_of
+from sktopk._training._custom_loss import name_of
+from sktopk._training._objectives import Mixture
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution
 from sktopk.metrics import topk_accuracy_score

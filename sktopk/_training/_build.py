@@ -10,8 +10,8 @@ from sktopk._common._scalars import check_call
 from sktopk.modules import MLP, TabularMLP
 from sktopk.modules._members import Members, packs_members
 
+from ._custom_loss import CustomLoss
 from ._net import Net, Settings
-from ._objectives import CustomLoss
 from ._process import isolated_rng, rng_state
 
 # Networks that take a random generator instead of using torch's global one.

@@ -18,7 +18,7 @@ from sktopk.modules._members import Members, mean_of_members
 from sktopk.modules._mlp import takes_sparse
 
 from ._average import WeightAverage
-from ._held_out_entries import check_what_is_read, has_monitored
+from ._callbacks import check_what_is_read, has_monitored
 from ._process import (
     in_any_process,
     in_parallel,

@@ -302,7 +302,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if data.groups is not None:
             index = index[np.argsort(data.groups[index], kind="stable")]
             self.n_groups_ = int(data.groups.max()) + 1
-        rows, n_classes = data.take(index), len(self.classes_)
+        rows, n_classes = taken(data, index), len(self.classes_)
         loss, params, self.k_ = loss_in_use(self.loss, self.k, self.loss_params, n_classes, rows)
         task = self._task()
         self._models_proba_ = self._trains_log_loss()
@@ -331,12 +331,12 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         }
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
-            held, stop = rows.take(mask), None
+            held, stop = taken(rows, mask), None
             if self.n_iter_no_change is not None and mask.any():
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
                 stop = held, partial(quality, task, held), self.n_iter_no_change
-            own = rows.take(~mask)
+            own = taken(rows, ~mask)
             self.boosters_.append(
                 grow(
                     lightgbm,
@@ -358,7 +358,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 scores, known = self._as_unseen(rows, held_out)
                 cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
                 task = dataclasses.replace(task, cut=cut)
-                known = rows.take(known)
+                known = taken(rows, known)
                 found = task.finish(scores, known.target, known.count, known.groups)
                 self.threshold_ = found.get("threshold_", 0.0)
             elif not self._models_proba_:
@@ -374,7 +374,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         for booster, mask in zip(self.boosters_, held_out, strict=True):
             if mask.any():
                 scores[mask] = self._raw([booster], rows.X[mask])
-        own, own_scores = rows.take(known), scores[known]
+        own, own_scores = taken(rows, known), scores[known]
         if self.calibration is not None and known.any():
             of_task = task.calibration_scores(own_scores)
             self.calibration_ = fit_calibration(of_task, own.target, own.weight)
@@ -412,7 +412,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         known = held_out.any(axis=1)
         if not known.any():
             return self._raw(self.boosters_, rows.X), ~known
-        own = rows.take(known)
+        own = taken(rows, known)
         each = np.column_stack([self._raw([booster], own.X)[:, 0] for booster in self.boosters_])
         scores = scores_as_unseen(each, held_out[known], own.target, own.weight)
         return scores[:, np.newaxis], known
@@ -462,6 +462,12 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now = present(self)
         check_is_fitted(now)
         return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
+
+
+def taken(rows, index):
+    """Return the samples of a mask or of indices, with X in memory."""
+    rows = rows.take(index)
+    return rows._replace(X=in_memory(rows.X))
 
 
 def quality(task, rows, scores):

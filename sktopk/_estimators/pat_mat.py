@@ -1,0 +1,280 @@
+"""The Pat&Mat family: classifiers whose threshold is a quantile of scores, or a share of errors."""
+
+import math
+from dataclasses import KW_ONLY
+from numbers import Integral
+
+from sktopk._common._public import public
+from sktopk._common._scalars import check_number
+from sktopk.losses import SurrogateQuantile
+from sktopk.losses._top_push import pat_mat_np_threshold
+from sktopk.losses._top_quantile import (
+    PRECISION_AT_RECALL_ERRORS,
+    pat_mat_threshold,
+    precision_at_recall_threshold,
+)
+from sktopk.metrics import (
+    precision_at_recall_score,
+    recall_at_k_score,
+    true_positive_rate_at_fpr_score,
+)
+
+from ._between_scores import midway_above
+from ._parameters import estimator
+from ._ranking import RankingClassifier, cuts
+
+
+def check_share(tau, of, of_a_number):
+    """Check that tau is in (0, 1). For an integer >= 1, the error recommends another class."""
+    if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
+        raise ValueError(
+            f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
+            f"{of_a_number}(k={tau})"
+        )
+    check_number(tau, "tau", 0, 1, bounds="neither")
+
+
+@estimator
+@public
+class PatMatClassifier(RankingClassifier):
+    r"""Classifier that finds positives among a share tau of the samples.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
+
+    This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose a tau
+    that is at least the share of positives. With a smaller tau, t can be the score of a positive,
+    and the loss favors equal scores at the top. Then use :class:`RecallAtFPRClassifier` instead.
+
+    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
+    the quantile of the training scores and the next lower score. On new data, it can select more or
+    fewer samples. Use `predict_top` or :class:`BudgetClassifier` to select an exact number.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Share of the samples to review, in (0, 1).
+
+    See Also
+    --------
+    PatMatNPClassifier : The threshold is a quantile of the negatives.
+    sktopk.losses.pat_mat_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import PatMatClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PatMatClassifier(tau=0.1, n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    tau: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int = 4
+
+    def _check_params(self):
+        super()._check_params()
+        check_share(self.tau, "samples", "RecallAtKClassifier")
+
+    def _threshold(self):
+        return pat_mat_threshold(self.tau)
+
+    def _metric(self, positive, scores, weight):
+        return recall_at_k_score(positive, scores, k=self.tau, sample_weight=weight)
+
+
+@estimator
+@public
+class PatMatNPClassifier(RankingClassifier):
+    r"""Classifier that ranks positives above a share 1 - tau of the negatives.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
+
+    This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
+    false-positive rate of about tau. The threshold t is the j-th highest score of a negative. In
+    :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
+
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_` is
+    between the quantile of the training scores of negatives and the next lower score.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Share of the negatives above the threshold, in (0, 1).
+
+    See Also
+    --------
+    PatMatClassifier : The threshold is a quantile of all samples.
+    sktopk.losses.pat_mat_np_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import PatMatNPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PatMatNPClassifier(n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    tau: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int = 4
+
+    def _check_params(self):
+        super()._check_params()
+        check_share(self.tau, "negatives", "TopPushKClassifier")
+
+    def _threshold(self):
+        return pat_mat_np_threshold(self.tau)
+
+    def _metric(self, positive, scores, weight):
+        return true_positive_rate_at_fpr_score(positive, scores, fpr=self.tau, sample_weight=weight)
+
+
+@estimator
+@public
+class RecallAtFPRClassifier(RankingClassifier):
+    r"""Classifier that finds positives at a limited false-positive rate.
+
+    .. math::
+        \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
+        \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
+
+    The second equation defines the threshold t, with :math:`\varphi` = `fpr`. With the hinge, the
+    loss is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the
+    quadratic surrogate, the loss is the original Pat&Mat-NP [1]_.
+
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
+    threshold that at most a share `fpr` of the training negatives exceeds. Use
+    :class:`BudgetClassifier` for a guarantee on other samples.
+
+    Parameters
+    ----------
+    fpr : float, default=0.01
+        Share of the negatives above the threshold, in (0, 1).
+    surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
+        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge
+        has a closed form of t. Training with the others takes several times longer.
+
+    See Also
+    --------
+    PatMatNPClassifier : The threshold is the score of a negative.
+    sktopk.losses.SurrogateQuantile : The threshold of this loss.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 11.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import RecallAtFPRClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = RecallAtFPRClassifier(fpr=0.02, n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    fpr: float = 0.01
+    _: KW_ONLY
+    surrogate: str = "hinge"
+    buffer_size: int = 4
+
+    _midway = staticmethod(midway_above)
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.fpr, "fpr", 0, 1, bounds="neither")
+
+    def _threshold(self):
+        return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
+
+    def _metric(self, positive, scores, weight):
+        return true_positive_rate_at_fpr_score(
+            positive, scores, fpr=float(self.fpr), sample_weight=weight
+        )
+
+    def _cut(self, scores, positive, weight):
+        """Return the highest score s for which more than a share `fpr` of the negatives is >= s."""
+        score, found, _ = cuts(scores, ~positive, weight)
+        # The factor 1 + 1e-10 tolerates rounding errors in sums of weights.
+        beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
+        return score[beyond][0] if beyond.any() else scores.new_tensor(-math.inf)
+
+
+@estimator
+@public
+class PrecisionAtRecallClassifier(RankingClassifier):
+    r"""Classifier that finds a share of the positives with as few negatives as possible.
+
+    .. math::
+        \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
+        t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
+
+    Here t is the j-th highest score of a positive. At a fixed recall r, few false positives mean a
+    high precision (Prec@Rec, eq. 4 of [1]_).
+    :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
+
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t
+    for the training scores and the next lower score.
+
+    Parameters
+    ----------
+    recall : float, default=0.8
+        The recall r, in (0, 1].
+
+    See Also
+    --------
+    RecallAtPrecisionClassifier : Maximizes the recall at a given precision.
+    sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import PrecisionAtRecallClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = PrecisionAtRecallClassifier(n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
+    """
+
+    recall: float = 0.8
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int = 4
+
+    errors = PRECISION_AT_RECALL_ERRORS
+
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.recall, "recall", 0, 1, bounds="right")
+
+    def _threshold(self):
+        return precision_at_recall_threshold(self.recall)
+
+    def _metric(self, positive, scores, weight):
+        return precision_at_recall_score(positive, scores, recall=self.recall, sample_weight=weight)
