@@ -122,7 +122,7 @@ def test_a_missing_value_is_told_from_the_median_where_fit_has_seen_some(to):
     rows = RNG.normal(size=(N, 3))
     rows[::5, 1] = np.nan
     clf = trained(to(rows))
-    center = clf.net_.module_.center.numpy()
+    center = clf.net_.module_.encoder.center.numpy()
     for column, is_told in [(0, False), (1, True), (2, False)]:
         median, missing = rows[1:5].copy(), rows[1:5].copy()
         median[:, column], missing[:, column] = center[column], np.nan

@@ -17,6 +17,7 @@ from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
+from sktopk._training._build import takes_tables
 from sktopk._training._checkpoint import Checkpoint, describe_call
 from sktopk._training._net import DivergedError
 from sktopk._training._scores import scores_of
@@ -53,7 +54,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns,
         handles missing values and categories, and in rankers with hidden layers bins columns.
-        Other networks need scaled data. A module with `n_members` builds the whole ensemble.
+        Other networks need scaled data, or :class:`~sktopk.modules.TableEncoder` as their first
+        layer. A module with `n_members` builds the whole ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -351,7 +353,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.module is TabularMLP
+        tags.input_tags.allow_nan = takes_tables(self.module)
         return tags
 
     def __getstate__(self):

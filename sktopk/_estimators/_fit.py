@@ -9,7 +9,7 @@ from sktopk._common._labels import check_labels, class_weights, encode
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._build import OURS, build_net
+from sktopk._training._build import OURS, build_net, takes_tables
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
     check_device,
@@ -45,7 +45,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     If `clf` has a network, as in `partial_fit`, X and y must agree with these attributes.
     """
     resumed = hasattr(clf, "net_")
-    takes = {"takes_tables": clf.module is TabularMLP, "takes_images": clf.module not in OURS}
+    takes = {"takes_tables": takes_tables(clf.module), "takes_images": clf.module not in OURS}
     data = check_labelled(clf, X, y, sample_weight, groups, reset=not resumed, **takes)
     if hasattr(clf, "categories_") and not is_single_process():
         raise ValueError("X must hold numbers where several processes train: encode categories")
@@ -126,6 +126,7 @@ def make_net(clf, dtypes, seed, device):
         module_params.setdefault("normalize", True)
     if clf.module is TabularMLP:
         module_params.setdefault("n_bins", training.n_bins if len(clf.hidden_layer_sizes) else 0)
+    if takes_tables(clf.module):
         module_params.setdefault("missing_indicator", clf._missing_ or ())
         if hasattr(clf, "categories_"):
             module_params.setdefault("n_categories", clf.categories_.sizes)
@@ -155,8 +156,9 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
     # `partial_fit` counts the samples of all calls.
     class_total = task.in_target_order(clf._class_total_) if resumed else None
+    encoded = None if resumed else net.encoded_rows(data.X)
     batches = make_batches(
-        net.rows(data.X, resident=True),
+        net.rows(data.X, resident=True) if encoded is None else encoded,
         target,
         data.weight,
         n_classes=len(clf.classes_),
@@ -182,7 +184,13 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     if clf.verbose == 1:
         callbacks["progress"] = ProgressBar(n_epochs)
     interrupted = net.train(
-        batches, n_epochs, callbacks, cycle=not resumed, checkpoint=checkpoint, data=given
+        batches,
+        n_epochs,
+        callbacks,
+        cycle=not resumed,
+        encoded=encoded is not None,
+        checkpoint=checkpoint,
+        data=given,
     )
     clf.history_ = net.plain_history()
     clf.n_iter_ = len(clf.history_)

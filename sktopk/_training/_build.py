@@ -19,6 +19,11 @@ OURS = (MLP, TabularMLP)
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
+def takes_tables(module):
+    """Return whether a network takes missing values, and categories as integers."""
+    return bool(getattr(module, "takes_tables", False))
+
+
 def build_net(
     module, objective, task, *,
     n_features, n_outputs, n_classes, n_members, module_params, learning_rate, weight_decay,
@@ -72,7 +77,10 @@ def build_net(
         built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
         built.to(dtype)
         if isinstance(built, TabularMLP):
-            built.center, built.scale = built.center.to(row_dtype), built.scale.to(row_dtype)
+            encoder = built.encoder
+            encoder.center, encoder.scale = (
+                each.to(row_dtype) for each in (encoder.center, encoder.scale)
+            )
         else:
             row_dtype = dtype
         settings = Settings(

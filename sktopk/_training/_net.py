@@ -13,7 +13,8 @@ from skorch.dataset import Dataset
 
 from sktopk._common._available import available_if
 from sktopk._common._warnings import warn
-from sktopk.modules import TabularMLP
+from sktopk.modules import TableEncoder, TabularMLP
+from sktopk.modules._member_linear import has_hooks
 from sktopk.modules._members import Members, mean_of_members
 from sktopk.modules._mlp import takes_sparse
 
@@ -40,6 +41,8 @@ MOST_SHOWN = 1 << 15
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
 RATE_INCREASE = 0.1
+# Up to this number of values, the encoded training samples are kept in memory.
+MOST_ENCODED = 1 << 25
 # Above this number of inputs, all networks score all samples of a minibatch, to save memory.
 MOST_SELECTED = 1 << 24
 
@@ -89,13 +92,15 @@ class Settings:
 class Run:
     """State of one call of :meth:`Net.train`.
 
-    `forward` is the module, with gradients averaged over processes. `rates` are the largest
-    learning rates of a cycle. `first_loss` is the loss of the first minibatch.
+    `encoded` tells whether minibatches have encoded samples. `forward` is the module, with gradients
+    averaged over processes. `rates` are the largest learning rates of a cycle. `first_loss` is the
+    loss of the first minibatch.
     """
 
     batches: object
     weight: torch.Tensor
     average: WeightAverage
+    encoded: bool = False
     forward: object = None
     rates: list | None = None
     progress: tuple = (0.0, 0.0)
@@ -187,16 +192,16 @@ class Net(NeuralNetClassifier):
             return bool(larger.forward(rows).abs().max() <= 1 + 1e-3)
 
     def show_data(self, X, weight):
-        """Pass training samples to the network's method `from_data`, if this method exists."""
+        """Pass training samples to the method `from_data` of the network or of its encoders."""
         module = self.module_
         each = list(module) if isinstance(module, Members) else [module]
-        asking = [one for one in each if hasattr(one, "from_data")]
+        asking = [part for one in each for part in asking_parts(one)]
         if asking:
             index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
             index = torch.from_numpy(index).long()
             shown = Rows(X, torch.device("cpu"), self.settings.row_dtype)[index]
             for one in asking:
-                ours = isinstance(one, TabularMLP)
+                ours = isinstance(one, TabularMLP | TableEncoder)
                 one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
             share_buffers(module)
 
@@ -213,12 +218,33 @@ class Net(NeuralNetClassifier):
         device = torch.device(self.device)
         return Rows(X, device, self.settings.row_dtype, resident=resident, sparse=sparse)
 
+    def encoded_rows(self, X):
+        """Return the encoded training samples, or None if each step has to encode its samples.
+
+        The encoder of TabularMLP has no weights, so its result is the same in each epoch.
+        """
+        module = self.module_
+        if type(module) is not TabularMLP or has_hooks(module.encoder):
+            return None
+        n_samples, n_outputs = X.shape[0], module.encoder.n_outputs
+        if n_samples * n_outputs > MOST_ENCODED or self._callbacks_read_batches():
+            return None
+        rows = self.rows(X, resident=True)
+        if not rows.resident:
+            return None
+        with torch.no_grad():
+            parts = [module.encoder(rows[part]) for part in rows.chunks(n_outputs)]
+        encoded = torch.cat(parts).numpy(force=True)
+        return Rows(encoded, torch.device(self.device), self.settings.dtype, resident=True)
+
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
-    def train(self, batches, n_epochs, callbacks, *, cycle=False, checkpoint=None, data):
+    def train(
+        self, batches, n_epochs, callbacks, *, cycle=False, encoded=False, checkpoint=None, data
+    ):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
         `callbacks` is a dict of callbacks that run before the user's callbacks. With `cycle`, the
@@ -236,7 +262,7 @@ class Net(NeuralNetClassifier):
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(data["X_val"], data["y_val"]) if has_val else None
         average = WeightAverage(self.module_, len(batches) if cycle else 1)
-        self.run = run = Run(batches, torch.from_numpy(data["weight"]), average)
+        self.run = run = Run(batches, torch.from_numpy(data["weight"]), average, encoded)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
             run.rates = rates
@@ -362,10 +388,13 @@ class Net(NeuralNetClassifier):
         """Return the scores of the samples that each network draws: (n_members, n, n_outputs)."""
         x, own, n_members = batch.x, batch.own, self.settings.n_members
         forward = self.module_ if self.run is None else self.run.forward
-        selects = own is not None and type(self.module_) is TabularMLP
-        selects = selects and own.numel() * x.shape[1] <= MOST_SELECTED
+        ours = type(self.module_) is TabularMLP
+        selects = ours and own is not None and own.numel() * x.shape[1] <= MOST_SELECTED
+        more = {"own": own} if selects else {}
+        if ours and self.run is not None and self.run.encoded:
+            more["encoded"] = True
         with self.autocast():
-            scores = forward(x, own) if selects else forward(x)
+            scores = forward(x, **more)
         if self.settings.precision is not None:
             scores = scores.to(self.settings.dtype)
         n_samples = own.shape[1] if selects else len(x)
@@ -458,6 +487,13 @@ class Net(NeuralNetClassifier):
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
             f"{' or '.join(remedies)}"
         )
+
+
+def asking_parts(module):
+    """Return the parts of a network that want to see samples: itself, or its encoders."""
+    if hasattr(module, "from_data"):
+        return [module]
+    return [part for part in module.modules() if isinstance(part, TableEncoder)]
 
 
 def _is_bounded(parameter):

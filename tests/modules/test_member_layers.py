@@ -22,7 +22,7 @@ def rows(n_samples=7, n_members=None, n_features=5):
 
 def one_by_one(net, x):
     """Scores (n_samples, n_members, n_outputs), each member a loop over its layers."""
-    h, scores = net.encode(x), []
+    h, scores = net.encoder(x), []
     for m in range(net.n_members):
         own = h if h.dim() == 2 else h[m]
         for layer in net.layers[:-1]:

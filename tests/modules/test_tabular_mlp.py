@@ -73,9 +73,15 @@ def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
 
 def encoded(net, X, j):
     """Clipped column, bins and indicator of column j."""
-    out, d = net.encode(X), net.n_features
-    bins = out[:, d : d + net.n_encoded][:, (net.bin_column == j) & (net.bin_slope > 0)]
-    return out[:, j], bins, out[:, d + net.n_encoded + j] if len(net.missing_column) else None
+    out, d = net.encoder(X), net.n_features
+    bins = out[:, d : d + net.encoder.n_encoded][
+        :, (net.encoder.bin_column == j) & (net.encoder.bin_slope > 0)
+    ]
+    return (
+        out[:, j],
+        bins,
+        out[:, d + net.encoder.n_encoded + j] if len(net.encoder.missing_column) else None,
+    )
 
 
 def piecewise_linear(value, edges):
@@ -103,9 +109,12 @@ def rtdl():
 
 def edges_of(net, j):
     """Ends of the bins of column j, in its own unit."""
-    own = (net.bin_column == j) & (net.bin_slope > 0)
-    ends = net.bin_start[own] + 1 / net.bin_slope[own]
-    return torch.cat([net.bin_start[own], ends[-1:]]) / net.scale[j] + net.center[j]
+    own = (net.encoder.bin_column == j) & (net.encoder.bin_slope > 0)
+    ends = net.encoder.bin_start[own] + 1 / net.encoder.bin_slope[own]
+    return (
+        torch.cat([net.encoder.bin_start[own], ends[-1:]]) / net.encoder.scale[j]
+        + net.encoder.center[j]
+    )
 
 
 def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(rtdl):
@@ -115,7 +124,7 @@ def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(rtdl):
     new = 2 * table(n=300, seed=1)
     inside = new.clamp(X.amin(0), X.amax(0))
     for rows in (X, inside, new):
-        ours = net.encode(rows)[:, 5 : 5 + net.n_encoded][:, net.bin_slope > 0]
+        ours = net.encoder(rows)[:, 5 : 5 + net.encoder.n_encoded][:, net.encoder.bin_slope > 0]
         code = theirs(rows[:, :4])
         # Theirs leaves the first and the last bin open, as the paper does; ours closes both.
         assert ((code.clamp(0, 1) - code).abs().max() > 1e-6) == (rows is new)
@@ -165,7 +174,7 @@ def test_any_column_gives_numbers(name):
     net = network(column, n_bins=4, missing_indicator=True)
     extreme = torch.tensor([NAN, INF, -INF, 1e38, -1e38, 0.0]).unsqueeze(1)
     for rows in (column, extreme):
-        assert net.encode(rows).abs().max() <= 3
+        assert net.encoder(rows).abs().max() <= 3
     assert all(buffer.isfinite().all() for buffer in net.buffers())
 
 
@@ -183,9 +192,9 @@ def test_an_indicator_of_some_columns_leaves_the_others_at_their_median():
     X = table(n=301)
     X[::5, 0], X[::7, 3] = NAN, NAN
     net, whole = (network(X, missing_indicator=each) for each in ([3], True))
-    d = 5 + net.n_encoded
-    out = net.encode(X)
-    torch.testing.assert_close(out[:, :d], whole.encode(X)[:, :d])
+    d = 5 + net.encoder.n_encoded
+    out = net.encoder(X)
+    torch.testing.assert_close(out[:, :d], whole.encoder(X)[:, :d])
     assert out[:, d:].tolist() == X[:, 3:4].isnan().double().tolist()
 
 
@@ -194,19 +203,19 @@ def test_a_category_is_a_column_and_any_other_value_none():
     X[:, 1] = torch.arange(40) % 3
     X[0, 1], X[1, 1], X[2, 1], X[3, 1] = NAN, -1.0, 3.0, 0.5
     net, without = (network(X, n_categories=each) for each in ({1: 3}, None))
-    assert net.n_encoded == without.n_encoded - net.n_bins
-    out = net.encode(X)
-    of_categories = out[:, 5 + net.n_encoded :]
+    assert net.encoder.n_encoded == without.encoder.n_encoded - net.encoder.n_bins
+    out = net.encoder(X)
+    of_categories = out[:, 5 + net.encoder.n_encoded :]
     for row, value in enumerate(X[:, 1].tolist()):
         expected = [float(value == each) / 3**0.5 for each in range(3)]
         assert of_categories[row].tolist() == pytest.approx(expected)
     # Nothing else is made of such a column, even where it would be a far one.
     assert (out[:, 1] == 0).all()
-    others = out[:, [0, 2, 3, 4]], without.encode(X)[:, [0, 2, 3, 4]]
+    others = out[:, [0, 2, 3, 4]], without.encoder(X)[:, [0, 2, 3, 4]]
     torch.testing.assert_close(*others)
     X[:, 1] = INF
-    assert (net.encode(X)[:, 5 + net.n_encoded :] == 0).all()
-    assert (net.encode(X)[:, 1] == 0).all()
+    assert (net.encoder(X)[:, 5 + net.encoder.n_encoded :] == 0).all()
+    assert (net.encoder(X)[:, 1] == 0).all()
     of_parameters = {"category_column", "category_value", "category_scale", "missing_column"}
     assert not net.state_dict().keys() & of_parameters
 
@@ -258,7 +267,9 @@ def test_weights_count_as_repetitions(n_distinct):
     for name, buffer in repeated.named_buffers():
         assert torch.equal(buffer, weighted.get_buffer(name)), name
     if n_distinct == 400:
-        assert not torch.equal(repeated.center, TabularMLP(3, 2).from_data(X).center)
+        assert not torch.equal(
+            repeated.encoder.center, TabularMLP(3, 2).from_data(X).encoder.center
+        )
 
 
 MAGNITUDE = 10 ** (
@@ -279,10 +290,17 @@ def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, decimal
     X = table(n=3_000)[:, 0].round(decimals=decimals)
     net = TabularMLP(1, 2, n_bins=n_bins, dtype=torch.float64)
     net.from_data(X.unsqueeze(1), WEIGHTS[weights](X))
-    assert 0 < int((net.bin_slope > 0).sum()) <= n_bins
+    assert 0 < int((net.encoder.bin_slope > 0).sum()) <= n_bins
     # The bins end with the samples, however light, if these are not too far away.
-    ends = torch.stack([X.min(), X.max()]).sub(net.center).mul(net.scale).clamp(-1e6, 1e6)
-    torch.testing.assert_close((edges_of(net, 0)[[0, -1]] - net.center) * net.scale, ends)
+    ends = (
+        torch.stack([X.min(), X.max()])
+        .sub(net.encoder.center)
+        .mul(net.encoder.scale)
+        .clamp(-1e6, 1e6)
+    )
+    torch.testing.assert_close(
+        (edges_of(net, 0)[[0, -1]] - net.encoder.center) * net.encoder.scale, ends
+    )
 
 
 @pytest.mark.parametrize("column", [-1, 2, 2**40])
@@ -290,6 +308,6 @@ def test_a_state_with_a_column_that_does_not_exist_is_refused(column):
     network = TabularMLP(2, 3, n_bins=4)
     state = network.state_dict()
     network.load_state_dict(state)
-    state["bin_column"] = torch.full_like(state["bin_column"], column)
+    state["encoder.bin_column"] = torch.full_like(state["encoder.bin_column"], column)
     with pytest.raises(ValueError, match="bin_column must have columns below 2"):
         network.load_state_dict(state)

@@ -1,0 +1,292 @@
+"""Encoder of tabular data: scaled columns, bins, missing values and categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+# Limits of n_encoded="auto": total number of bins, and number of numerical columns with bins.
+_AUTO_BINS = 128
+_AUTO_COLUMNS = 64
+# Quantiles are computed from a subsample of about this number of samples.
+_SAMPLED = 20_000
+# Scaled values are first clipped to [-FAR, FAR], because the smooth clip squares the values.
+FAR = 1e6
+_MIN_BIN_WIDTH = 1e-6
+
+
+class TableEncoder(nn.Module):
+    r"""Encoder of tabular data, the first layer of :class:`TabularMLP` and of networks of your own.
+
+    Every column is scaled by its quartiles and smoothly clipped [2]_. A column with more than two
+    distinct values can also get a piecewise linear encoding in T bins [1]_ (equation 1):
+
+    .. math::
+        z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
+        \operatorname{clip}(z) = \frac{z}{\sqrt{1 + (z / 3)^2}}, \qquad
+        e_t = \min\Bigl(1, \max\Bigl(0, \frac{z - b_{t-1}}{b_t - b_{t-1}}\Bigr)\Bigr)
+
+    It has no trainable weights. An estimator calls :meth:`from_data` of each encoder in its network
+    before the training.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of input columns.
+    n_bins : int, default=0
+        Largest number of bins per column. 0 means no piecewise linear encoding.
+    n_encoded : int or "auto", default="auto"
+        Largest total number of bins. If needed, all columns get fewer bins than ``n_bins``, or no
+        bins if 2 per column are too many. "auto" is ``n_bins`` times the number of numerical
+        columns, but at most 128. With more than 64 numerical columns, "auto" is 0.
+    missing_indicator : bool or sequence of int, default=False
+        Columns with an indicator of missing values: all (True), none (False) or column indices.
+    n_categories : dict of {int: int}, default=None
+        Number n of categories, by index of the categorical column. Categories 0, ..., n - 1 are
+        one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
+    dtype : torch.dtype, default=None
+        Data type of the scales and of the result. None means torch's default.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of columns of the encoding.
+    center, scale : Tensor of shape (n_features,)
+        Buffers: z is ``(x - center) * scale``.
+    bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
+        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to [0,
+        1]. The bins of a column are in ascending order. Unused bins have slope 0.
+    missing_column : Tensor of shape (n_indicators,)
+        Buffer: the columns with a missing-value indicator.
+    category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
+        Buffers: the encoding is ``x[..., category_column] == category_value`` times the scale.
+
+    Notes
+    -----
+    Missing numerical values (NaN) are replaced by the median of the column. Missing categories are
+    encoded as zeros. Infinite values are clipped. Before :meth:`from_data` is called, columns are
+    clipped but not scaled.
+
+    In equation 1 of [1]_, the first and last bin are unbounded. Here, they end at the smallest and
+    largest value in :meth:`from_data`. Outside, only the smoothly clipped column still changes.
+
+    References
+    ----------
+    .. [1] Gorishniy, Rubachev, Babenko. "On Embeddings for Numerical Features in Tabular Deep
+       Learning", NeurIPS 2022, equation 1 and section 3.2.1.
+    .. [2] Holzmüller, Grinsztajn, Steinwart. "Better by Default: Strong Pre-Tuned MLPs and
+       Boosted Trees on Tabular Data", NeurIPS 2024, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sktopk.modules import TableEncoder
+    >>> X = torch.tensor([[0.0, 1e6], [1.0, 2e6], [2.0, 3e6], [4.0, torch.nan]])
+    >>> encoder = TableEncoder(2).from_data(X)
+    >>> encoder.center, encoder.scale
+    (tensor([1.5000e+00, 2.0000e+06]), tensor([4.0000e-01, 5.0000e-07]))
+
+    As the first layer of a network for :class:`sktopk.TopKClassifier`:
+
+    >>> from sktopk import TopKClassifier
+    >>> def network(n_features, n_outputs):
+    ...     encoder = TableEncoder(n_features)
+    ...     return torch.nn.Sequential(encoder, torch.nn.Linear(encoder.n_outputs, n_outputs))
+    >>> clf = TopKClassifier(module=network)
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_bins: int = 0,
+        n_encoded: int | str = "auto",
+        missing_indicator: bool | Sequence[int] = False,
+        n_categories: dict[int, int] | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        n_categories = dict(n_categories or {})
+        if n_encoded == "auto":
+            n_numbers = n_features - len(n_categories)
+            n_encoded = min(n_bins * n_numbers, _AUTO_BINS) if n_numbers <= _AUTO_COLUMNS else 0
+        self.n_features = n_features
+        self.n_bins = n_bins
+        self.n_encoded = n_encoded
+        self.n_categories = n_categories
+        self.register_buffer("center", torch.zeros(n_features, dtype=dtype))
+        self.register_buffer("scale", torch.ones(n_features, dtype=dtype))
+        self.register_buffer("bin_column", torch.zeros(n_encoded, dtype=torch.long))
+        self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
+        self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
+        categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
+        # Scale the one-hot encoding of n categories by n ** -0.5, so that columns with many rare
+        # categories overfit less.
+        category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
+        if missing_indicator is True:
+            missing = torch.arange(n_features)
+        else:
+            missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
+        # Do not save these buffers in the state dict, because the constructor recomputes them.
+        for name, each in {
+            "missing_column": missing,
+            "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
+            "category_value": torch.tensor([value for _, value in categories], dtype=torch.long),
+            "category_scale": torch.tensor(category_scale, dtype=self.center.dtype),
+        }.items():
+            self.register_buffer(name, each, persistent=False)
+        self.scale[list(n_categories)] = 0.0
+        n_indicators = len(self.missing_column)
+        self.n_outputs = n_features + n_encoded + n_indicators + len(categories)
+
+    @torch.no_grad()
+    def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
+        """Compute scales and bins from the samples of a dataset.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n_samples, n_features)
+            Floating point. NaN, infinite values and categorical columns are ignored. With more than
+            20 000 samples, each column uses every n-th sample. A column that is constant in this
+            subsample uses all samples. Columns without two distinct values get scale 0.
+        sample_weight : Tensor of shape (n_samples,), default=None
+            Nonnegative weights. A sample of weight 2 counts like two identical samples.
+
+        Returns
+        -------
+        self : TableEncoder
+
+        Raises
+        ------
+        ValueError
+            If X does not have `n_features` columns, or has no samples.
+        """
+        if X.dim() != 2 or X.shape[1] != self.n_features or len(X) == 0:
+            raise ValueError(
+                f"X must have shape (n_samples, {self.n_features}) and at least one sample; got "
+                f"shape {tuple(X.shape)}"
+            )
+        limits = torch.finfo(self.center.dtype)
+        weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
+        weight = weight.detach().double()
+        needed = torch.zeros(self.n_features, dtype=torch.long)
+        for j in range(self.n_features):
+            if j in self.n_categories:
+                continue
+            values = _values(X[:, j], weight)
+            self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
+            needed[j] = n_distinct - 1 if n_distinct > 2 else 0
+        for buffer in (self.bin_column, self.bin_start, self.bin_slope):
+            buffer.zero_()
+        n_bins = next(
+            (b for b in range(self.n_bins, 1, -1) if needed.clamp(max=b).sum() <= self.n_encoded), 0
+        )
+        filled = 0
+        for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
+            edges = _edges(*_values(X[:, j], weight), n_bins).to(self.center.device)
+            edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
+            # Merge bins narrower than `_MIN_BIN_WIDTH`, which float32 cannot resolve.
+            edges = edges[edges.diff(prepend=edges[:1] - 1) > _MIN_BIN_WIDTH]
+            place = slice(filled, filled + len(edges) - 1)
+            self.bin_column[place] = j
+            self.bin_start[place] = edges[:-1]
+            self.bin_slope[place] = 1 / edges.diff()
+            filled = place.stop
+        return self
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        # torch checks shapes only. A GPU ends all its computations if a column does not exist.
+        columns = state_dict.get(f"{prefix}bin_column")
+        if columns is not None and ((columns < 0) | (columns >= max(self.n_features, 1))).any():
+            raise ValueError(f"bin_column must have columns below {self.n_features}")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the encoding of samples x of shape (..., n_features).
+
+        The result has shape (..., n_outputs): clipped columns, bins, indicators of missing values
+        and categories, in this order.
+        """
+        # The scales may be float64 and the weights float32: only scaled values are rounded.
+        z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)
+        # Replace NaN by 0, the scaled median. Infinity times scale 0 also gives NaN.
+        z = torch.nan_to_num(z, nan=0.0)
+        parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
+        if self.n_encoded:
+            # Work in place, because with many bins this is the slowest step.
+            bins = z.index_select(-1, self.bin_column)
+            parts.append(bins.sub_(self.bin_start).mul_(self.bin_slope).clamp(0, 1))
+        if len(self.missing_column):
+            parts.append(torch.isnan(x[..., self.missing_column]).to(z.dtype))
+        if len(self.category_column):
+            is_there = x[..., self.category_column] == self.category_value
+            parts.append(is_there * self.category_scale)
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+
+
+def _values(column, weight):
+    """Return the sorted distinct finite values of a column and their weights, in float64.
+
+    The values come from a subsample, or from all samples if the subsample is constant.
+    """
+    step = -(-len(column) // _SAMPLED)
+    values = _distinct(column[::step], weight[::step])
+    # If the subsample is constant, use all samples to find rare other values.
+    return _distinct(column, weight) if len(values[0]) < 2 and step > 1 else values
+
+
+def _distinct(column, weight):
+    column = column.detach().double()
+    kept = column.isfinite() & (weight > 0)
+    values, index = column[kept].unique(return_inverse=True)
+    return values, torch.zeros_like(values).index_add_(0, index, weight[kept])
+
+
+def _scaling(values, weight, limits):
+    """Return center, scale and number of distinct values of a column, or zeros if constant."""
+    if len(values) == 0:
+        return 0.0, 0.0, 0
+    low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
+    spread = high - low
+    if spread <= 1e-6 * (values[-1] - values[0]):
+        # Here at least half of the values equal the median. Use the median distance of the others
+        # from it.
+        away = (values - center).abs()
+        others = away > spread
+        spread = values[-1] - values[0]
+        if others.any():
+            away, order = away[others].sort()
+            (spread,) = _quantiles(away, weight[others][order], [0.5])
+    if center.abs() > limits.max or not limits.tiny < spread < limits.max:
+        return 0.0, 0.0, 0
+    return center, 1 / spread, len(values)
+
+
+def _quantiles(values, weight, shares):
+    """Return weighted quantiles of sorted values. A quantile between two values is their mean."""
+    total = weight.cumsum(0)
+    wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
+    # Tolerate rounding errors in `total` if a quantile is exactly between two values.
+    slack = 1e-9 * total[-1]
+    last = len(values) - 1
+    low = torch.searchsorted(total, wanted - slack).clamp(max=last)
+    high = torch.searchsorted(total, wanted + slack).clamp(max=last)
+    low, high = values[low], values[high]
+    # Halve before the addition, because `low + high` may overflow. Equal values stay exact.
+    return torch.where(low == high, low, low / 2 + high / 2)
+
+
+def _edges(values, weight, n_bins):
+    """Return at most n_bins + 1 of the values, as edges of bins with about equal weight."""
+    if len(values) <= n_bins + 1:
+        return values
+    # Each value with more weight than an average bin is an edge. The other edges are quantiles.
+    often = weight > weight.sum() / n_bins
+    rest, total = values[~often], weight[~often].cumsum(0)
+    shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
+    # Always add the largest of the remaining values as an edge.
+    index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
+    return torch.cat([values[often], rest[index], rest[-1:]]).unique()
