@@ -345,7 +345,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Return the estimator in its present state, and scores of shape (n_samples, n_outputs)."""
         now = present(self)
         check_is_fitted(now)
-        return now, _fit.finite(scores_of(now.net_, check_rows(now, X, reset=False)))
+        X = check_rows(now, X, reset=False)
+        scores = _fit.finite(scores_of(now.net_, X))
+        # float64 samples have float64 scores, although the weights are float32.
+        return now, scores.astype(np.float64) if X.dtype == np.float64 else scores
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "net_")

@@ -92,9 +92,9 @@ class Settings:
 class Run:
     """State of one call of :meth:`Net.train`.
 
-    `encoded` tells whether minibatches have encoded samples. `forward` is the module, with gradients
-    averaged over processes. `rates` are the largest learning rates of a cycle. `first_loss` is the
-    loss of the first minibatch.
+    `encoded` tells whether minibatches have encoded samples. `forward` is the module, with
+    gradients averaged over processes. `rates` are the largest learning rates of a cycle.
+    `first_loss` is the loss of the first minibatch.
     """
 
     batches: object

@@ -1,12 +1,14 @@
 """A network of the user's own that asks for the rows before it is trained."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
 from torch import nn
 
 from sktopk import PatMatClassifier, TopKClassifier
+from sktopk.modules import TableEncoder
 from sktopk.modules._members import Members
 
 RNG = np.random.default_rng(0)
@@ -95,3 +97,38 @@ def test_of_many_rows_it_is_shown_some_from_the_first_to_the_last():
     assert len(shown) == 32_768
     assert (shown[0], shown[-1]) == (0, 39_999)
     assert set(np.diff(shown)) == {1.0, 2.0}
+
+
+# The encoder of tables as first layer.
+
+
+class OfTables(nn.Sequential):
+    """A network of the user's own that takes what the default network takes."""
+
+    takes_tables = True
+
+    def __init__(self, n_features, n_outputs, **columns):
+        encoder = TableEncoder(n_features, **columns)
+        super().__init__(encoder, nn.Linear(encoder.n_outputs, n_outputs))
+
+
+@pytest.mark.parametrize("n_estimators", [1, 3])
+def test_encoders_within_a_network_see_the_samples(n_estimators):
+    for network in networks(fitted("labels", module=OfTables, n_estimators=n_estimators)):
+        np.testing.assert_allclose(network[0].center, np.median(X, axis=0), rtol=1e-6)
+
+
+def test_a_network_with_an_encoder_takes_frames_with_categories_and_missing_values():
+    table = pd.DataFrame({"shop": np.where(Y == 1, "a", "b"), "size": X[:, 0]})
+    table.loc[::5, "size"] = np.nan
+    clf = fitted("labels", table, module=OfTables, max_epochs=30, n_estimators=2)
+    assert clf.score(table, Y) == 1
+    unseen = table.assign(shop="new")
+    assert np.isfinite(clf.decision_function(unseen)).all()
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_have_the_dtype_of_the_samples(name, dtype):
+    clf = fitted(name)
+    assert clf.decision_function(X.astype(dtype)).dtype == dtype
