@@ -49,8 +49,8 @@ def falling(scores, weight):
 def linear_in_scores(located, scores):
     """Return the thresholds of groups as weighted sums of scores, for autograd.
 
-    `located` is the tuple (t, index, share, codes): the thresholds, and the derivatives share[i] of
-    the threshold of group codes[i] by the score of sample index[i].
+    `located` has the thresholds t, and the derivatives share[i] of the threshold of group codes[i]
+    by the score of sample index[i].
     """
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)

@@ -4,6 +4,7 @@ import inspect
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
@@ -19,7 +21,6 @@ from sktopk import TopKClassifier
 from sktopk._common._input import check_table, is_arrow
 from sktopk._common._labels import check_classes, check_labels, check_weight
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
-from sktopk._common._scoring import check_scorer
 from sktopk._common._types import RowsLike
 from sktopk.boosting._objective import LOSSES, LOSSES_OF_RANKINGS
 from sktopk.metrics import make_topk_scorer
@@ -219,9 +220,17 @@ def _classifier_prefix(estimator):
 
 def _scorer(estimator, prefix, scoring, n_classes):
     """Return the scorer, and its name for the result."""
+    if isinstance(scoring, str) or callable(scoring):
+        with suppress(ValueError):
+            scorer = check_scoring(estimator, scoring=scoring)
+            name = getattr(scorer, "__name__", repr(scorer))
+            return scorer, scoring if isinstance(scoring, str) else name
     if scoring is not None:
-        scorer = check_scorer(estimator, scoring)
-        return scorer, scoring if isinstance(scoring, str) else _name_of(scorer)
+        raise ValueError(
+            "scoring must be None, the name of a scikit-learn scorer or a callable, such as "
+            "sktopk.metrics.make_top_scorer('recall_at_k', k=100) or make_topk_scorer(5); "
+            f"got {scoring!r}"
+        )
     if prefix is None:
         raise ValueError(
             "scoring must be given if estimator has no TopKClassifier, such as "
@@ -230,10 +239,6 @@ def _scorer(estimator, prefix, scoring, n_classes):
     k = estimator.get_params()[f"{prefix}k"]
     k = min(int(max(k) if isinstance(k, Mapping) else k), n_classes - 1)
     return make_topk_scorer(k), f"top-{k} accuracy"
-
-
-def _name_of(scorer):
-    return getattr(scorer, "__name__", repr(scorer))
 
 
 def _said(value):

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,6 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from sktopk._common._input import take_rows
-from sktopk._common._scoring import weight_for
 from sktopk._training._net import DivergedError
 
 from ._splits import hold_out
@@ -93,7 +93,9 @@ def _fit_and_score(run, params, train, test, scorer):
         try:
             weight = {} if train.weight is None else {_weight_name(estimator): train.weight}
             estimator.fit(train.X, train.y, **weight)
-            score = scorer(estimator, test.X, test.y, **weight_for(scorer, test.weight))
+            takes = test.weight is not None and "sample_weight" in signature(scorer).parameters
+            weight = {"sample_weight": test.weight} if takes else {}
+            score = scorer(estimator, test.X, test.y, **weight)
             if np.ndim(score) or not np.isfinite(score):
                 raise ValueError(f"scoring must return a finite number; got {score!r}")
         except Exception as error:

@@ -302,7 +302,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if data.groups is not None:
             index = index[np.argsort(data.groups[index], kind="stable")]
             self.n_groups_ = int(data.groups.max()) + 1
-        rows, n_classes = data.take(index), len(self.classes_)
+        rows, n_classes = _taken(data, index), len(self.classes_)
         loss, params, self.k_ = loss_in_use(self.loss, self.k, self.loss_params, n_classes, rows)
         task = self._task()
         self._models_proba_ = self._trains_log_loss()
@@ -331,12 +331,12 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         }
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
-            held, stop = rows.take(mask), None
+            held, stop = _taken(rows, mask), None
             if self.n_iter_no_change is not None and mask.any():
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
                 stop = held, partial(quality, task, held), self.n_iter_no_change
-            own = rows.take(~mask)
+            own = _taken(rows, ~mask)
             self.boosters_.append(
                 grow(
                     lightgbm,
@@ -412,7 +412,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         known = held_out.any(axis=1)
         if not known.any():
             return self._raw(self.boosters_, rows.X), ~known
-        own = rows.take(known)
+        own = _taken(rows, known)
         each = np.column_stack([self._raw([booster], own.X)[:, 0] for booster in self.boosters_])
         scores = scores_as_unseen(each, held_out[known], own.target, own.weight)
         return scores[:, np.newaxis], known
@@ -462,6 +462,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now = present(self)
         check_is_fitted(now)
         return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
+
+
+def _taken(rows, mask):
+    own = rows.take(mask)
+    return own._replace(X=in_memory(own.X))
 
 
 def quality(task, rows, scores):

@@ -47,7 +47,7 @@ def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status.
 
     A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve would
-    find this, too, but it may print to stdout.
+    find this, but it may print to stdout.
     """
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:

@@ -231,10 +231,10 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort the kinks, and return (gap, before, after, groups).
+    """Return (gap, before, after, groups): for each sorted kink, the distance from the previous one.
 
-    `gap` is the distance of each kink from the previous kink of its group. `before` sums `rise`
-    over the kinks before this gap, and `after` sums `fall` over the kinks after this gap.
+    `before` sums `rise` over the kinks before this gap, `after` sums `fall` over the kinks after
+    it.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)
