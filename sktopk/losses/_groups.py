@@ -110,10 +110,9 @@ class Ordered:
         return sums - self._at_start(sums)[self.codes]
 
     def where_reached(self, rank, missing, part):
-        """Return the first position of each group whose cumulative weight is at least `rank`, or the last.
+        """Return each group's first place where the cumulative weight reaches `rank`, or the last.
 
-        A position also counts if it misses `rank` by at most `missing` and at most `part` times the
-        next weight.
+        It may miss `rank` by at most `missing` and at most `part` times the next weight.
         """
         # Limit the goal to the cumulative sum at the end of the group. Rounding could exceed it.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])

@@ -28,9 +28,9 @@ MANAGED = {
 def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, categorical=()):
     """Return a booster trained on `rows` with the objective `function`.
 
-    `categorical` has the indices of the columns of X that hold categories as integers.
-    `stop` is None or a tuple for early stopping: held-out samples, a metric of their raw scores,
-    and the number of rounds without improvement. The booster then ends with the best round.
+    `categorical` has the columns of X with categories as integers. `stop` is None or a tuple for
+    early stopping: held-out samples, a metric of their raw scores, and the number of rounds without
+    improvement. The booster then ends with the best round.
     """
 
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
@@ -82,19 +82,12 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, ca
 
 
 def constraints(statistics, direction, n_features):
-    """Return the parameters of LightGBM for the columns with target statistics.
+    """Return the parameters of LightGBM for the columns with target statistics of each class.
 
     Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
     decrease (-1) with each statistic. LightGBM has one direction for the trees of all classes. The
     score of a class falls with the statistics of other classes, so its trees can hardly use them.
     With several classes, a path from root to leaf uses statistics of one class only.
-
-    Parameters
-    ----------
-    statistics : list of list of int
-        Columns of each class. One list for two classes, empty without target statistics.
-    direction : {-1, 1}
-    n_features : int
     """
     if not statistics:
         return {}

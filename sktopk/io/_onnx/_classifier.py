@@ -35,13 +35,7 @@ class _OneByOne(nn.Module):
 
 
 class Outputs(nn.Module):
-    """Module that returns scores, label indices and, if the classifier has them, probabilities.
-
-    Parameters
-    ----------
-    classifier : BaseNetClassifier
-        Fitted classifier. It is not changed.
-    """
+    """Module that returns scores, label indices and, if the classifier has them, probabilities."""
 
     def __init__(self, classifier):
         super().__init__()

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk import __version__
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
-from sktopk.io._paths import check_path
+from sktopk.io._skops import check_path
 
 from ._classifier import Outputs, has_network
 from ._compare import check_samples, compare

@@ -130,7 +130,7 @@ class WithGradient(torch.autograd.Function):
 
 
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
-    """Return the loss of a batch from its closed form or its linear program; 0 if a class is missing.
+    """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the optimum and its gradient by the scores, `program` the arguments of
     :func:`linear_program`. The loss is at least `bound` if it depends on a score of -inf.

@@ -118,7 +118,7 @@ def _closed_form(batch, beta):
 
 
 def fbeta_program(batch, beta):
-    """Return the linear program for x = [t tau, t z, t], where 1 / t is the denominator of the loss."""
+    """Return the program with x = [t tau, t z, t], where 1 / t is the denominator of the loss."""
     recall, precision = beta_shares(beta)
     # Dividing all weights by n_+ keeps the numbers near 1.
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))

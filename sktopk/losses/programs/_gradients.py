@@ -32,7 +32,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
-    """Return the optimum (with a penalty of `width`, if not 0), with the gradient of the Lagrangian."""
+    """Return the optimum (with `width`: of the penalty), with the gradient of the Lagrangian."""
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
     if width:

@@ -231,10 +231,9 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Return (gap, before, after, groups): for each sorted kink, the distance from the previous one.
+    """Sort the kinks. Return (gap, before, after, groups), with the gaps between kinks of a group.
 
-    `before` sums `rise` over the kinks before this gap, `after` sums `fall` over the kinks after
-    it.
+    `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)
