@@ -32,7 +32,6 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, ca
     early stopping: held-out samples, a metric of their raw scores, and the number of rounds without
     improvement. The booster then ends with the best round.
     """
-
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
     if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():
@@ -45,14 +44,8 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, ca
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
         # With the feature filter, LightGBM fails if there are too few samples for two leaves.
         params = {"verbosity": -1, "feature_pre_filter": False}
-        return lightgbm.Dataset(
-            rows.X,
-            rows.target,
-            reference,
-            init_score=start,
-            categorical_feature=categorical,
-            params=params,
-        )
+        params = {"categorical_feature": categorical, "params": params}
+        return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, **params)
 
     def gradients(scores, _):
         return function(rows.target, scores, rows.weight, sizes)

@@ -123,13 +123,10 @@ class SetSizeDisplay(ScoreDisplay):
             ax.set_xticks(position, names, **crowded)
         ax.set(xlabel="Labels in the set", ylabel="Share of samples (bars), coverage (line)")
         ax.set_ylim(0, 1.02)
-        handles = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=_is_target)
+        handles = zip(*ax.get_legend_handles_labels(), strict=True)
+        handles = sorted(handles, key=lambda entry: entry[1].startswith("Target "))
         if handles:
             ax.legend(*zip(*handles, strict=True), loc="best")
-
-
-def _is_target(handle_and_label):
-    return handle_and_label[1].startswith("Target ")
 
 
 def _bins(largest):
