@@ -187,21 +187,14 @@ def separates(scores, positive):
     return not few and scores[positive].min() > scores[~positive].max()
 
 
-def share_p_value(count, n, expected):
-    """Return the p-value of a change in the share of flagged samples since the calibration.
-
-    It is the smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
-    """
-    total = expected.n + n, expected.n, expected.count + count
-    more = hypergeom.cdf(expected.count, *total) if count else 1.0
-    fewer = hypergeom.sf(expected.count - 1, *total) if expected.count else 1.0
-    return min(more, fewer)
-
-
 def drift(flagged, expected):
     """Return a warning if far more or fewer samples are flagged than in calibration, or None."""
     count, n = np.count_nonzero(flagged), len(flagged)
-    if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
+    # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
+    total = expected.n + n, expected.n, expected.count + count
+    more = hypergeom.cdf(expected.count, *total) if count else 1.0
+    fewer = hypergeom.sf(expected.count - 1, *total) if expected.count else 1.0
+    if min(more, fewer) >= _DRIFT_P_VALUE:
         return None
     return (
         f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * expected.value:.3g} % of "

@@ -420,7 +420,5 @@ class SetClassifier(CalibratedDecision):
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):
-            warn(
-                f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}",
-            )
+            warn(f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}")
         return min(self.k, n_classes)

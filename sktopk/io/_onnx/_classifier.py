@@ -5,15 +5,9 @@ import copy
 import torch
 from torch import nn
 
-from sktopk._estimators._base import BaseNetClassifier
 from sktopk._estimators.topk import TopKClassifier
 from sktopk.modules._member_linear import MemberLinear
 from sktopk.modules._members import mean_of_members
-
-
-def has_network(estimator):
-    """Return whether the estimator is a classifier of this package with a network."""
-    return isinstance(estimator, BaseNetClassifier)
 
 
 class _OneByOne(nn.Module):
