@@ -136,6 +136,11 @@ def _n_top(n_classes, k):
     return math.isqrt(n_classes * k) + 1
 
 
+def _expected_rises(k):
+    # Expect more than k classes above the level: for k = 6, fewer than 6 occur once in 3000 draws.
+    return 2 * k + 6
+
+
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     """Draw noise for all classes, and return the k-th largest entry and its class.
 
@@ -172,8 +177,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     best, position = noised.topk(k, dim=1)
     winners = top_classes.gather(1, position.view(n_samples, -1)).view(-1, k)
 
-    # Expect more than k classes above the level: for k = 6, fewer than 6 occur once in 3000 draws.
-    quantile = NormalDist().inv_cdf(1 - (2 * k + 6) / n_classes)
+    quantile = NormalDist().inv_cdf(1 - _expected_rises(k) / n_classes)
     level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
     level = torch.maximum(level, best[:, -1])
     bound = top.amin(1).repeat_interleave(n_draws)
