@@ -297,7 +297,10 @@ class TabularMLP(nn.Module):
 
 
 def _values(column, weight):
-    """Return the sorted distinct finite values of a column and their weights, in float64."""
+    """Return the sorted distinct finite values of a column and their weights, in float64.
+
+    The values come from a subsample, or from all samples if the subsample is constant.
+    """
     step = -(-len(column) // _SAMPLED)
     values = _distinct(column[::step], weight[::step])
     # If the subsample is constant, use all samples to find rare other values.

@@ -28,14 +28,7 @@ from sktopk._common._labels import (
     encode,
 )
 from sktopk._common._public import public
-from sktopk._common._scalars import (
-    check_k,
-    check_number,
-    check_option,
-    check_pos_label,
-    check_random,
-    positive_label,
-)
+from sktopk._common._scalars import check_number, check_random, positive_label
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
@@ -45,30 +38,17 @@ from sktopk._estimators._calibration import fit_calibration
 from sktopk._estimators._fitted import assign, present, started
 from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both
 from sktopk.boosting import initial_score, objective
-from sktopk.boosting._objective import HESSIANS, loss_function
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
 from sktopk.modules._members import best_classes
 
-from ._boosters import MANAGED, constraints, grow, have_splits
-from ._losses import NAMES, OF_TWO_CLASSES, cut_of, loss_in_use
+from ._boosters import constraints, grow, have_splits
+from ._losses import OF_TWO_CLASSES, cut_of, loss_in_use
 from ._model_text import BoostersAsText
+from ._parameters import check_parameters, has_proba
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
-
-
-def has_proba(classifier):
-    """Return True if the classifier has probabilities, else raise AttributeError."""
-    planned = classifier.calibration is not None or classifier._trains_log_loss()
-    if not getattr(classifier, "_models_proba_", planned):
-        raise AttributeError(
-            "predict_proba is available only if samples are held out for the calibration, or if "
-            f"the loss is the log loss; got calibration={classifier.calibration!r} and "
-            f"n_members={classifier.n_members}. Set calibration='sigmoid' and n_members=5, or use "
-            "scikit-learn's CalibratedClassifierCV"
-        )
-    return True
 
 
 @public
@@ -232,7 +212,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             its own threshold, and the loss is the mean over groups. `threshold_` is the median of
             the group thresholds. A group is held out as a whole.
         """
-        self._check_params()
+        check_parameters(self)
         lightgbm, new = import_extra("lightgbm", type(self).__name__, "boosting"), started(self)
         new._fit(lightgbm, X, y, sample_weight, groups)
         assign(self, new)
@@ -310,33 +290,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         tags.classifier_tags.multi_class = not of_two
         return tags
 
-    def _check_params(self):
-        if isinstance(self.loss, str):
-            check_option(self.loss, "loss", NAMES)
-        else:
-            loss_function(self.loss)
-        check_k(self.k)
-        check_number(self.log_loss_share, "log_loss_share", 0, 1)
-        check_option(self.hessian, "hessian", HESSIANS)
-        for name in ("loss_params", "lightgbm_params"):
-            if not isinstance(getattr(self, name) or {}, dict):
-                raise TypeError(f"{name} must be a dict; got {getattr(self, name)!r}")
-        for name, aliases in MANAGED.items():
-            for alias in sorted({*aliases.split()} & (self.lightgbm_params or {}).keys()):
-                raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
-        for name in ("n_estimators", "min_child_samples"):
-            check_number(getattr(self, name), name, 1, 2**31 - 1, integer=True)
-        if self.n_iter_no_change is not None:
-            check_number(self.n_iter_no_change, "n_iter_no_change", 1, integer=True)
-        check_option(self.calibration, "calibration", (None, "sigmoid"))
-        check_number(self.num_leaves, "num_leaves", 2, 131072, integer=True)
-        check_number(self.n_members, "n_members", 1, 1000, integer=True)
-        check_number(self.learning_rate, "learning_rate", 0, bounds="neither")
-        check_pos_label(self.pos_label)
-        check_random(self.random_state)
-        if self.n_jobs is not None:
-            check_number(self.n_jobs, "n_jobs", -(2**15), 2**15, integer=True)
-
     def _trains_log_loss(self):
         """Return whether the trees are trained with the log loss only."""
         is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
@@ -349,7 +302,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if data.groups is not None:
             index = index[np.argsort(data.groups[index], kind="stable")]
             self.n_groups_ = int(data.groups.max()) + 1
-        rows, n_classes = _taken(data, index), len(self.classes_)
+        rows, n_classes = taken(data, index), len(self.classes_)
         loss, params, self.k_ = loss_in_use(self.loss, self.k, self.loss_params, n_classes, rows)
         task = self._task()
         self._models_proba_ = self._trains_log_loss()
@@ -378,13 +331,24 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         }
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
-            held, stop = _taken(rows, mask), None
+            held, stop = taken(rows, mask), None
             if self.n_iter_no_change is not None and mask.any():
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
                 stop = held, partial(quality, task, held), self.n_iter_no_change
-            rounds = self.init_score_, self.n_estimators, stop, list(categories.sizes)
-            self.boosters_.append(grow(lightgbm, function, settings, _taken(rows, ~mask), *rounds))
+            own = taken(rows, ~mask)
+            self.boosters_.append(
+                grow(
+                    lightgbm,
+                    function,
+                    settings,
+                    own,
+                    self.init_score_,
+                    self.n_estimators,
+                    stop,
+                    list(categories.sizes),
+                )
+            )
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
         grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
@@ -394,7 +358,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 scores, known = self._as_unseen(rows, held_out)
                 cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
                 task = dataclasses.replace(task, cut=cut)
-                known = rows.take(known)
+                known = taken(rows, known)
                 found = task.finish(scores, known.target, known.count, known.groups)
                 self.threshold_ = found.get("threshold_", 0.0)
             elif not self._models_proba_:
@@ -410,7 +374,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         for booster, mask in zip(self.boosters_, held_out, strict=True):
             if mask.any():
                 scores[mask] = self._raw([booster], rows.X[mask])
-        own, own_scores = rows.take(known), scores[known]
+        own, own_scores = taken(rows, known), scores[known]
         if self.calibration is not None and known.any():
             of_task = task.calibration_scores(own_scores)
             self.calibration_ = fit_calibration(of_task, own.target, own.weight)
@@ -445,7 +409,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         known = held_out.any(axis=1)
         if not known.any():
             return self._raw(self.boosters_, rows.X), ~known
-        own = _taken(rows, known)
+        own = taken(rows, known)
         each = np.column_stack([self._raw([booster], own.X)[:, 0] for booster in self.boosters_])
         scores = scores_as_unseen(each, held_out[known], own.target, own.weight)
         return scores[:, np.newaxis], known
@@ -497,9 +461,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
 
 
-def _taken(rows, mask):
-    own = rows.take(mask)
-    return own._replace(X=in_memory(own.X))
+def taken(rows, index):
+    """Return the samples of a mask or of indices, with X in memory."""
+    rows = rows.take(index)
+    return rows._replace(X=in_memory(rows.X))
 
 
 def quality(task, rows, scores):
