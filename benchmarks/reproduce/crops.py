@@ -23,7 +23,7 @@ from _patch_features import CENTRE, crop_features
 from _protocol import arguments, markdown, write_page
 from label_noise import DECAYS, METHODS, RATES, K, network, percent
 
-from sktopk.losses._smooth_topk import topk_inclusion_proba
+from sktopk.losses import _elementary_symmetric as symmetric
 from sktopk.metrics import topk_accuracy_score
 
 CROSS_ENTROPY, SMOOTH = "cross_entropy", "smooth, k=5"
@@ -41,6 +41,22 @@ PAPER = 0.2
 # Of each class.
 IMAGES = 20
 EPOCHS = {"full": 6, "small": 1}
+
+
+@torch.no_grad()
+def topk_inclusion_proba(scores, k):
+    """The probability of each class to be in a random set of k classes (eq. 63, times k).
+
+    A set has the weight of the product of exp(score) over its classes, all of them finite.
+    """
+    head, classes = symmetric.largest(scores, min(2 * k, scores.shape[1]))
+    sums = symmetric.subset_sums(scores, head, classes, k, 1.0, keep_rest=True)
+    if sums.rest is None:
+        proba = torch.zeros_like(scores)
+    else:
+        proba = symmetric.rest_inclusion(sums, symmetric.rest_coefficients(sums)[:-1])
+    inner = symmetric.head_inclusion(sums)[0][: head.shape[1]].t().to(scores.dtype)
+    return proba.scatter_(1, classes, inner)
 
 
 def run(images, method, score_scale, learning_rate, weight_decay, seed, epochs):

@@ -29,21 +29,10 @@ def read_file(path):
 
 
 def write_atomically(path, parts):
-    """Write a file atomically: after a crash, the file has either its old or its new content.
+    """Write bytes to a file: after a crash, the file has either its old or its new content.
 
-    Temporary files that earlier, interrupted writes of the file left behind are deleted.
-
-    Parameters
-    ----------
-    path : path-like
-        File to replace. Its mode is kept, and links are followed.
-    parts : iterable of bytes
-        Content of the file.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, or `path` is not a regular file.
+    The mode of an existing file is kept, and links are followed. Temporary files that interrupted
+    writes left behind are deleted.
     """
     path = os.path.realpath(path)
     folder, name = os.path.split(path)

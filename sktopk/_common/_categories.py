@@ -19,21 +19,13 @@ _STRINGS = ("object", "str", "large_string", "utf8")
 class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
-    Columns with at most 50 categories are encoded as integers 0, 1, ... The model encodes these
-    integers. Columns with more categories are encoded as numbers, the target statistics.
-
-    Parameters
-    ----------
-    values : dict of {int: list}
-        Maps the index of each categorical column to its categories, by decreasing frequency. None
-        stands for missing values, and comes first in columns with missing values.
-    statistics : dict of {int: list of list of float}
-        Maps the index of each column with more than 50 categories to the statistics of its
-        categories, and of unknown ones (last). With more than two classes, the statistics of the
-        first class replace the column, and the statistics of other classes are appended to X.
-    only_cells : bool
-        Whether all columns of the table are categorical or boolean. Then equal samples are not
-        copies, but several samples of one cell of a contingency table.
+    `values` maps the index of each categorical column to its categories, by decreasing frequency.
+    None stands for missing values, and comes first in columns with missing values. `statistics`
+    maps each column with more than 50 categories to the target statistics of its categories, and of
+    unknown ones (last). With more than two classes, the statistics of the first class replace the
+    column, and those of other classes are appended to X. Other columns are encoded as 0, 1, ...
+    `only_cells` says whether all columns are categorical or boolean. Then equal samples are not
+    copies, but several samples of one cell of a contingency table.
     """
 
     values: dict
@@ -45,15 +37,18 @@ class Categories:
         """Return the categories of X, or None if no column is categorical.
 
         A column is categorical if it has a categorical dtype, or if all its values are strings.
-        Categories are sorted by their total sample weight.
         """
         values, only_cells = {}, True
         for j, name in enumerate(X.columns):
             column = X[name]
             dtype = str(column.dtype).lower()
             is_categorical = dtype.startswith(_CATEGORIES + _STRINGS)
-            objects = _objects(column) if is_categorical else None
-            if not is_categorical or (_is_of_strings(column) and not _are_strings(objects)):
+            objects = _objects(column) if is_categorical else []
+            # A column of objects must have strings only.
+            is_categorical &= not dtype.startswith(_STRINGS) or all(
+                each is None or isinstance(each, str) for each in objects
+            )
+            if not is_categorical:
                 only_cells &= dtype.startswith("bool")
                 continue
             values[j] = _by_frequency(name, _plain(objects), weight)
@@ -65,11 +60,7 @@ class Categories:
         return [j for j, values in self.values.items() if len(values) > MOST]
 
     def columns_of_classes(self, n_columns):
-        """Return the indices of the target statistics in the `n_columns` of `with_statistics`.
-
-        The result has one list of columns per class, or a single list for two classes. It is empty
-        without target statistics.
-        """
+        """Return the columns of the target statistics of each class (one list for two classes)."""
         if not self.statistics:
             return []
         first = [*self.statistics]
@@ -83,10 +74,7 @@ class Categories:
         return {j: len(values) for j, values in self.values.items() if len(values) <= MOST}
 
     def encode(self, X):
-        """Return a pandas data frame with categories encoded as integers.
-
-        Unknown categories get -1. Missing values get -1 in columns that had none in `fit`.
-        """
+        """Return a pandas data frame with categories as integers; -1 stands for unknown values."""
         import pandas as pd
 
         columns = dict(enumerate(X[name] for name in X.columns))
@@ -110,14 +98,7 @@ class Categories:
 
         A sample is encoded with the statistics of samples in other parts of the data, so that its
         own label has no effect. If there are groups, a group is in one part, so that a category
-        of a single group tells nothing about new groups.
-
-        Parameters
-        ----------
-        rows : Samples
-            Samples of positive weight, in which X is the result of `encode` as an array.
-        order : ndarray of int of shape (n_samples,)
-            Result of `shuffled_order`.
+        of a single group tells nothing about new groups. `order` is a result of `shuffled_order`.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -151,10 +132,6 @@ class Categories:
                 )
 
 
-def _is_of_strings(column):
-    return str(column.dtype).lower().startswith(_STRINGS)
-
-
 def _objects(column):
     """Return the values of a column as objects, with None for missing values."""
     import pandas as pd
@@ -162,11 +139,6 @@ def _objects(column):
     objects = np.array(column, dtype=object)
     objects[pd.isna(objects)] = None
     return objects
-
-
-def _are_strings(objects):
-    """Return whether all values except None are strings."""
-    return all(each is None or isinstance(each, str) for each in objects)
 
 
 def _with_columns(X, encoded):
@@ -191,7 +163,9 @@ def _warn_of_strings(name, values, total):
     """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
     known = [each for each in values if isinstance(each, str)]
     others = [each for each in known if not _is_decimal(each)]
-    if len(known) > MOST and len(others) <= len(known) / 10 and _differ_in_form(known):
+    # Postal codes have equal lengths and no decimal points.
+    varies = any("." in each for each in known) or len({*map(len, known)}) > 1
+    if len(known) > MOST and len(others) <= len(known) / 10 and varies:
         but = f" but not {others[0]!r}" if others else f", such as {known[0]!r}"
         warn(
             f"column {name!r} of X has {len(known)} different strings, most of them numbers{but}, "
@@ -216,11 +190,6 @@ def _is_decimal(text):
         return False
     digits = text.strip().lstrip("+-")
     return bool(is_finite) and not (digits[0] == "0" and digits[1:2].isdigit())
-
-
-def _differ_in_form(strings):
-    """Return whether strings have decimal points or different lengths, unlike postal codes."""
-    return any("." in each for each in strings) or len({*map(len, strings)}) > 1
 
 
 def _plain(objects):

@@ -13,11 +13,7 @@ _LABEL_ITEMS = 256
 class DatasetRows(LazyRows):
     """Samples of a map-style Dataset, each fetched only when it is indexed.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Each item is a sample, or a tuple or list that begins with one. Samples are tensors or
-        arrays of numbers with equal shapes. ``__getitems__`` is used if it exists.
+    Each item is a sample, or a tuple or list that begins with one.
     """
 
     def __init__(self, dataset):

@@ -19,19 +19,7 @@ LAZY_BLOCK = 1 << 25
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return one random integer per sample, the same for equal samples and for a group.
-
-    Parameters
-    ----------
-    X : ndarray, CSR or LazyRows of shape (n_samples, ...)
-    seed : int
-    groups : ndarray of int of shape (n_samples,), default=None
-        Group indices from 0.
-
-    Returns
-    -------
-    order : ndarray of int of shape (n_samples,)
-    """
+    """Return one random integer per sample, the same for equal samples and for a group."""
     rank = sample_ranks(X)
     order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
     if groups is None:
@@ -67,18 +55,14 @@ def sample_ranks(X):
         before = before[order]
         new_before = np.r_[True, before[1:] != before[:-1]]
         new = new_before.copy()
-        for key in keys:
-            new[1:] |= _differ(key[order])
+        for key in (key[order] for key in keys):
+            nan = key != key
+            new[1:] |= (key[1:] != key[:-1]) & ~(nan[1:] & nan[:-1])
         place = np.arange(len(order))
         first, first_before = (np.maximum.accumulate(place * mask) for mask in (new, new_before))
         n_smaller[tied[order]] = before + first - first_before
         tied = tied[order[~(new & np.r_[new[1:], True])]]
     return np.unique(n_smaller, return_inverse=True)[1]
-
-
-def _differ(key):
-    nan = key != key
-    return (key[1:] != key[:-1]) & ~(nan[1:] & nan[:-1])
 
 
 def _dense_keys(X, index, start):
@@ -102,8 +86,8 @@ def _lazy_keys(X, index, start):
 def _sparse_keys(X, index, number):
     """Return sort keys for nonzero entry `number` of each sample, and ``number + 1``.
 
-    Two samples can first differ in the column of this entry. In the earlier of the two columns,
-    one sample has a value v and the other has 0. The sample with v is larger if v > 0.
+    In the first column where two samples differ, one may have the value v and the other 0. The
+    sample with v is larger if v > 0.
     """
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]
@@ -125,21 +109,10 @@ def _canonical(X):
 
 
 def deal(order, target, n_folds):
-    """Assign samples to stratified folds.
+    """Return the stratified fold of each sample, from the result of `shuffled_order`.
 
-    Parameters
-    ----------
-    order : ndarray of int of shape (n_samples,)
-        Result of `shuffled_order`. Samples with equal integers get the same fold.
-    target : ndarray of int of shape (n_samples,)
-        Class indices.
-    n_folds : int
-
-    Returns
-    -------
-    fold : ndarray of int of shape (n_samples,)
-        Fold from 0 to n_folds - 1, or -1 for samples that are never held out. A class is never
-        held out if all its samples would be in one fold. The same holds for samples equal to these.
+    Samples with equal integers in `order` get the same fold. A class is never held out (fold -1) if
+    all its samples would be in one fold. The same holds for samples equal to these.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
@@ -168,13 +141,7 @@ def deal(order, target, n_folds):
 class Folds:
     """Folds that the members of an ensemble hold out: member m holds out fold m mod n_folds.
 
-    Parameters
-    ----------
-    fold : ndarray of int of shape (n_samples,)
-        Fold of each sample, from 0 to n_folds - 1. -1 marks samples that no member holds out.
-    order : ndarray of int of shape (n_samples,)
-        Result of `shuffled_order`: equal integers for equal samples and for a group.
-    n_folds, n_members : int
+    `fold` is -1 for samples that no member holds out. `order` is the result of `shuffled_order`.
     """
 
     fold: np.ndarray

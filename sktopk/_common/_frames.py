@@ -33,11 +33,7 @@ def check_columns(X):
 
 
 def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_TIMES):
-    """Check that a column, array or list has no times and no complex numbers.
-
-    NumPy would convert times to integers and NaT to the smallest integer, and drop imaginary parts.
-    Error messages contain `name` and `where`, `what` is allowed, and the advice for times.
-    """
+    """Check that there are no times and no complex numbers, which NumPy would convert silently."""
     if isinstance(values, list | tuple):
         try:
             values = np.asarray(values)

@@ -23,10 +23,7 @@ FLOATS = [np.float64, np.float32]
 
 
 def check_rows(estimator, X, *, reset=False, **options):
-    """Return X as a float array, canonical CSR or lazy rows, with encoded categories.
-
-    `options` are those of `_coded_rows`.
-    """
+    """Return X as a float array, canonical CSR or lazy rows, with encoded categories."""
     X = _coded_rows(estimator, X, reset=reset, **options)
     if hasattr(estimator, "categories_"):
         X = estimator.categories_.with_statistics(X)
@@ -46,19 +43,9 @@ def _check_shape(estimator, X, reset):
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
     """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
 
-    Parameters
-    ----------
-    estimator : object
-        Estimator with attributes about columns, such as `n_features_in_`.
-    X : {array, sparse matrix, frame, Dataset}
-    reset : bool
-        Whether to set these attributes instead of comparing X with them.
-    takes_tables : bool, default=False
-        Whether the network accepts missing values, and data frames with categories.
-    takes_images : bool, default=True
-        Whether X may have more than two dimensions.
-    sample_weight : array-like, default=None
-        Categories are ordered by the sum of these weights.
+    `reset` says whether to set attributes of the estimator such as `n_features_in_`, instead of
+    comparing X with them. `takes_tables` allows missing values and categories of data frames,
+    which are ordered by `sample_weight`. `takes_images` allows more than two dimensions.
     """
     check_table(X)
     X = as_lazy(X)
@@ -233,19 +220,10 @@ class Samples(NamedTuple):
         return Samples(take(self.X, mask), **parts, only_cells=self.only_cells)
 
 
-def check_labelled(
-    estimator, X, y, sample_weight, groups=None, *, reset, takes_tables=False, takes_images=True
-):
+def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **options):
     """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
     y = check_labels(own_labels(X, y))
-    X = _coded_rows(
-        estimator,
-        X,
-        reset=reset,
-        takes_tables=takes_tables,
-        takes_images=takes_images,
-        sample_weight=sample_weight,
-    )
+    X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
     weight = check_weight(sample_weight, X.shape[0])
     groups = None if groups is None else several_groups(groups, weight)

@@ -24,14 +24,7 @@ class LazyRows:
 
 
 class SomeRows(LazyRows):
-    """A subset of the rows of a table. Rows are copied only when they are indexed.
-
-    Parameters
-    ----------
-    table : memory map, CSR matrix or array, or LazyRows
-    index : ndarray of int
-        Indices of the rows.
-    """
+    """A subset of the rows of a table. Rows are copied only when they are indexed."""
 
     def __init__(self, table, index):
         self.table, self.index = table, index

@@ -6,9 +6,6 @@ Named = TypeVar("Named")
 
 
 def public(named: Named) -> Named:
-    """Set the module of a class or function to `sktopk`.
-
-    Pickles, error messages and documentation then do not depend on the file of the definition.
-    """
+    """Set the module of a class or function to `sktopk`, for pickles, errors and documentation."""
     named.__module__ = "sktopk"
     return named

@@ -16,20 +16,10 @@ _CHUNK_SIZE = 2**20
 
 
 def row_keys(X, seed):
-    """Return a 64-bit hash of each sample, which depends on the seed.
+    """Return a 64-bit hash of each sample, which depends on the seed (nonnegative, below 2**64).
 
     The hash is the same for arrays, sparse matrices, data frames and lists, for 0.0 and -0.0, and
     for equal numbers in float32 and float64. None is equal to NaN.
-
-    Parameters
-    ----------
-    X : array, sparse matrix, frame, series, list or Dataset of n_samples samples
-    seed : int
-        Nonnegative, less than 2 ** 64.
-
-    Returns
-    -------
-    keys : ndarray of shape (n_samples,), uint64
     """
     key = int(seed).to_bytes(8, "little")
     digests = [blake2b(each, digest_size=8, key=key).digest() for each in _contents(as_lazy(X))]

@@ -115,17 +115,12 @@ def check_random(random_state):
     try:
         return check_random_state(random_state)
     except (TypeError, ValueError) as error:
+        is_generator = isinstance(random_state, np.random.Generator)
+        hint = ": pass np.random.RandomState(generator.bit_generator)" if is_generator else ""
         raise ValueError(
             "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState; "
-            f"got {random_state!r}{_generator_hint(random_state)}"
+            f"got {random_state!r}{hint}"
         ) from error
-
-
-def _generator_hint(generator):
-    """Return advice if a `numpy.random.Generator` was passed, which scikit-learn rejects."""
-    if not isinstance(generator, np.random.Generator):
-        return ""
-    return ": pass np.random.RandomState(generator.bit_generator)"
 
 
 def check_call(function, name, *places, **params):
@@ -155,8 +150,8 @@ def refuse_masked(**arrays):
 def on_host(values, name):
     """Convert arrays of other libraries to NumPy arrays, and return other `values` unchanged.
 
-    NumPy cannot read arrays on another device or tensors with a gradient. The function copies
-    such arrays if scikit-learn's array_api_dispatch is enabled, and otherwise raises an error.
+    Arrays on another device and tensors with a gradient raise an error, unless scikit-learn's
+    array_api_dispatch is enabled.
     """
     refuse_masked(**{name: values})
     first = values[0] if isinstance(values, list | tuple) and values else values
@@ -239,19 +234,9 @@ def negative_first(classes, pos_label):
 def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
-    Parameters
-    ----------
-    pos_label : label or None
-        None means 1 or True if the other label is 0, -1 or False, with a warning if the other
-        label has less than a quarter of the weight. For other labels, None means (with a warning)
-        the first label if its share of the weight is less than a quarter, else the second label.
-    classes, count : ndarray of shape (2,)
-        Labels, and the sums of their sample weights.
-
-    Raises
-    ------
-    ValueError
-        If `pos_label` is not one of the labels.
+    None means 1 or True if the other label is 0, -1 or False, with a warning if the other label has
+    less than a quarter of the weight `count`. For other labels, None means (with a warning) the
+    first label if its share of the weight is less than a quarter, else the second label.
     """
     labels = classes.tolist()
     if pos_label is not None:

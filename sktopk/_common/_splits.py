@@ -6,10 +6,8 @@ import numpy as np
 def calibration_rows(y, fraction, random):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    This is systematic sampling: shuffle the samples, sort the samples by class, and take every
-    (1 / fraction)-th sample after a random start. Each sample has the same probability, also in
-    small classes. The number of selected samples of a class is its share, rounded up or down. Each
-    class keeps at least one training sample.
+    Systematic sampling takes every (1 / fraction)-th sample of the shuffled classes, so that each
+    sample has the same probability. Each class keeps at least one training sample.
     """
     code = np.unique(y, return_inverse=True)[1]
     order = random.permutation(len(code))

@@ -21,16 +21,8 @@ _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
 def deal_to_parts(code, order):
     """Return the part of each sample. Each category is spread evenly over the parts, at random.
 
-    The parts must not depend on the labels. If the labels were spread evenly too, the statistics of
-    the other parts would tell the label of a sample.
-
-    Parameters
-    ----------
-    code : ndarray of int of shape (n_samples,)
-        Category of each sample.
-    order : ndarray of int of shape (n_samples,)
-        Result of `shuffled_order`. Equal samples are in different parts, drawn at random. For all
-        other samples, the order of the samples has no effect.
+    If the labels were spread evenly too, the statistics of the other parts would tell the label of
+    a sample. Equal samples, which have equal integers in `order`, are in different parts.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     part[np.lexsort([ties, order, code])] = np.arange(len(code)) % N_PARTS
@@ -40,23 +32,8 @@ def deal_to_parts(code, order):
 def target_statistics(code, target, n_classes, weight, part):
     """Return the statistics of all categories, and the cross-fitted statistics of the samples.
 
-    Parameters
-    ----------
-    code, target : ndarray of int of shape (n_samples,)
-        Category of each sample, from 0, and its class, from 0 to `n_classes` - 1.
-    n_classes : int
-    weight : ndarray of shape (n_samples,)
-        Positive sample weights.
-    part : ndarray of int of shape (n_samples,)
-        Part of each sample, from 0 to N_PARTS - 1.
-
-    Returns
-    -------
-    statistics : ndarray of shape (n_categories + 1, n_columns)
-        The last row is for unknown categories. For two classes, there is only the column of the
-        second class.
-    encoded : ndarray of shape (n_samples, n_columns)
-        Statistics of the other parts.
+    The last row of the statistics is for unknown categories. For two classes, there is only the
+    column of the second class. Samples get the statistics of the other parts.
     """
     shape = N_PARTS, code.max() + 1, n_classes
     cells = np.ravel_multi_index((part, code, target), shape)

@@ -155,12 +155,10 @@ class Objective:
         hessian = share * hessian + factor * of_top[1]
         return gradient, np.maximum(hessian, _floor(hessian, weight))
 
+    @torch.inference_mode(False)
+    @torch.enable_grad()
     def _of_the_loss(self, target, score, weight, is_weighted, group):
         """Return gradient and Hessian of the loss, also under torch.no_grad or inference_mode."""
-        with torch.inference_mode(False), torch.enable_grad():
-            return self._differentiated(target, score, weight, is_weighted, group)
-
-    def _differentiated(self, target, score, weight, is_weighted, group):
         scores = torch.tensor(score, requires_grad=True)
         params = self._params(target, score, weight, is_weighted, group)
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)

@@ -40,10 +40,9 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return the full names of all types in an archive.
+    """Return the full names of all types in an archive, which may call the types `constructed`.
 
-    `constructed` has the names of types whose constructors the archive may call. ValueError is
-    raised if reading the archive would need more memory or time than its size allows.
+    ValueError is raised if reading it would need more memory or time than its size allows.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}

@@ -3,6 +3,7 @@
 skops is imported only when it is used, because it imports torch if torch is installed.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Collection
@@ -15,7 +16,6 @@ from sktopk._common._warnings import warn
 
 from ._archive import names_in, version_of, with_version
 from ._loaded import check_values, reset_parameters
-from ._paths import check_path
 from ._trusted import CONSTRUCTED, trusted_among
 
 
@@ -170,14 +170,22 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         reason = f"{type(error).__name__}: {error}"
         version = version_of(data)
         if version != __version__:
-            reason += f". It was written by {_other(version)}; this is sktopk {__version__}"
+            by = "another program or an old sktopk" if version is None else f"sktopk {version}"
+            reason += f". It was written by {by}; this is sktopk {__version__}"
         raise ValueError(f"{path} cannot be loaded: {reason}") from error
     return estimator
 
 
-def _other(version):
-    """Return a description of the version of sktopk that wrote a file."""
-    return "another program or an old sktopk" if version is None else f"sktopk {version}"
+def check_path(path):
+    """Return `path` as a string. Raise an error if `path` is not path-like."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")
+    if "\0" in text:
+        raise ValueError(f"path must not contain NUL characters; got {text!r:.200}")
+    if os.path.basename(text) in ("", os.curdir, os.pardir):
+        raise IsADirectoryError(errno.EISDIR, "path must be the path of a file", text)
+    return text
 
 
 def _full_name(kind):

@@ -203,10 +203,7 @@ def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
 
 
 def largest_score(scores, weight):
-    """Return the largest score of positive weight; NaN if any is NaN, -inf without samples.
-
-    Scores have shape (..., n_samples), the result has shape (...).
-    """
+    """Return the largest score of positive weight; NaN if any is NaN, -inf without samples."""
     if weight is not None:
         scores = torch.where(weight != 0, scores, -math.inf)
     return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)
@@ -215,8 +212,8 @@ def largest_score(scores, weight):
 def distance(t, scores, counted, errors):
     """Return how far each sample is on the wrong side of the threshold t.
 
-    The distance is -inf for samples outside the mask `counted`, and for all samples if t is -inf.
-    The surrogate of these samples is then 0. Otherwise, infinite scores could make it NaN.
+    It is -inf outside the mask `counted`, and for all samples if t is -inf: the surrogate is then
+    0, where infinite scores could make it NaN.
     """
     wrong = t - scores if errors == "false_negatives" else scores - t
     return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)

@@ -33,11 +33,7 @@ _STRIDE = 8
 
 
 def row_blocks(scores):
-    """Return slices of rows that fit the cache.
-
-    One slice holds all rows under torch.compile, which fuses the passes, and on a GPU, where many
-    small kernels would be slow.
-    """
+    """Return slices of rows that fit the cache; one slice on a GPU and under torch.compile."""
     n_rows, n_columns = scores.shape
     whole = torch.compiler.is_compiling() or scores.device.type != "cpu"
     step = n_rows if whole else max(1, _BLOCK // max(n_columns, 1))
@@ -118,10 +114,7 @@ class SubsetSums(NamedTuple):
 
 
 def _zeros(count, *shape, like):
-    """Return `count` tensors of zeros in one allocation, which the C library can reuse.
-
-    torch.compile gets separate tensors, because it would copy the allocation for each write.
-    """
+    """Return `count` tensors of zeros in one allocation, which torch.compile would copy."""
     if torch.compiler.is_compiling():
         return tuple(like.new_zeros(shape) for _ in range(count))
     return like.new_zeros(count, *shape).unbind()
@@ -130,9 +123,8 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
 
-    `head` holds the largest scores in descending order, at most 2 k. The k-th must be finite.
-    `left_out` holds classes outside the rest: the classes of `head`, and classes that are in no
-    subset. `keep_rest` is True if `rest_inclusion` will be called.
+    `head` has the largest scores, descending, at most 2 k; the k-th is finite. `left_out` has the
+    classes outside the rest. `keep_rest` is True if `rest_inclusion` will be called.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -166,9 +158,8 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 def head_inclusion(sums):
     """Return the probabilities that a k-subset and a (k-1)-subset contain a class of top or middle.
 
-    Both have shape (2 * k, n_samples). The adjoint of the product of factors, which has positive
-    terms only, yields one of the two probabilities. The other follows from
-    P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable if it is applied once.
+    The adjoint of the product of factors, a sum of positive terms, yields one of the two. The other
+    is P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable if it is applied once.
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -193,9 +184,8 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    y has shape (k + 1, n_samples). With y shifted by one, the sum is P_(k-1)(j). It is stable,
-    because the odds o_j are below 1 for all classes below rank 2k, and y decreases from 1, since
-    the Z are log-concave.
+    With y shifted by one, the sum is P_(k-1)(j). It is stable, because the odds o_j are below 1
+    below rank 2k, and y decreases from 1, since the Z are log-concave.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

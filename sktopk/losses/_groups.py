@@ -9,10 +9,7 @@ from ._loss import check_tensor, value_range
 
 
 def check_groups(groups, scores):
-    """Return group numbers from 0 to n_groups - 1, one per sample, and n_groups.
-
-    Numbers are kept if all are between 0 and n_samples - 1. Otherwise the groups are renumbered.
-    """
+    """Return group numbers from 0 to n_groups - 1 (renumbered if necessary), and n_groups."""
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
         raise TypeError(f"groups must hold integers, one for each group; got {groups.dtype}")
@@ -84,8 +81,7 @@ def order_in(codes, n_groups, key):
 class Ordered:
     """Samples sorted by group and, within each group, by ascending key. Ties keep their order.
 
-    `order` holds the sorted samples and `own` their weights. A group occupies the positions from
-    `start` to `stop - 1`, and its weights sum to `total`.
+    A group has the positions from `start` to `stop - 1`. Its weights sum to `total`.
     """
 
     def __init__(self, key, weight, codes, n_groups):
@@ -114,10 +110,9 @@ class Ordered:
         return sums - self._at_start(sums)[self.codes]
 
     def where_reached(self, rank, missing, part):
-        """Return for each group the first position whose cumulative weight is at least `rank`.
+        """Return each group's first place where the cumulative weight reaches `rank`, or the last.
 
-        A position also counts if it misses `rank` by at most `missing` and at most `part` times the
-        next weight. If the whole group has less weight, return its last position.
+        It may miss `rank` by at most `missing` and at most `part` times the next weight.
         """
         # Limit the goal to the cumulative sum at the end of the group. Rounding could exceed it.
         goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])

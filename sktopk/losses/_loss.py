@@ -14,10 +14,9 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores, sample_weight=None):
-    """Return floating `scores` of shape (n_samples, n_classes). Half precision becomes float32.
+    """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0.
 
-    Losses are differences of large sums, for which bfloat16 and float16 are too imprecise. Samples
-    of weight 0 get scores of 0, see :func:`without_absent`.
+    Half precision, too imprecise for differences of large sums, becomes float32.
     """
     check_floating(scores, "scores")
     if scores.ndim != 2:
@@ -30,9 +29,7 @@ def check_scores(scores, sample_weight=None):
 def check_binary(scores, target, sample_weight=None):
     """Return floating `scores` of shape (n_samples,) and the mask of the positives.
 
-    Half precision becomes float32. `target` holds 0 and 1 in any dtype. The values of a boolean
-    target are not checked, which avoids a synchronization with the GPU. Samples of weight 0 get a
-    score of 0, see :func:`without_absent`.
+    The values of a boolean target are not checked, which avoids a synchronization with the GPU.
     """
     check_floating(scores, "scores")
     if scores.ndim != 1:
@@ -71,11 +68,7 @@ def _at_least_single(scores):
 
 
 def without_absent(values, sample_weight):
-    """Return the values, but 0 for samples of weight 0, which count as absent.
-
-    `values` has the shape (n_samples, ...). Multiplying the loss of a sample by 0 is not enough:
-    the gradient would be 0 * NaN if a score were NaN or infinite.
-    """
+    """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
     sample_weight = check_weight(sample_weight, values)
     ends = None if sample_weight is None else value_range(sample_weight)
     if sample_weight is None or (ends is not None and ends[0] > 0):
@@ -87,7 +80,7 @@ def without_absent(values, sample_weight):
 def check_weight(sample_weight, scores):
     """Return None, or the sample weights with the dtype and device of `scores`.
 
-    Invalid weights raise ValueError. On a GPU, or under torch.compile or vmap, they become NaN.
+    Invalid weights raise ValueError. If values cannot be read (see `value_range`), they become NaN.
     """
     if sample_weight is None:
         return None
@@ -97,24 +90,21 @@ def check_weight(sample_weight, scores):
             f"sample_weight must have shape {tuple(scores.shape[:1])}, one weight per sample; "
             f"got {tuple(sample_weight.shape)}"
         )
-    return _check_weight_values(sample_weight)
-
-
-def _check_weight_values(weight):
-    ends = value_range(weight)
+    ends = value_range(sample_weight)
+    if ends is not None and ends[0] >= 0 and ends[1] < float("inf"):
+        return sample_weight
+    valid = (sample_weight >= 0) & (sample_weight < torch.inf)
     if ends is None:
-        return torch.where((weight >= 0) & (weight < torch.inf), weight, torch.nan)
-    if not (ends[0] >= 0 and ends[1] < float("inf")):
-        refused = weight[~((weight >= 0) & (weight < torch.inf))][0].item()
-        raise ValueError(f"sample_weight must be finite and nonnegative; got {refused:g}")
-    return weight
+        return torch.where(valid, sample_weight, torch.nan)
+    refused = sample_weight[~valid][0].item()
+    raise ValueError(f"sample_weight must be finite and nonnegative; got {refused:g}")
 
 
 def value_range(tensor):
     """Return the smallest and the largest value (both NaN if any value is NaN), or None.
 
-    The function returns None for an empty tensor and if values cannot be read: under torch.compile
-    or vmap, and on a GPU, where reading would wait for the device.
+    None stands for an empty tensor, and for values that cannot be read: under torch.compile or
+    vmap, and on a GPU, where reading would wait for the device.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -126,10 +116,7 @@ def value_range(tensor):
 
 
 def nan_above(values, largest):
-    """Return the values, but NaN where the largest score is NaN or plus infinity.
-
-    Losses are undefined for these scores. Multiplication by NaN makes their gradient NaN, too.
-    """
+    """Return the values, but NaN (also as gradient) where the largest score is NaN or inf."""
     ends = value_range(largest)
     if ends is not None and ends[1] < float("inf"):
         return values
@@ -139,8 +126,7 @@ def nan_above(values, largest):
 def from_largest(scores, k=1):
     """Return the scores minus the k-th largest score of each sample, a constant without gradient.
 
-    A loss that depends only on differences of scores keeps its value and gradient. The returned
-    scores are near 0, so that adding small numbers to them loses no digits.
+    Losses of differences do not change, and adding small numbers to scores near 0 loses no digits.
     """
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
@@ -150,8 +136,7 @@ def from_largest(scores, k=1):
 def check_once(name):
     """Raise an error in a backward pass with ``create_graph=True``, for lack of second derivatives.
 
-    torch's `once_differentiable` is less strict: it raises an error only if the incoming gradient
-    requires a gradient. In the other case, it returns a gradient without a graph.
+    torch's `once_differentiable` raises it only if the incoming gradient requires a gradient.
     """
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
@@ -200,10 +185,7 @@ def check_fraction(value, name):
 
 
 def is_soft(scores, target):
-    """Return whether `target` holds soft targets instead of class indices.
-
-    Soft targets are nonnegative weights of the classes and have the shape of `scores`.
-    """
+    """Return whether `target` holds soft targets, nonnegative weights of the classes."""
     check_tensor(target, "target")
     if target.is_floating_point():
         _check_shape(target, "soft target", scores)
@@ -219,10 +201,7 @@ def is_soft(scores, target):
 
 
 def check_hard(scores, target, sample_weight, name):
-    """Return scores and int64 class indices, and check that `target` is not soft.
-
-    Samples of weight 0 get scores of 0.
-    """
+    """Return scores (0 for samples of weight 0) and int64 class indices, which are not soft."""
     scores = check_scores(scores, sample_weight)
     if is_soft(scores, target):
         raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
@@ -230,10 +209,7 @@ def check_hard(scores, target, sample_weight, name):
 
 
 def check_soft(scores, target, sample_weight):
-    """Return scores and class indices, or scores and soft targets of the same dtype.
-
-    Samples of weight 0 get scores and soft targets of 0.
-    """
+    """Return scores and class indices or soft targets; 0 for samples of weight 0."""
     scores = check_scores(scores, sample_weight)
     if is_soft(scores, target):
         return scores, without_absent(target.to(scores.dtype), sample_weight)
@@ -278,9 +254,7 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
-    A sample of weight 2 counts like two identical samples. If the batch is empty or all weights are
-    zero, the mean is 0 with gradient 0. Negative or infinite weights raise ValueError. On a GPU, or
-    under torch.compile or vmap, they make the loss NaN instead.
+    If the batch is empty or all weights are zero, the mean is 0 with gradient 0.
     """
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)

@@ -11,12 +11,9 @@ from ._loss import check_count, reduce
 
 
 def expected_loss(loss, scores, target, sample_weight, reduction, **params):
-    r"""Return the expected value of a loss for class indices under soft targets.
+    """Return the mean of a loss for class indices under soft targets: sum_j t_j L(s, j).
 
-    .. math::
-        L(s, t) = \sum_j t_j L(s, j)
-
-    Only classes with :math:`t_j \ne 0` are evaluated, for example two per sample after mixup.
+    Only classes with a target other than 0 are evaluated, such as two per sample after mixup.
     """
     rows, classes = target.nonzero(as_tuple=True)
     each = loss(scores[rows], classes, **params, reduction="none") * target[rows, classes]
@@ -48,19 +45,15 @@ def topk_distribution_loss(
     for each in weights:
         check_count(each, "k")
     options = {"sample_weight": sample_weight, "reduction": reduction, **params}
-    tau = options.get("tau", _default_tau(loss))
+    default = signature(loss).parameters.get("tau")
+    default = None if default is None or default.default is Parameter.empty else default.default
+    tau = options.get("tau", default)
     total, value = sum(weights.values()), 0.0
     for each, p in weights.items():
         if tau is not None:
             options["tau"] = tau * max(weights) / each
         value = value + p / total * loss(scores, target, k=each, **options)
     return value
-
-
-def _default_tau(loss):
-    """Return the default `tau` of a loss, or None if the loss has no `tau` or no default."""
-    tau = signature(loss).parameters.get("tau")
-    return None if tau is None or tau.default is Parameter.empty else tau.default
 
 
 def check_k_distribution(k):

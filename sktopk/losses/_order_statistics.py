@@ -18,7 +18,7 @@ def score_of_label(scores, target):
 
 
 def lead(others, label):
-    """Return `others` minus `label`, the score of the label. In `others`, -inf stays -inf.
+    """Return `others` minus the score of the label. In `others`, -inf stays -inf.
 
     The result is NaN where `label` is NaN or plus infinity.
     """
@@ -30,11 +30,8 @@ def lead(others, label):
 
 
 def kth_largest(scores, k):
-    """Return the k-th largest score of each sample. If scores tie, only one gets a gradient.
-
-    The result is NaN where the largest score is NaN or plus infinity.
-    """
-    best = scores.topk(k, dim=1).values
+    """Return the k-th largest score of each sample. If scores tie, only one gets a gradient."""
+    best = scores.topk(k, dim=1).values  # NaN counts as the largest
     return nan_above(best[:, -1], best[:, 0])
 
 
@@ -60,10 +57,10 @@ def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
 
 
 def mean_noised_kth_largest(scores, k, sigma, noise):
-    r"""Return the mean over draws of the k-th largest entry of :math:`s + \sigma Z`.
+    """Return the mean over draws of the k-th largest entry of the scores plus sigma times noise.
 
-    Z has shape (n_samples, n_classes, n_draws), and the result has shape (n_samples,). The
-    derivative by the score of a class is the frequency with which this class is the k-th largest.
+    Its derivative by the score of a class is the frequency with which this class is the k-th
+    largest.
     """
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
@@ -88,14 +85,10 @@ def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    Let N(x) be the number of noised scores above x. For a sufficiently small number a,
-
-    .. math::
-        E = a + \int_a^\infty P(N(x) \ge k) \, dx .
-
-    The integral is computed by the trapezoidal rule. For this smooth integrand, its error decreases
-    faster than any power of the step. The probabilities of N(x) = 0, ..., k - 1 are coefficients of
-    a product of n linear polynomials, one per class. The polynomials are multiplied in pairs.
+    With the number N(x) of noised scores above x and a sufficiently small number a, it is :math:`a
+    + \int_a^\infty P(N(x) \ge k) \, dx`. For this smooth integrand, the error of the trapezoidal
+    rule decreases faster than any power of the step. The probabilities of N(x) = 0, ..., k - 1 are
+    coefficients of a product of n linear polynomials, multiplied in pairs.
     """
     # Center the quadrature at the k-th largest score: the k-th largest noised score is near.
     centre = kth_largest(scores, k).detach()
@@ -151,8 +144,7 @@ def _expected_rises(k):
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     """Draw noise for all classes, and return the k-th largest entry and its class.
 
-    On a GPU, this is faster than :func:`_sample_kth_largest`, which must read a number of classes
-    from the GPU. The loop makes one draw at a time, so that memory holds one copy of the scores.
+    On a GPU, this is faster than :func:`_sample_kth_largest`. One draw at a time limits the memory.
     """
     best = []
     for _ in range(n_draws):
@@ -214,10 +206,9 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 def _exceedances(level, n_classes, generator):
     r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
-    Noise exceeds a with probability :math:`1 - \Phi(a)`. A Poisson process of rate
-    :math:`-\log \Phi(a)` has at least one arrival with the same probability. One process covers all
-    draws and classes in order. Repeated arrivals in a class count once. `level` contains a for each
-    draw, in float64. Return the arrays (draw, cls, value), sorted by draw and class.
+    Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
+    arrival. One process covers all draws and classes in order. `level` has a for each draw, in
+    float64. Return the arrays (draw, cls, value), sorted by draw and class.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)

@@ -8,7 +8,6 @@ from torch import Tensor
 from ._elementary_symmetric import (
     MAX_K,
     head_inclusion,
-    largest,
     largest_others,
     rest_coefficients,
     rest_inclusion,
@@ -78,12 +77,6 @@ def _topk(scores, target, k, tau, margin, *, gradient_needed):
         gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
     inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
     return loss, gradient.scatter_(1, left_out, inner)
-
-
-def smooth_topk_of_rows(scores, target, *, k, tau=1.0, margin=1.0):
-    """Return loss and gradient of each sample with a class index, without a graph; tau > 0."""
-    of_rows = _top1 if k == 1 else _topk
-    return of_rows(scores, target, k, float(tau), float(margin), gradient_needed=True)
 
 
 class _SmoothTopK(torch.autograd.Function):
@@ -273,42 +266,3 @@ class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
     >>> loss(torch.zeros(1, 3), torch.tensor([1]))
     tensor(1.3863)
     """
-
-
-@torch.no_grad()
-def topk_inclusion_proba(scores: Tensor, *, k: int, tau: float | None = None) -> Tensor:
-    r"""Compute for each class the probability that a random k-subset contains it.
-
-    .. math::
-        p_j = \frac{\sum_{S \ni j} \exp \sum_{i \in S} a_i}{\sum_{S} \exp \sum_{i \in S} a_i},
-        \qquad a = s \text{ or } \frac{s}{k\tau}
-
-    The sums are over all subsets S of k classes. This is eq. 63 of [1]_, but the probabilities of a
-    sample sum to k instead of 1. For k = 1 it is the softmax.
-
-    With `tau`, subsets have the same weights as in :func:`smooth_topk_loss`. Without `tau`, a = s
-    as in the paper. The probabilities have no gradient. A class with score -inf has probability 0.
-    If fewer than k classes have a score above -inf, each of these classes has probability 1.
-
-    References
-    ----------
-    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
-       classification. ICLR. Appendix C, eq. 63 and 66.
-    """
-    scores = check_scores(scores)
-    k = check_k(k, scores.shape[1], most=MAX_K)
-    scale = 1.0 if tau is None else k * check_nonnegative(tau, "tau", positive=True)
-    with torch.autocast(scores.device.type, enabled=False):
-        head, classes = largest(scores, min(2 * k, scores.shape[1]))
-        largest_score = head[:, :1]
-        undefined = (head[:, k - 1] == -torch.inf).unsqueeze(1)
-        head = head.masked_fill(undefined, 0.0)
-        sums = subset_sums(scores, head, classes, k, scale, keep_rest=True)
-        if sums.rest is None:
-            proba = torch.zeros_like(scores)
-        else:
-            proba = rest_inclusion(sums, rest_coefficients(sums)[:-1])
-        inner = head_inclusion(sums)[0][: head.shape[1]].t().to(scores.dtype)
-        proba.scatter_(1, classes, inner)
-        proba = torch.where(undefined, (scores > -torch.inf).to(scores.dtype), proba)
-        return nan_above(proba, largest_score)

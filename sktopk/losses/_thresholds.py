@@ -9,6 +9,7 @@ argument, scores have shape (n_samples,), and the result has one number per grou
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,8 +50,8 @@ def falling(scores, weight):
 def linear_in_scores(located, scores):
     """Return the thresholds of groups as weighted sums of scores, for autograd.
 
-    `located` is the tuple (t, index, share, codes): the thresholds, and the derivatives share[i] of
-    the threshold of group codes[i] by the score of sample index[i].
+    `located` has the thresholds t, and the derivatives share[i] of the threshold of group codes[i]
+    by the score of sample index[i].
     """
     t, index, share, codes = located
     part = torch.where(share != 0, share * scores[index], 0.0)
@@ -95,6 +96,11 @@ class _Ranked:
     k: int | None = None
     tau: float | None = None
 
+    # From falling scores and cumulative weights, the threshold; from `Ordered` samples and scores,
+    # the arguments of `linear_in_scores`.
+    _of_one: ClassVar[Callable]
+    _of_each: ClassVar[Callable]
+
     def __post_init__(self):
         check_name(self.of, "of", GROUPS)
         if (self.k is None) == (self.tau is None):
@@ -135,14 +141,6 @@ class _Ranked:
         least = share - rank_tolerance(share)
         # Do not round ranks below 1 up to 1, because all weights together may sum to 1.
         return torch.minimum(torch.where(least < 1, share, -(-least // 1)), total)
-
-    def _of_one(self, ordered, reached):
-        """Return the threshold for falling scores and their cumulative weights."""
-        raise NotImplementedError(f"{type(self).__name__} must define _of_one")
-
-    def _of_each(self, ordered, scores):
-        """Return the tuple of :func:`linear_in_scores` for samples of several groups."""
-        raise NotImplementedError(f"{type(self).__name__} must define _of_each")
 
 
 class KthLargest(_Ranked):

@@ -10,11 +10,7 @@ from ._plot._threshold_trace import ThresholdTraceDisplay
 from ._plot._topk_curve import TopKCurveDisplay
 from ._scorer import make_topk_scorer
 from ._sets import make_set_scorer, set_coverage_score, set_size_score
-from ._top import (
-    enrichment_factor_score,
-    precision_at_k_score,
-    recall_at_k_score,
-)
+from ._top import enrichment_factor_score, precision_at_k_score, recall_at_k_score
 from ._top_curves import bedroc_score
 from ._top_scorer import make_top_scorer
 from ._top_thresholds import (

@@ -124,8 +124,7 @@ def budget_table(
 def _bootstrap(k, selected, found, n_bootstraps, random):
     """Return the number of positives among the k best, and in total, for each bootstrap sample.
 
-    The counts of each block of tied samples are drawn from a multinomial distribution. All samples
-    far below the largest k form one block, because they are almost never selected.
+    Counts of blocks of ties are multinomial. Samples far below the largest k form one block.
     """
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16

@@ -30,12 +30,10 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Each array has one entry per block. Let w and v be the weight and the value of a sample, with
-    v = 1 for positives and v = 0 for negatives. `weight`, `value` and `negative` are the sums of w,
-    w v and w (1 - v) over the samples of the block. `count` is the number of these samples.
-
-    Metrics assume a random order of the samples in a block. With ``ties="optimistic"`` or
-    ``"pessimistic"``, all samples of a block also have the same value.
+    Let w and v be the weight and the value of a sample, with v = 1 for positives and 0 for
+    negatives. `weight`, `value` and `negative` are the sums of w, w v and w (1 - v) over the
+    `count` samples of a block, which have a random order. With other `ties`, a block also has only
+    one value.
     """
 
     weight: np.ndarray
@@ -125,10 +123,9 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Select the `k` best samples of each group.
+        """Return value and weight of the `k` best samples of each group, and the weights asked for.
 
-        Return the expected value and the weight of all selected samples, and the weight to select
-        in each group. For an integer `k`, this weight can exceed the weight of a small group.
+        For an integer `k`, these can exceed the weight of a small group.
         """
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
@@ -158,8 +155,7 @@ class Ranking:
 def _sum_before(weight, is_first):
     """Return, for each block, the total weight of the earlier blocks of the same group.
 
-    Differences of cumulative sums over all groups would lose small weights by rounding. Instead,
-    the function adds sums of 1, 2, 4, ... blocks within each group.
+    Cumulative sums over all groups would lose small weights, so add 1, 2, 4, ... blocks of a group.
     """
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)

@@ -18,11 +18,7 @@ _MOST_SCORES = 1 << 25
 
 
 class Scorer(BaseEstimator):
-    """Base class of scorers. A scorer is called as ``scorer(estimator, X, y)``.
-
-    `BaseEstimator` provides the representation, `clone` and `set_score_request`. A subclass
-    defines `score` and ``__call__ = score``.
-    """
+    """Base class of scorers. A subclass defines `score` and ``__call__ = score``."""
 
     # Without this line, metadata routing would treat the argument `estimator` as metadata.
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
@@ -148,7 +144,7 @@ def no_classifier(estimator):
 
 
 def predict_scores(estimator, X):
-    """Return the classes of a fitted classifier, and its scores of shape (n_samples, n_classes).
+    """Return the classes of a fitted classifier, and its scores (n_samples, n_classes).
 
     With two classes, scores of the second class may have shape (n_samples,).
     """

@@ -191,12 +191,6 @@ def predict_sets(estimator, X, groups=None):
     return estimator.classes_, y_set
 
 
-def coverage_asked(estimator):
-    """Return the target coverage of a set classifier, or None if its method has no target."""
-    method = getattr(estimator, "method", None)
-    return None if method in (None, "topk", "average_k") else estimator.coverage
-
-
 def covered_rows(y_true, y_set, labels):
     """Return the mask of covered samples, the column of each label, and the checked `y_set`."""
     y_true, y_set = check_true(y_true), check_sets(y_set)

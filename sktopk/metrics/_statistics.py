@@ -19,8 +19,8 @@ _MOST_RUNS = 1000
 class PairedDifference(NamedTuple):
     """Mean difference between the scores of a loss and of the baseline on the same splits.
 
-    `error` is the standard error of the mean, corrected for the test samples that two runs share
-    (see `LossComparisonDisplay`). `overlap` is the mean share of these samples.
+    `error` is the standard error of the mean, corrected for the mean share `overlap` of test
+    samples that two runs have in common.
     """
 
     mean: float
@@ -51,10 +51,9 @@ class PairedDifference(NamedTuple):
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin, test_fraction):
-        """Estimate how many more runs are needed for a verdict other than INCONCLUSIVE.
+        """Estimate how many more runs, of the same kind, are needed for another verdict.
 
-        The estimate assumes the same mean and variance, and that the other runs are of the same
-        kind: random splits, or repetitions of folds. It is infinite if it exceeds 1000.
+        It is infinite if it exceeds 1000.
         """
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 0.0
@@ -77,10 +76,9 @@ class PairedDifference(NamedTuple):
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Estimate the factor by which n_samples must grow for a conclusive verdict.
+        """Estimate the factor by which n_samples must grow for another verdict, or infinity.
 
-        The estimate assumes that the length of the interval is proportional to
-        ``n_samples ** -0.5``. It is infinite if the difference and the margin are 0.
+        The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         """
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 1.0
@@ -91,8 +89,8 @@ class PairedDifference(NamedTuple):
 def _variance_of_mean(n_runs, overlap):
     """Return the variance of the mean of runs, as a multiple of their sample variance.
 
-    If any two runs have the correlation r, these are (1 + (n_runs - 1) r) / n_runs and 1 - r times
-    the variance of a run. Here, r is the share of test samples that two runs have in common.
+    With the correlation r = `overlap` of two runs, these are (1 + (n_runs - 1) r) / n_runs and 1 -
+    r times the variance of a run.
     """
     return 1 / n_runs + overlap / (1 - overlap)
 

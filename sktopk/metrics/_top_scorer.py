@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -43,10 +44,7 @@ _WITH_GROUPS = ("precision_at_k", "recall_at_k")
 def top_score(
     name, positive, y_score, sample_weight=None, *, ties="expected", groups=None, **params
 ):
-    """Return the metric `name` for Boolean or 0/1 targets, which are not checked.
-
-    `params` are parameters of the function with the name `name` + "_score".
-    """
+    """Return the metric `name` for Boolean or 0/1 targets, which are not checked."""
     positive = np.asarray(positive)
     ranking = Ranking.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
     return _SCORES[name](ranking, **params)
@@ -166,39 +164,24 @@ def make_top_scorer(
     return scorer
 
 
+@dataclass(eq=False, repr=False)
 class TopScorer(Scorer):
     """Scorer that is returned by `make_top_scorer`, whose docstring describes the parameters."""
 
-    def __init__(
-        self,
-        name,
-        *,
-        k=None,
-        fraction=None,
-        recall=None,
-        precision=None,
-        fpr=None,
-        max_fpr=None,
-        min_fpr=None,
-        quantile=None,
-        normalize=None,
-        alpha=None,
-        ties=None,
-        pos_label=None,
-    ):
-        self.name = name
-        self.k = k
-        self.fraction = fraction
-        self.recall = recall
-        self.precision = precision
-        self.fpr = fpr
-        self.max_fpr = max_fpr
-        self.min_fpr = min_fpr
-        self.quantile = quantile
-        self.normalize = normalize
-        self.alpha = alpha
-        self.ties = ties
-        self.pos_label = pos_label
+    name: str
+    _: KW_ONLY
+    k: int | float | None = None
+    fraction: float | None = None
+    recall: float | None = None
+    precision: float | None = None
+    fpr: float | None = None
+    max_fpr: float | None = None
+    min_fpr: float | None = None
+    quantile: float | None = None
+    normalize: bool | None = None
+    alpha: float | None = None
+    ties: str | None = None
+    pos_label: Label | None = None
 
     @property
     def __name__(self):
@@ -236,8 +219,7 @@ def own_pos_label(estimator):
 def positive_scores(estimator, X, pos_label=None):
     """Return the positive label of a fitted classifier, and its scores of the positive class.
 
-    ``pos_label=None`` means the `pos_label_` of the classifier, or else 1 or True. The function
-    returns (None, None) if the classifier was trained on only one class.
+    Both are None if the classifier was trained on only one class.
     """
     classes, y_score = predict_scores(estimator, X)
     if len(classes) > 2:

@@ -34,8 +34,8 @@ CODES = OrdinalEncoder(
 def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
     """Return a dict of baseline estimators that train the network of a TopKClassifier.
 
-    `with_loss` returns a copy of the estimator with another loss, and `prefix` is the parameter
-    prefix of its TopKClassifier, such as "clf__" in a pipeline.
+    `with_loss` returns a copy with another loss, and `prefix` is the parameter prefix of the
+    TopKClassifier, such as "clf__" in a pipeline.
     """
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
     # With sample weights, tuning the threshold would require metadata routing.
@@ -50,10 +50,7 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 
 
 def other_baselines(estimator, n_classes, X, y):
-    """Return a dict of baseline estimators, and a dict with the reason for each omitted baseline.
-
-    They replace `estimator`, or the last step of a pipeline. `X` and `y` are samples for checks.
-    """
+    """Return baselines for the last step of `estimator`, and the reason for each omitted one."""
     X = _input_of_last(estimator, X, y)
     found = {
         "logistic_regression": [
@@ -181,10 +178,7 @@ def with_short_indices(X):
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Convert X to a dense array. Columns without any values in `fit` become zeros.
-
-    scikit-learn's boosting fails if all values of a column are missing.
-    """
+    """Convert X to a dense array. Boosting fails for empty columns, so they become zeros."""
 
     def fit(self, X, y=None):
         """Find the columns whose values are all missing."""

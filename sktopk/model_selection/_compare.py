@@ -4,33 +4,46 @@ import inspect
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
 from sktopk._common._input import check_table, is_arrow
-from sktopk._common._labels import check_classes, check_labels, check_weight
-from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
-from sktopk._common._scoring import check_scorer
+from sktopk._common._labels import check_classes, check_labels, check_weight, class_counts
+from sktopk._common._scalars import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    on_host,
+    positive_label,
+)
 from sktopk._common._types import RowsLike
 from sktopk.boosting._objective import LOSSES, LOSSES_OF_RANKINGS
 from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines
-from ._grids import candidates_of
-from ._pos_label import with_pos_label
 from ._result import LossComparison
 from ._runs import Rows, Run, do_run, with_params
 from ._splits import make_splits, mean_overlap
 
+# Default settings multiply the learning rate, and tau if the loss uses tau, by these factors.
+_RATES = (1 / 3, 1.0, 3.0, 10.0)
+_RATES_WITH_TAU = (1.0, 3.0)
+_TAUS = (1.0, 0.1)
 NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})
 
 
@@ -219,9 +232,17 @@ def _classifier_prefix(estimator):
 
 def _scorer(estimator, prefix, scoring, n_classes):
     """Return the scorer, and its name for the result."""
+    if isinstance(scoring, str) or callable(scoring):
+        with suppress(ValueError):
+            scorer = check_scoring(estimator, scoring=scoring)
+            name = getattr(scorer, "__name__", repr(scorer))
+            return scorer, scoring if isinstance(scoring, str) else name
     if scoring is not None:
-        scorer = check_scorer(estimator, scoring)
-        return scorer, scoring if isinstance(scoring, str) else _name_of(scorer)
+        raise ValueError(
+            "scoring must be None, the name of a scikit-learn scorer or a callable, such as "
+            "sktopk.metrics.make_top_scorer('recall_at_k', k=100) or make_topk_scorer(5); "
+            f"got {scoring!r}"
+        )
     if prefix is None:
         raise ValueError(
             "scoring must be given if estimator has no TopKClassifier, such as "
@@ -230,10 +251,6 @@ def _scorer(estimator, prefix, scoring, n_classes):
     k = estimator.get_params()[f"{prefix}k"]
     k = min(int(max(k) if isinstance(k, Mapping) else k), n_classes - 1)
     return make_topk_scorer(k), f"top-{k} accuracy"
-
-
-def _name_of(scorer):
-    return getattr(scorer, "__name__", repr(scorer))
 
 
 def _said(value):
@@ -278,3 +295,80 @@ def _with_loss(estimator, prefix, loss):
         defaults = inspect.signature(TopKClassifier).parameters
         changed |= {each: defaults[each].default for each in {"tau", "sigma"} - set(known)}
     return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
+
+
+def candidates_of(estimators, grid):
+    """Return a dict that maps each name to a list of settings. A setting is a parameter dict."""
+    if grid is None:
+        return {name: [{}] for name in estimators}
+    if grid == "default":
+        grid = {}
+    if not isinstance(grid, Mapping):
+        raise ValueError(f'grid must be "default", None or a dict of grids; got {grid!r}')
+    if unknown := sorted(grid.keys() - estimators.keys()):
+        names = list(estimators)
+        raise ValueError(f"grid must have keys from the compared losses {names}; got {unknown}")
+    candidates = {name: _default_candidates(each) for name, each in estimators.items()}
+    for name, each in grid.items():
+        candidates[name] = list(ParameterGrid(each))
+        for params in candidates[name]:
+            clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
+    # Estimators without a learning rate are exempt: their only setting is the empty dict.
+    sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"grid must have the same number of settings for every loss (default {len(_RATES)}); "
+            f"got {sizes}"
+        )
+    return candidates
+
+
+def _default_candidates(estimator):
+    """Return four settings: four learning rates, or two learning rates times two values of tau."""
+    params = estimator.get_params(deep=True)
+    rates = [name for name in params if name.split("__")[-1] == "learning_rate"]
+    if len(rates) != 1 or not isinstance(params[rates[0]], Real):
+        return [{}]
+    rate = params[rates[0]]
+    for name in params:
+        loss = str(params.get(name.removesuffix("tau") + "loss"))
+        if name.split("__")[-1] == "tau" and loss in LOSSES:
+            if "tau" in inspect.signature(LOSSES[loss]).parameters:
+                taus = [params[name] * factor for factor in _TAUS]
+                grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
+                return list(ParameterGrid(grid))
+    return [{rates[0]: rate * step} for step in _RATES]
+
+
+def with_pos_label(estimator, scorer, estimators, classes, y):
+    """Return the scorer and the dict of estimators with a positive label, if they have none.
+
+    It is the `pos_label` of the scorer or of `estimator`, or else of all samples: folds could
+    differ.
+    """
+    named = {"scorer": scorer, "estimator": estimator} | estimators
+    own = {name: _own_parameter(each) for name, each in named.items()}
+    given = [named[name].get_params()[param] for name, param in own.items() if param is not None]
+    if not given:
+        return scorer, estimators
+    known = (label for label in given if label is not None)
+    pos_label = positive_label(next(known, None), classes, class_counts(classes, y))
+
+    def with_label(name):
+        each, param = named[name], own[name]
+        if param is None or each.get_params()[param] is not None:
+            return each
+        return clone(each).set_params(**{param: pos_label})
+
+    return with_label("scorer"), {name: with_label(name) for name in estimators}
+
+
+def _own_parameter(estimator):
+    """Return "pos_label", or for a pipeline e.g. "clf__pos_label", or None if there is none."""
+    name = "pos_label"
+    last = estimator
+    while isinstance(last, Pipeline):
+        step, last = last.steps[-1]
+        name = name.replace("pos_label", f"{step}__pos_label")
+    params = getattr(last, "get_params", dict)()
+    return name if "pos_label" in params else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 
 
+@dataclass(eq=False, repr=False)
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
@@ -99,23 +101,19 @@ class LossComparison:
     'inconclusive'
     """
 
-    def __init__(
-        self,
-        frame: pd.DataFrame,
-        *,
-        losses: list[str] | None = None,
-        baseline: str = "cross_entropy",
-        metric: str = "score",
-        confidence: float = 0.95,
-        margin: float = 0.01,
-        omitted: dict[str, str] | None = None,
-        overlap: float | None = None,
-    ) -> None:
-        _check_frame(frame)
-        self.frame, self.losses, self.omitted = frame, losses, omitted
-        self.overlap = self.test_fraction if overlap is None else overlap
-        self.baseline, self.metric = baseline, metric
-        self.confidence, self.margin = confidence, margin
+    frame: pd.DataFrame
+    _: KW_ONLY
+    losses: list[str] | None = None
+    baseline: str = "cross_entropy"
+    metric: str = "score"
+    confidence: float = 0.95
+    margin: float = 0.01
+    omitted: dict[str, str] | None = None
+    overlap: float | None = None
+
+    def __post_init__(self):
+        _check_frame(self.frame)
+        self.overlap = self.test_fraction if self.overlap is None else self.overlap
 
     @property
     def scores(self) -> dict[str, np.ndarray]:

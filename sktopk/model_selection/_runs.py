@@ -2,15 +2,15 @@
 
 import time
 import warnings
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from sktopk._common._input import take_rows
-from sktopk._common._scoring import weight_for
+from sktopk._estimators.decisions._any_classifier import weight_name
 from sktopk._training._net import DivergedError
 
 from ._splits import hold_out
@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting on held-out samples, fit a model to all training samples, and score it.
+    """Select a setting on held-out samples, fit it to all training samples, and score it.
 
     Return the results as a dict, and the warnings of the final fit.
     """
@@ -91,9 +91,14 @@ def _fit_and_score(run, params, train, test, scorer):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            weight = {} if train.weight is None else {_weight_name(estimator): train.weight}
+            weight = {}
+            if train.weight is not None:
+                routes = get_config()["enable_metadata_routing"]
+                weight = {"sample_weight" if routes else weight_name(estimator): train.weight}
             estimator.fit(train.X, train.y, **weight)
-            score = scorer(estimator, test.X, test.y, **weight_for(scorer, test.weight))
+            takes = test.weight is not None and "sample_weight" in signature(scorer).parameters
+            weight = {"sample_weight": test.weight} if takes else {}
+            score = scorer(estimator, test.X, test.y, **weight)
             if np.ndim(score) or not np.isfinite(score):
                 raise ValueError(f"scoring must return a finite number; got {score!r}")
         except Exception as error:
@@ -102,14 +107,6 @@ def _fit_and_score(run, params, train, test, scorer):
                 f"{params} failed: {type(error).__name__}: {error}"
             ) from error
     return float(score), time.perf_counter() - started, {str(each.message) for each in caught}
-
-
-def _weight_name(estimator):
-    """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
-    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
-        name, last = estimator.steps[-1]
-        return f"{name}__{_weight_name(last)}"
-    return "sample_weight"
 
 
 def with_params(estimator, params, seed=None):

@@ -16,8 +16,7 @@ class MemberLinear(nn.Module):
     """One linear layer for each of several networks that share no weights.
 
     The weight has shape (n_members, out_features, in_features), the bias (n_members, out_features).
-    Both have the initial distribution of :class:`torch.nn.Linear`. Members that get the same
-    samples are computed in one matrix multiplication. Otherwise, a batched multiplication is used.
+    Members with the same samples need one matrix multiplication, others a batched multiplication.
     """
 
     def __init__(
@@ -68,16 +67,11 @@ class MemberLinear(nn.Module):
 
 
 class MemberLayers(torch.autograd.Function):
-    r"""Linear layers of several networks with ReLU between them, as one differentiable function.
+    """Linear layers of several networks with ReLU between them, as one differentiable function.
 
-    .. math::
-        f = W_L h_{L-1} + b_L, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = x
-
-    Training takes two thirds of the time of separate layers. The reason is that the function makes
-    fewer passes over the hidden layers, which are too large for the CPU cache.
-
-    ``apply(x, weight_1, bias_1, weight_2, ...)`` returns scores (n_members, n_samples, n_outputs).
-    x has a shape that :class:`MemberLinear` accepts, and gets no gradient.
+    Training takes two thirds of the time of separate layers, because there are fewer passes over
+    the hidden layers, which are too large for the CPU cache. ``apply(x, weight_1, bias_1, weight_2,
+    ...)`` returns scores (n_members, n_samples, n_outputs). x gets no gradient.
     """
 
     @staticmethod
@@ -133,8 +127,7 @@ def has_hooks(layer):
 def is_plain_training(h):
     """Return whether `MemberLayers` can replace separate layers for the input `h`.
 
-    `MemberLayers` supports neither gradients of `h` nor mixed precision. Compilers and tracers need
-    separate layers. torch.func needs derivatives that `MemberLayers` does not define.
+    It supports neither gradients of `h`, mixed precision, compilers and tracers, nor torch.func.
     """
     if not torch.is_grad_enabled() or h.requires_grad:
         return False

@@ -127,10 +127,9 @@ class Dropout(nn.Dropout):
 
 
 class SparseRows:
-    """Samples of a CSR matrix as the input of a network.
+    """Samples of a CSR matrix as the input of a network: a sparse CSR tensor.
 
-    `rows` is a sparse CSR tensor of shape (n_samples, n_features). The backward pass calls the
-    function `transpose` without arguments, which returns the transpose of `rows` as a CSR tensor.
+    The backward pass calls the function `transpose`, which returns the transpose as a CSR tensor.
     """
 
     def __init__(self, rows, transpose):

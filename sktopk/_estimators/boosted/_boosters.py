@@ -28,11 +28,10 @@ MANAGED = {
 def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, categorical=()):
     """Return a booster trained on `rows` with the objective `function`.
 
-    `categorical` has the indices of the columns of X that hold categories as integers.
-    `stop` is None or a tuple for early stopping: held-out samples, a metric of their raw scores,
-    and the number of rounds without improvement. The booster then ends with the best round.
+    `categorical` has the columns of X with categories as integers. `stop` is None or a tuple for
+    early stopping: held-out samples, a metric of their raw scores, and the number of rounds without
+    improvement. The booster then ends with the best round.
     """
-
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
     if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():
@@ -45,14 +44,8 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, ca
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
         # With the feature filter, LightGBM fails if there are too few samples for two leaves.
         params = {"verbosity": -1, "feature_pre_filter": False}
-        return lightgbm.Dataset(
-            rows.X,
-            rows.target,
-            reference,
-            init_score=start,
-            categorical_feature=categorical,
-            params=params,
-        )
+        params = {"categorical_feature": categorical, "params": params}
+        return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, **params)
 
     def gradients(scores, _):
         return function(rows.target, scores, rows.weight, sizes)
@@ -82,19 +75,12 @@ def grow(lightgbm, function, settings, rows, init_score, n_rounds, stop=None, ca
 
 
 def constraints(statistics, direction, n_features):
-    """Return the parameters of LightGBM for the columns with target statistics.
+    """Return the parameters of LightGBM for the columns with target statistics of each class.
 
     Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
     decrease (-1) with each statistic. LightGBM has one direction for the trees of all classes. The
     score of a class falls with the statistics of other classes, so its trees can hardly use them.
     With several classes, a path from root to leaf uses statistics of one class only.
-
-    Parameters
-    ----------
-    statistics : list of list of int
-        Columns of each class. One list for two classes, empty without target statistics.
-    direction : {-1, 1}
-    n_features : int
     """
     if not statistics:
         return {}

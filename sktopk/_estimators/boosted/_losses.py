@@ -65,11 +65,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
 
 
 def cut_of(loss, params, rows, n_negatives, n_positives):
-    """Return the function `cut` of `RankingTask`: the threshold of the loss.
-
-    Without groups, a rank k becomes a quantile, because the scores may belong to only some of the
-    training samples.
-    """
+    """Return the threshold of the loss. Without groups, a rank k becomes a share of the samples."""
     n_all = float(n_negatives + n_positives)
     total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")

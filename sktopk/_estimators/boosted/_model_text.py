@@ -54,11 +54,7 @@ class BoostersAsText(Versioned):
 
 
 def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
-    """Return the booster of a text.
-
-    Raises ValueError unless the text has the trees of a booster with `n_rounds` rounds, for
-    `n_features` columns and `n_classes` trees per round.
-    """
+    """Return the booster of a text, or raise ValueError if the numbers of the text do not fit."""
     if not isinstance(text, str):
         raise ValueError(f"boosters_ must have the text of each booster; got {type(text).__name__}")
     header, *trees = re.split(r"^Tree=\d+$", text, flags=re.MULTILINE)

@@ -404,10 +404,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _as_unseen(self, rows, held_out):
-        """Return scores as if no booster had seen the samples, and the mask of these samples.
-
-        Without held-out samples, return the training scores of all samples.
-        """
+        """Return scores as if no booster had seen the samples (else all scores), and their mask."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if not known.any():

@@ -34,11 +34,10 @@ _MANY_SAMPLES = 200
 
 
 class Trained(NamedTuple):
-    """A trained classifier and its calibration samples.
+    """A trained classifier and its calibration samples, with their indices (None means all).
 
-    `y_train` contains the training labels; None for a frozen classifier. `index` contains the
-    indices of the calibration samples; None means all samples. `y_score` contains the out-of-fold
-    scores of the calibration samples; None without `cross_fit`.
+    `y_train` has the training labels, except for a frozen classifier. `y_score` has the out-of-fold
+    scores, only with `cross_fit`.
     """
 
     estimator: Any
@@ -52,9 +51,8 @@ class Trained(NamedTuple):
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training.
 
-    A subclass has the parameters `estimator`, `cross_fit`, `validation_fraction` and
-    `random_state`. Its `fit` calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
-    `_fitted_names` contains the fitted attributes that do not end with an underscore.
+    `fit` of a subclass calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
+    `_fitted_names` has the fitted attributes that do not end with an underscore.
     """
 
     _fitted_names = ("_seed",)
@@ -171,8 +169,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, the clone is trained on all samples. The result then contains only
-        one sample, so that `fit` can check the output of the classifier.
+        If `calibrates` is False, it is trained on all samples, and one sample is left to check its
+        output.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):

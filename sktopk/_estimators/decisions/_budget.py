@@ -1,5 +1,6 @@
 """BudgetClassifier: select samples to review by the scores of a binary classifier."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -36,6 +37,7 @@ from ._selection import simultaneous_hits
 
 
 @public
+@dataclass(eq=False, repr=False)
 class BudgetClassifier(CalibratedDecision):
     r"""Select samples to review by a threshold for the scores of any binary classifier.
 
@@ -165,26 +167,15 @@ class BudgetClassifier(CalibratedDecision):
     (38, 50)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        budget: float = 0.1,
-        constraint: str = "count",
-        delta: float = 0.05,
-        cross_fit: bool = False,
-        validation_fraction: float = 0.2,
-        pos_label: Label | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.budget = budget
-        self.constraint = constraint
-        self.delta = delta
-        self.cross_fit = cross_fit
-        self.validation_fraction = validation_fraction
-        self.pos_label = pos_label
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    budget: float = 0.1
+    constraint: str = "count"
+    delta: float = 0.05
+    cross_fit: bool = False
+    validation_fraction: float = 0.2
+    pos_label: Label | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(
         self,

@@ -31,9 +31,9 @@ _CHUNK_SIZE = 2**20
 class Conformity:
     """Conformity score of one method in `METHODS`.
 
-    `u` contains a number in [0, 1] for each sample. "aps" and "raps" multiply the probability of
-    the label by u. With u = 1, "aps" adds labels to a set in decreasing order of probability, and
-    stops when their total probability exceeds 1 - threshold.
+    "aps" and "raps" multiply the probability of the label by u, a number in [0, 1] for each sample.
+    With u = 1, "aps" adds labels to a set in decreasing order of probability, and stops when their
+    total probability exceeds 1 - threshold.
     """
 
     method: str
@@ -52,8 +52,8 @@ class Conformity:
     def draw(self, X, n_samples, seed):
         """Return for each sample of X a number u, which is a hash of the sample and the seed.
 
-        Equal samples have the same u. Conformity is therefore a fixed function of sample and label,
-        and the guarantee holds for every seed. For methods that do not use u, u = 1.
+        Conformity is therefore a fixed function of sample and label, and the guarantee holds for
+        every seed. For methods that do not use u, u = 1.
         """
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
@@ -126,12 +126,10 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if new samples of unseen classes will reduce the coverage.
+    """Warn if new samples of unseen classes will reduce the coverage by more than its resolution.
 
-    Unseen classes have no training samples. Their share among new samples is estimated by the share
-    of samples that are the only sample of their class (I. J. Good, Biometrika 40, 237-264, 1953).
-    The guarantee excludes unseen classes, because they do not occur in the calibration samples.
-    There is no warning if coverage decreases by at most the resolution 1 / (n_calibration + 1).
+    Their share is estimated by the share of samples that are the only sample of their class (I. J.
+    Good, Biometrika 40, 237-264, 1953). The guarantee excludes unseen classes.
     """
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
@@ -150,8 +148,7 @@ def warn_of_single_samples(y, coverage, n_calibration):
 def conformal_threshold(scores, coverage):
     """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small.
 
-    A new score is at least the threshold with probability `coverage` or more. The reason is that
-    the rank of an exchangeable score among all n + 1 scores is uniformly distributed.
+    A new score reaches it with probability `coverage` or more, because its rank is uniform.
     """
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf

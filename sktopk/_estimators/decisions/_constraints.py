@@ -42,7 +42,6 @@ class _Constraint:
     delta: float
 
     def check(self, name):
-        """Check that the budget is a rate in (0, 1)."""
         self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
 
     def choose(self, scores, threshold, calibration, groups):
@@ -65,12 +64,10 @@ class Count(_Constraint):
     """A bound on the number or share of flagged samples."""
 
     def check(self, name):
-        """Check that the budget is an integer (number of samples) or a share in (0, 1)."""
         check_size(self.budget, "budget")
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a quantile of the calibration scores as threshold, and a warning or None."""
         share = self._share(n_samples)
         if share >= 1:
             few = f"budget={self.budget} exceeds n_samples={n_samples}: every sample is flagged"
@@ -90,7 +87,6 @@ class FalsePositiveRate(_Constraint):
     """An upper bound on the false positive rate."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a threshold from the scores of the negatives, and a warning or None."""
         return fpr_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -103,7 +99,6 @@ class Recall(_Constraint):
     """A lower bound on recall."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a threshold from the scores of the positives, and a warning or None."""
         return recall_threshold(scores, positive, self.budget, self.delta)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -114,7 +109,6 @@ class Precision(_Constraint):
     """A lower bound on precision."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a threshold from scores and labels of all samples, and a warning or None."""
         return precision_threshold(scores, positive, self.budget, self.delta, random)
 
     def score(self, y, scores, n_samples, sample_weight):
@@ -127,7 +121,6 @@ class FalseDiscoveryRate(_Constraint):
     """An upper bound on the expected share of negatives among the flagged samples."""
 
     def find_threshold(self, scores, positive, n_samples, random):
-        """Return a threshold from scores and labels of all samples, and a warning or None."""
         return fdr_threshold(scores, positive, self.budget)
 
     def score(self, y, scores, n_samples, sample_weight):

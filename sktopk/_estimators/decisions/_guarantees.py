@@ -40,11 +40,9 @@ def calibration_rates(flagged, positive, level):
 
 
 def clopper_pearson(count, n, level):
-    """Return the exact two-sided confidence interval of a rate that is estimated by `count` / `n`.
+    """Return the exact two-sided confidence interval of the rate `count` / `n`.
 
-    At each limit, the binomial tail that contains `count` has probability (1 - level) / 2 (Clopper
-    and Pearson, 1934). The limits are quantiles of a beta distribution, because
-    P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
+    The limits are quantiles of a beta distribution: P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
     """
     count, n, tail = int(count), int(n), (1 - level) / 2
     low = betaincinv(count, n - count + 1, tail) if count else 0.0
@@ -55,8 +53,8 @@ def clopper_pearson(count, n, level):
 def n_errors_allowed(n, rate, delta):
     """Return the largest x with P(Binomial(n, rate) <= x) <= delta, or -1 if there is none.
 
-    Let R be the probability that a new score is above the (x + 1)-th largest of n scores. R is
-    stochastically at most Beta(x + 1, n - x), so P(R > rate) <= P(Binomial(n, rate) <= x).
+    The probability R that a new score is above the (x + 1)-th largest of n scores is stochastically
+    at most Beta(x + 1, n - x), so P(R > rate) <= P(Binomial(n, rate) <= x).
     """
     x = int(binom.ppf(delta, n, rate))
     return x if binom.cdf(x, n, rate) <= delta else x - 1
@@ -87,10 +85,8 @@ def count_threshold(scores, n_flagged):
 def fpr_threshold(scores, positive, fpr, delta):
     """Return a threshold with P(false positive rate > fpr) <= delta, and a warning or None.
 
-    The threshold is at or above an order statistic of the scores of the n negatives (umbrella
-    algorithm of Tong, Feng and Li, 2018). With too few negatives, it is infinite. Fixed sequence
-    testing gives the same result if it starts at the highest threshold and its p-values are
-    P(Binomial(n, fpr) <= negatives above).
+    The threshold is at or above an order statistic of the n negatives (umbrella algorithm of Tong,
+    Feng and Li, 2018), and infinite with too few negatives.
     """
     negative = np.sort(scores[~positive])[::-1]
     n_allowed = n_errors_allowed(len(negative), fpr, delta)
@@ -104,7 +100,7 @@ def fpr_threshold(scores, positive, fpr, delta):
 def recall_threshold(scores, positive, recall, delta):
     """Return a threshold with P(recall < `recall`) <= delta, and a warning or None.
 
-    The threshold is below an order statistic of the positives. The method is as in `fpr_threshold`.
+    The threshold is below an order statistic of the positives, as in `fpr_threshold`.
     """
     found = np.sort(scores[positive])
     n_allowed = n_errors_allowed(len(found), 1 - recall, delta)
@@ -120,12 +116,10 @@ def recall_threshold(scores, positive, recall, delta):
 def precision_threshold(scores, positive, precision, delta, random):
     """Return a threshold with P(precision < `precision`) <= delta, and a warning or None.
 
-    The method is learn-then-test with fixed sequence testing (Angelopoulos et al., 2021). One part
-    of the samples chooses the first threshold, the one with the smallest p-value. The tests do not
-    start at the highest threshold, because precision is not monotone in the threshold. The other
-    part tests the first threshold, then the next lower ones, until a test fails. A threshold passes
-    if P(Binomial(samples above, precision) >= positives above) <= delta. The result is the last
-    threshold that passes, or infinity.
+    This is fixed sequence testing (Angelopoulos et al., 2021). One part of the samples chooses the
+    first threshold, with the smallest p-value, because precision is not monotone in the threshold.
+    The other part tests it, then the next lower ones, until a test fails. A threshold passes if
+    P(Binomial(samples above, precision) >= positives above) <= delta.
     """
     n_placing = math.ceil(_PLACING_FRACTION * len(scores))
     order = random.permutation(len(scores))
@@ -193,22 +187,14 @@ def separates(scores, positive):
     return not few and scores[positive].min() > scores[~positive].max()
 
 
-def share_p_value(count, n, expected):
-    """Return the p-value of a change in the share of flagged samples since the calibration.
-
-    `count` of `n` new samples are flagged. `expected` is the `Rate` of the calibration samples. The
-    result is the smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
-    """
-    total = expected.n + n, expected.n, expected.count + count
-    more = hypergeom.cdf(expected.count, *total) if count else 1.0
-    fewer = hypergeom.sf(expected.count - 1, *total) if expected.count else 1.0
-    return min(more, fewer)
-
-
 def drift(flagged, expected):
     """Return a warning if far more or fewer samples are flagged than in calibration, or None."""
     count, n = np.count_nonzero(flagged), len(flagged)
-    if share_p_value(count, n, expected) >= _DRIFT_P_VALUE:
+    # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
+    total = expected.n + n, expected.n, expected.count + count
+    more = hypergeom.cdf(expected.count, *total) if count else 1.0
+    fewer = hypergeom.sf(expected.count - 1, *total) if expected.count else 1.0
+    if min(more, fewer) >= _DRIFT_P_VALUE:
         return None
     return (
         f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * expected.value:.3g} % of "

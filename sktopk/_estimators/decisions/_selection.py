@@ -10,9 +10,8 @@ from scipy.stats import false_discovery_control, hypergeom
 def conformal_selection(old, positive, new, budget):
     """Return the mask of the selected new scores, with a false discovery rate <= `budget`.
 
-    This is the procedure of Benjamini and Hochberg (1995) for the conformal p-values
-    (1 + number of negative calibration scores >= s) / (n + 1) of Jin and Candès (2023), where s is
-    a new score. It can select k of m new samples only if k (n + 1) >= m / budget.
+    This is the procedure of Benjamini and Hochberg (1995) for the conformal p-values (1 + number of
+    negative calibration scores >= s) / (n + 1) of Jin and Candès (2023).
     """
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)
@@ -45,8 +44,8 @@ def hits_interval(old, positive, new, n, delta, random):
 def simultaneous_hits(old, positive, new, ns, delta, random):
     """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta.
 
-    Each interval has the level 1 - delta / len(ns) (Bonferroni). Then each interval is narrowed by
-    the others: if n increases by m, the number of positives increases by 0 to m.
+    Each interval has the level 1 - delta / len(ns) (Bonferroni), and is narrowed by the others: if
+    n increases by m, the number of positives increases by 0 to m.
     """
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)

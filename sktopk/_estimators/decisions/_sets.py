@@ -1,5 +1,6 @@
 """SetClassifier: predict a set of labels for each sample, with any classifier."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -53,6 +54,7 @@ def _forwards(name):
 
 
 @public
+@dataclass(eq=False, repr=False)
 class SetClassifier(CalibratedDecision):
     r"""Predict a set of labels for each sample, from the probabilities of any classifier.
 
@@ -186,34 +188,19 @@ class SetClassifier(CalibratedDecision):
     # Request groups by default, because conditional="group" requires them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        method: str = "topk",
-        k: int = 5,
-        coverage: float = 0.9,
-        conditional: str | None = None,
-        empty: str = "allow",
-        randomized: bool = False,
-        penalty: float = 0.1,
-        prevalence: ArrayLike | None = None,
-        cross_fit: bool = False,
-        validation_fraction: float = 0.2,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.k = k
-        self.coverage = coverage
-        self.conditional = conditional
-        self.empty = empty
-        self.randomized = randomized
-        self.penalty = penalty
-        self.prevalence = prevalence
-        self.cross_fit = cross_fit
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    method: str = "topk"
+    k: int = 5
+    coverage: float = 0.9
+    conditional: str | None = None
+    empty: str = "allow"
+    randomized: bool = False
+    penalty: float = 0.1
+    prevalence: ArrayLike | None = None
+    cross_fit: bool = False
+    validation_fraction: float = 0.2
+    random_state: int | np.random.RandomState | None = None
 
     def fit(
         self,
@@ -433,7 +420,5 @@ class SetClassifier(CalibratedDecision):
 
     def _clipped_k(self, n_classes):
         if self.k > n_classes and self.method in ("topk", "average_k"):
-            warn(
-                f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}",
-            )
+            warn(f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}")
         return min(self.k, n_classes)

@@ -5,15 +5,9 @@ import copy
 import torch
 from torch import nn
 
-from sktopk._estimators._base import BaseNetClassifier
 from sktopk._estimators.topk import TopKClassifier
 from sktopk.modules._member_linear import MemberLinear
 from sktopk.modules._members import mean_of_members
-
-
-def has_network(estimator):
-    """Return whether the estimator is a classifier of this package with a network."""
-    return isinstance(estimator, BaseNetClassifier)
 
 
 class _OneByOne(nn.Module):
@@ -35,13 +29,7 @@ class _OneByOne(nn.Module):
 
 
 class Outputs(nn.Module):
-    """Module that returns scores, label indices and, if the classifier has them, probabilities.
-
-    Parameters
-    ----------
-    classifier : BaseNetClassifier
-        Fitted classifier. It is not changed.
-    """
+    """Module that returns scores, label indices and, if the classifier has them, probabilities."""
 
     def __init__(self, classifier):
         super().__init__()

@@ -33,16 +33,7 @@ def check_samples(X, dtype):
 def compare(model, estimator, X, rows, recipe):
     """Check that ONNX Runtime gives the same outputs for the graph as the estimator.
 
-    Parameters
-    ----------
-    model : bytes
-    estimator : estimator
-    X : array-like or frame
-        Original X, for the names of columns.
-    rows : ndarray
-        Result of `check_samples` for X.
-    recipe : str
-        Advice at the end of error messages.
+    X has the names of columns, `rows` is its result of `check_samples`. Errors end with `recipe`.
     """
     runtime = import_extra("onnxruntime", "to_onnx", "onnx")
     columns = X.columns if isinstance(X, pd.DataFrame) else None

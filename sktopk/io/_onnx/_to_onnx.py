@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk import __version__
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
-from sktopk.io._paths import check_path
+from sktopk._estimators._base import BaseNetClassifier
+from sktopk.io._skops import check_path
 
-from ._classifier import Outputs, has_network
+from ._classifier import Outputs
 from ._compare import check_samples, compare
 from ._graph import (
     IR_VERSION,
@@ -118,7 +119,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 def _parts(estimator):
     """Return the list of the pipeline steps before the classifier, and the classifier."""
     steps, inner = [], estimator
-    while not has_network(inner):
+    while not isinstance(inner, BaseNetClassifier):
         if isinstance(inner, FrozenEstimator):
             inner = inner.estimator
         elif isinstance(inner, Pipeline):

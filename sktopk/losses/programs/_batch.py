@@ -67,10 +67,7 @@ class Batch(NamedTuple):
 
 
 def split_classes(scores, target, margin, sample_weight, groups=None):
-    """Check the arguments of a binary loss and return its :class:`Batch`.
-
-    With groups, the weights become float64, because cumulative sums over all groups are large.
-    """
+    """Check the arguments of a binary loss and return its :class:`Batch`."""
     scores, is_positive = check_binary(scores, target, sample_weight)
     margin = check_nonnegative(margin, "margin", positive=True)
     sample_weight = check_weight(sample_weight, scores)
@@ -83,19 +80,16 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     if groups is None:
         return Batch(scores, positive, negative, sign, scores - sign, bottom)
     groups = Groups(*check_groups(groups, scores))
-    positive, negative = positive.double(), negative.double()
+    positive, negative = positive.double(), negative.double()  # sums over all groups are large
     return Batch(scores, positive, negative, sign, scores - sign, bottom, groups)
 
 
 def in_units(scores, weight, margin):
     """Return scores minus their median, divided by the margin, and the mask of scores of -inf.
 
-    The loss depends only on differences of the scores of a problem, and scores near 0 keep more
-    digits. The median is one of the scores, so that ties stay ties. Samples of weight 0 do not
-    change the median, and their score becomes the median.
-
-    Scores of -inf become finite numbers far below all others, where hinges and sigmoids are
-    constant. Without such scores, the mask is None. If a score is NaN or inf, all become NaN.
+    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Samples of weight
+    0 get the median. Scores of -inf become finite numbers far below all others, where hinges and
+    sigmoids are constant; without any, the mask is None. If a score is NaN or inf, all become NaN.
     Scores have shape (..., n_samples), with one problem per row.
     """
     if not scores.numel():
@@ -136,13 +130,10 @@ class WithGradient(torch.autograd.Function):
 
 
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
-    """Return the loss of a batch from its closed form or its linear program.
+    """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
-    The loss is 0 if a class is missing. With groups, it is the mean over groups with both classes.
-
-    The function `closed_form` returns the optimum and its gradient by the scores. The function
-    `program` returns the arguments of :func:`linear_program`. The loss is at least `bound` if it
-    depends on a score of -inf.
+    `closed_form` returns the optimum and its gradient by the scores, `program` the arguments of
+    :func:`linear_program`. The loss is at least `bound` if it depends on a score of -inf.
     """
     check_name(solver, "solver", SOLVERS)
     refuse_program(solver, batch)
@@ -231,9 +222,8 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivatives of the minimal weighted sum of hinges by the scores.
 
-    The sum is ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``, and `tau` minimizes it. A
-    hinge above 0 has the derivative plus or minus cost times weight. Other hinges have 0, except
-    hinges with a kink at `tau`. Their derivatives are chosen so that all derivatives sum to 0.
+    `tau` minimizes ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``. The derivatives of
+    hinges with a kink at `tau` are chosen so that all derivatives sum to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -246,10 +236,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
 
 def sparse_matrix(entries, shape, like):
-    """Return a sparse matrix with the dtype and device of `like`.
-
-    Entries are triples (rows, columns, values), which are broadcast. Values may have a gradient.
-    """
+    """Return a sparse matrix of entries (rows, columns, values), like the tensor `like`."""
     triples = []
     for entry in entries:
         parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)

@@ -118,11 +118,9 @@ def _closed_form(batch, beta):
 
 
 def fbeta_program(batch, beta):
-    """Return the linear program of the loss, where 1 / t is the denominator of the loss.
-
-    The variables are x = [t tau, t z, t]. Dividing all weights by n_+ keeps the numbers near 1.
-    """
+    """Return the program with x = [t tau, t z, t], where 1 / t is the denominator of the loss."""
     recall, precision = beta_shares(beta)
+    # Dividing all weights by n_+ keeps the numbers near 1.
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)

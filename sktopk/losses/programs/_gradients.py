@@ -14,8 +14,7 @@ _DAMPING = 1e-9
 class _Solved(torch.autograd.Function):
     """Autograd function of `source` that returns `value`, which was computed without autograd.
 
-    The function `adjoint` maps the gradient by the value to the gradient by `source`. Programs
-    outside the mask `solved` get the gradient 0.
+    `adjoint` maps the gradient by the value to the gradient by `source`, 0 for unsolved programs.
     """
 
     @staticmethod
@@ -33,10 +32,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
-    """Return the optimum, with the gradient of the Lagrangian at fixed x and multipliers.
-
-    If `width` is not 0, a penalty of this width replaces the constraints.
-    """
+    """Return the optimum (with `width`: of the penalty), with the gradient of the Lagrangian."""
     x, multipliers = solution.x, solution.multipliers
     slack = matrix.times(x) - rhs
     if width:

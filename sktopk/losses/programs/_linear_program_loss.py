@@ -109,7 +109,8 @@ class LinearProgramLoss(nn.Module):
         if not callable(self.build):
             raise TypeError(f"build must be callable; got {type(self.build).__name__}")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if weights and not _takes_weights(self.build):
+        takes = inspect.signature(self.build).parameters.values() if weights else ()
+        if weights and all(p.name != "sample_weight" and p.kind != p.VAR_KEYWORD for p in takes):
             raise TypeError(
                 "sample_weight was given, but build does not take it: add the parameter "
                 "sample_weight to build, or call the loss without weights"
@@ -137,8 +138,3 @@ class LinearProgramLoss(nn.Module):
     def extra_repr(self) -> str:
         build = getattr(self.build, "__name__", repr(self.build))
         return ", ".join([f"build={build}", *(f"{n}={getattr(self, n)!r}" for n in _OPTIONS)])
-
-
-def _takes_weights(build):
-    parameters = inspect.signature(build).parameters.values()
-    return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)

@@ -123,8 +123,7 @@ class SparseRows(NamedTuple):
 def conjugate_gradients(product, diagonal, g):
     """Solve one positive definite system per row of `g`, with the diagonal as preconditioner.
 
-    A few iterations suffice for any size if a few variables occur in all constraints, and each
-    other variable in one constraint. Almost all preconditioned eigenvalues are then 1.
+    Few iterations suffice if few variables occur in all constraints, and the others in one each.
     """
     x = torch.zeros_like(g)
     residual, search = g, g / diagonal
@@ -186,11 +185,7 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
-    """Return factors for the rows and columns that bring their Euclidean norms near 1.
-
-    The norms of the rows become exactly 1. With ``scale_rows=False``, only columns are scaled. Rows
-    and columns of zeros have the factor 1.
-    """
+    """Return factors for the rows (if `scale_rows`) and columns that bring their norms near 1."""
     like = matrix.values
     rows, columns = like.new_ones(n_programs, n_rows), like.new_ones(n_programs, n_variables)
     passes = _EQUILIBRATION_PASSES if scale_rows else 1

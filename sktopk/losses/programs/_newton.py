@@ -45,8 +45,8 @@ class Solution(NamedTuple):
 class ScaledProgram:
     """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
 
-    R and C are diagonal matrices, sigma and kappa are numbers. The scaled program has M' = R M C,
-    h' = R h / sigma, c' = C c / kappa. Its solution gives x = sigma C x' and y = kappa R y'.
+    With diagonal matrices R, C and numbers sigma, kappa: M' = R M C, h' = R h / sigma, c' = C c /
+    kappa, x = sigma C x' and y = kappa R y'.
     """
 
     def __init__(self, matrix, rhs, cost, equality, *, scale_rows=True):
@@ -95,11 +95,7 @@ def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
 
 
 def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
-    """Minimize c'x + |(M x - h)_+|^2 / (2 width), without multipliers.
-
-    Rows are not scaled, because the penalty depends on the scale of the rows. The width of the
-    scaled program is width * kappa / sigma (see :class:`ScaledProgram`).
-    """
+    """Minimize c'x + |(M x - h)_+|^2 / (2 width), without multipliers and scaling of rows."""
     program = ScaledProgram(matrix, rhs, cost, equality, scale_rows=False)
     scaled_width = width * program.cost_unit / program.rhs_unit
     run = _Newton(program, scaled_width, tol, use_multipliers=False)
@@ -181,8 +177,7 @@ class _Newton:
     def _adapt_damping(self, length, least):
         """Increase the damping after a short step, and reduce it after a full step.
 
-        Without damping, a variable without active rows moves so far that the line search stops at
-        the first row that becomes active. Each of these variables would need a separate step.
+        Without damping, each variable without active rows would need a separate step.
         """
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
@@ -289,10 +284,9 @@ class _Newton:
 
 
 def _polish(program, x, multipliers, noise):
-    """Return x and multipliers that solve the equations of the active rows J more exactly.
+    """Return x and multipliers with M_J x = h_J and M_J'y_J = -c for the active rows J.
 
-    The function adds the smallest corrections after which M_J x = h_J and M_J'y_J = -c. Corrections
-    that do not reduce the error are dropped. Multipliers up to `noise` become 0.
+    Corrections that do not reduce the error are dropped. Multipliers up to `noise` become 0.
     """
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))

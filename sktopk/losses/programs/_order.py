@@ -101,15 +101,7 @@ class Groups:
 
 
 class OrderedGroups(Groups):
-    """Sorted samples of several groups, where the groups follow each other.
-
-    Parameters
-    ----------
-    size : Tensor of int of shape (n_groups,)
-        Number of samples of each group.
-    n_rows : int
-        Number of samples.
-    """
+    """Sorted samples of several groups, which follow each other and have the given sizes."""
 
     def __init__(self, size, n_rows):
         numbers = torch.arange(len(size), device=size.device)

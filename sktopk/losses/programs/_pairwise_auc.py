@@ -231,10 +231,9 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort the kinks, and return (gap, before, after, groups).
+    """Sort the kinks. Return (gap, before, after, groups), with the gaps between kinks of a group.
 
-    `gap` is the distance of each kink from the previous kink of its group. `before` sums `rise`
-    over the kinks before this gap, and `after` sums `fall` over the kinks after this gap.
+    `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order)).to(kink.dtype)

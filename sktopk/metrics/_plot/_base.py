@@ -68,8 +68,8 @@ class Display:
 class ScoreDisplay(Display):
     """Base class of displays that are computed from labels and scores.
 
-    A subclass defines the class method `_curve`. It takes labels, scores and the parameters listed
-    in `_options`, and returns the arguments of the constructor.
+    The class method `_curve` of a subclass takes labels, scores and the parameters in `_options`,
+    and returns the arguments of the constructor.
     """
 
     _options = ()
@@ -176,10 +176,7 @@ class ScoreDisplay(Display):
 
 
 class CurveDisplay(ScoreDisplay):
-    """Base class of displays with one curve per classifier or per test fold.
-
-    The class method `_join` combines the results of `_curve` for all folds.
-    """
+    """Base class of displays with a curve per classifier or test fold, combined by `_join`."""
 
     @classmethod
     def from_cv_results(
@@ -251,11 +248,10 @@ def import_pyplot(caller):
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw one curve, or one curve per fold, and return the lines.
+    """Draw one curve, or one curve per fold with the same color and label, and return the lines.
 
-    `kwargs` apply to all curves. `single` has defaults for a single curve. A single curve of more
-    than 100 points has a line style instead of markers. The curves of all folds are thin, have the
-    same color and one common label.
+    `single` has defaults for a single curve. If it has more than 100 points, it has a line style
+    instead of markers.
     """
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
@@ -305,10 +301,7 @@ def draw_level(ax, draw, level, label):
 
 
 def draw_legend(ax, loc="best", **kwargs):
-    """Draw a legend that lists the curves first and then the reference lines.
-
-    matplotlib chooses the location. This is slow with many points, which use `loc` instead.
-    """
+    """Draw a legend of curves, then reference lines; at `loc` if there are many points."""
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
     handle_of = {label: handle for handle, label in entries}

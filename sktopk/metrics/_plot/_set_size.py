@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sktopk.metrics._ranking import row_weights
-from sktopk.metrics._sets import coverage_asked, covered_rows, predict_sets, set_sizes
+from sktopk.metrics._sets import covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
 from ._base import ScoreDisplay, draw_bars, draw_level
@@ -80,7 +80,9 @@ class SetSizeDisplay(ScoreDisplay):
     def _defaults(cls, estimator, X, kwargs):
         method = getattr(estimator, "method", None)
         name = type(estimator).__name__ + ("" if method is None else f" ({method})")
-        return {"name": name, "target": coverage_asked(estimator)}
+        # Other methods have no target coverage.
+        has_target = method not in (None, "topk", "average_k")
+        return {"name": name, "target": estimator.coverage if has_target else None}
 
     @classmethod
     def _curve(cls, y_true, y_set, *, labels, sample_weight=None, target=None):
@@ -123,13 +125,10 @@ class SetSizeDisplay(ScoreDisplay):
             ax.set_xticks(position, names, **crowded)
         ax.set(xlabel="Labels in the set", ylabel="Share of samples (bars), coverage (line)")
         ax.set_ylim(0, 1.02)
-        handles = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=_is_target)
+        handles = zip(*ax.get_legend_handles_labels(), strict=True)
+        handles = sorted(handles, key=lambda entry: entry[1].startswith("Target "))
         if handles:
             ax.legend(*zip(*handles, strict=True), loc="best")
-
-
-def _is_target(handle_and_label):
-    return handle_and_label[1].startswith("Target ")
 
 
 def _bins(largest):
