@@ -212,13 +212,15 @@ def test_labels_come_back_as_they_came(labels, blobs):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_float_type_of_one_minibatch_is_that_of_X(blobs, dtype):
+def test_scores_have_the_float_type_of_X(blobs, dtype):
     X, y = blobs[0].astype(dtype), blobs[1]
-    for batch_size, expected in ((len(y), dtype), (len(y) - 1, np.float32)):
+    for batch_size, of_weights in ((len(y), dtype), (len(y) - 1, np.float32)):
         clf = TopKClassifier(k=2, max_epochs=2, n_estimators=2, batch_size=batch_size).fit(X, y)
-        assert clf.decision_function(X).dtype == expected
-        assert clf.oob_decision_function_.dtype == expected
-        assert clf.predict_proba(X).dtype == expected
+        assert clf.decision_function(X).dtype == dtype
+        assert clf.oob_decision_function_.dtype == dtype
+        assert clf.predict_proba(X).dtype == dtype
+        parameter = next(clf.net_.module_.parameters())
+        assert parameter.detach().numpy().dtype == of_weights
 
 
 def test_columns_are_centered_before_they_are_rounded_to_float32(blobs):

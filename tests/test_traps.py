@@ -1,15 +1,22 @@
 """Values that were once wrong without an error or a warning."""
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_digits, make_classification
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from skorch.callbacks import LRScheduler
 
 from sktopk import RecallAtFPRClassifier, TopKClassifier
+from sktopk.io import dump
 from sktopk.metrics import make_top_scorer, true_positive_rate_at_fpr_score
 from sktopk.modules import MLP
+
+QUICK = {"n_estimators": 2, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +88,43 @@ def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given(digits):
     own = GridSearchCV(clf, grid, cv=folds).fit(X, y)
     assert own.best_params_ == {"fpr": 0.3}
     assert np.ptp(found["mean_test_score"]) < np.ptp(own.cv_results_["mean_test_score"]) / 2
+
+
+def test_numbers_with_a_decimal_comma_are_said():
+    table = pd.DataFrame({"length": [f"0,{i % 7}" for i in range(60)]})
+    with pytest.warns(UserWarning, match="column 'length' of X has numbers with a decimal comma"):
+        TopKClassifier(k=1, **QUICK).fit(table, np.arange(60) % 3)
+
+
+def test_two_corrections_for_class_frequencies_are_said():
+    clf = TopKClassifier("logit_adjusted", class_weight="balanced", k=1, **QUICK)
+    with pytest.warns(UserWarning, match="both correct for class frequencies"):
+        clf.fit(np.arange(60.0)[:, None], np.arange(60) % 3)
+
+
+def test_one_row_of_a_frame_says_how_to_pass_it():
+    table = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60) % 3})
+    clf = TopKClassifier(k=1, **QUICK).fit(table, table["b"])
+    with pytest.raises(ValueError, match=r"X must have two dimensions; .* pass X.iloc\[\[i\]\]"):
+        clf.predict_topk(table.iloc[7])
+
+
+def test_a_loss_of_weighted_samples_has_to_return_their_mean():
+    def each(scores, target, sample_weight=None):
+        values = torch.nn.functional.cross_entropy(scores, target, reduction="none")
+        return values if sample_weight is None else values * sample_weight
+
+    X, y = np.arange(60.0)[:, None], np.arange(60) % 3
+    clf = TopKClassifier(each, k=1, **QUICK).fit(X, y)
+    with pytest.raises(
+        TypeError, match=r"must return the weighted mean, a scalar.* shape \(\d+,\)"
+    ):
+        clf.fit(X, y, sample_weight=1.0 + y)
+
+
+def test_an_estimator_with_a_learning_rate_schedule_can_be_written(tmp_path):
+    schedule = LRScheduler(policy="StepLR", step_size=2)
+    X, y = np.arange(60.0)[:, None], np.arange(60) % 3
+    clf = TopKClassifier(k=1, callbacks=[schedule], **QUICK).fit(X, y)
+    dump(clf, tmp_path / "clf.skops")
+    pickle.loads(pickle.dumps(clf)).partial_fit(X, y)

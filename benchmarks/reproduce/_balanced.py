@@ -1,34 +1,40 @@
 """The baseline of paper 000: class-balanced cross-entropy, trained as its losses are."""
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from sktopk._estimators._heads import RankingHead
 from sktopk._estimators._parameters import estimator
 from sktopk._estimators._ranking import RankingClassifier
-from sktopk._training.criteria._base import BatchCriterion
+from sktopk._training._objectives import Objective
 from sktopk.metrics import positives_at_top_score
 
 
-class BalancedCrossEntropy(nn.Module):
+class BalancedCrossEntropy(Objective):
     """Mean over the positives plus mean over the negatives."""
 
-    def forward(self, scores, target, sample_weight=None):
-        """Return the loss of a minibatch."""
-        target = target.to(scores.dtype)
-        each = F.binary_cross_entropy_with_logits(scores.flatten(), target, reduction="none")
-        return each[target > 0].mean() + each[target == 0].mean()
+    compares = True
+
+    def forward(self, scores, target, weight, drawn):
+        """Return the loss of each network."""
+        positive = target == 1
+        each = F.binary_cross_entropy_with_logits(
+            scores.squeeze(-1), positive.to(scores.dtype), reduction="none"
+        )
+        means = [(each * mask).sum(1) / mask.sum(1) for mask in (positive, ~positive)]
+        return sum(means)
 
 
 @estimator
 class Baseline(RankingClassifier):
     """Class-balanced cross-entropy on the same base as the others: one output, same batches."""
 
-    def _make_head(self):
-        return RankingHead(
-            make=lambda: BatchCriterion(BalancedCrossEntropy()),
-            metric=lambda y, scores, weight: positives_at_top_score(y, scores),
-            cut=lambda scores, positive, weight: torch.zeros(()),
-            share=0.0,
-        )
+    log_loss_share: float = 0.0
+
+    def _objective(self):
+        return BalancedCrossEntropy()
+
+    def _metric(self, positive, scores, weight):
+        return positives_at_top_score(positive, scores)
+
+    def _cut(self, scores, positive, weight):
+        return torch.zeros(())

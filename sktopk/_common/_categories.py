@@ -159,9 +159,19 @@ def _check_one_kind(name, values):
         )
 
 
+def _has_decimal_comma(text):
+    return text.count(",") == 1 and _is_decimal(text.replace(",", "."))
+
+
 def _warn_of_strings(name, values, total):
     """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
     known = [each for each in values if isinstance(each, str)]
+    if len(known) > 2 and all(map(_has_decimal_comma, known)):
+        warn(
+            f"column {name!r} of X has numbers with a decimal comma, such as {known[0]!r}, and is "
+            "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"
+        )
+        return
     others = [each for each in known if not _is_decimal(each)]
     # Postal codes have equal lengths and no decimal points.
     varies = any("." in each for each in known) or len({*map(len, known)}) > 1

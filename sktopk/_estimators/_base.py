@@ -346,9 +346,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         now = present(self)
         check_is_fitted(now)
         X = check_rows(now, X, reset=False)
-        scores = _fit.finite(scores_of(now.net_, X))
-        # float64 samples have float64 scores, although the weights are float32.
-        return now, scores.astype(np.float64) if X.dtype == np.float64 else scores
+        return now, _fit.in_dtype_of(X, _fit.finite(scores_of(now.net_, X)))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "net_")

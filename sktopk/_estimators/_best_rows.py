@@ -31,7 +31,7 @@ def rows_on_top(scores, n, groups=None):
         kept = _best_of_groups(scores, encode_groups(groups, len(scores)), n)
         return order[kept[order]]
     if n > len(scores):
-        raise ValueError(f"n={n} must be at most the number of samples of X ({len(scores)})")
+        warn(f"n={n} exceeds the number of samples of X ({len(scores)}): all are selected")
     return order[:n]
 
 

@@ -285,7 +285,7 @@ def finish_out_of_fold(clf, data, folds):
         unseen = folds.fold[known, np.newaxis] == folds.of_member
         fresh = scores_as_unseen(scores_by_member(net, data.X)[known], unseen, target, weight)
         set_threshold(clf, fresh.astype(scores.dtype)[:, np.newaxis], target, held_out)
-    decision = task.decide(scores, clf)
+    decision = in_dtype_of(data.X, task.decide(scores, clf))
     if n_scores <= MOST_SCORES:
         of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
         of_all[known] = decision
@@ -307,6 +307,11 @@ def calibrate(clf, scores, target, weight):
     scores, target, weight = task.calibration_scores(scores[known]), target[known], weight[known]
     weight = task.calibration_weights(target, weight)
     clf.calibration_ = fit_calibration(*joined(scores, target, weight))
+
+
+def in_dtype_of(X, scores):
+    """Return the scores in float64 if X is. The weights are float32 with several minibatches."""
+    return scores.astype(np.float64) if X.dtype == np.float64 else scores
 
 
 def finite(scores, name="X"):

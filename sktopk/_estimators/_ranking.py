@@ -194,7 +194,8 @@ class RankingClassifier(BaseNetClassifier):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         n : int
-            Number of samples, 1 <= n <= n_samples. With groups, the number of samples per group.
+            Number of samples, at least 1. With groups, the number of samples per group. If there are
+            fewer, all are returned, with a warning.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, to select n samples per group. `fit` need not know the groups.
 
@@ -206,7 +207,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         TypeError, ValueError
-            If n is not an integer or out of range, or if `groups` does not have n_samples entries.
+            If n is not a positive integer, or if `groups` does not have n_samples entries.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 

@@ -51,6 +51,8 @@ class TopKClassifier(BaseNetClassifier):
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_ and
         "focal". For long-tailed classes: "logit_adjusted", "smooth_topk_adjusted", "ldam" and
         "noised_topk_imbalanced" [3]_. A function or module is called as ``loss(scores, target)``.
+        With sample weights, it must have a `reduction`, or take `sample_weight` and return the
+        weighted mean.
     k : int or dict, default=5
         Number of labels for the loss and `predict_topk`. It is reduced to at most n_classes - 1. A
         dict such as ``{1: 0.1, 5: 0.9}`` trains for several k with the given weights.
@@ -203,6 +205,11 @@ class TopKClassifier(BaseNetClassifier):
             if self.k_ < k and self.k != type(self).k:  # the default is reduced without a warning
                 warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
             self._warn_of_ignored(named.params if isinstance(loss, str) else ())
+            if named is not None and named.counts and self.class_weight is not None:
+                warn(
+                    f"class_weight={self.class_weight!r} and loss={self.loss!r} both correct for "
+                    "class frequencies: use one of them"
+                )
         params, several = {}, self.k
         if isinstance(loss, str):
             params = {name: getattr(self, name) for name in named.params}

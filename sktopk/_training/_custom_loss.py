@@ -70,7 +70,13 @@ class CustomLoss(Objective):
                 "sample_weight and class_weight need a loss that takes sample_weight or has a "
                 f"reduction attribute; got loss={self.name}"
             )
-        return self._checked(self.loss(scores, target, sample_weight=weight))
+        value = self._checked(self.loss(scores, target, sample_weight=weight))
+        if value.ndim:
+            raise TypeError(
+                "loss must return the weighted mean, a scalar, if it takes sample_weight; got shape "
+                f"{tuple(value.shape)} from {self.name}"
+            )
+        return value
 
     def _checked(self, value):
         is_tensor = isinstance(value, torch.Tensor)

@@ -302,6 +302,10 @@ class Net(NeuralNetClassifier):
             finally:
                 self.notify("on_train_end", X=X, y=y)
                 self.callbacks_, self.run = own, None
+                for _, callback in own:
+                    if isinstance(callback, LRScheduler):
+                        # It refers to the optimizer, which a file of the estimator cannot hold.
+                        vars(callback).pop("lr_scheduler_", None)
                 for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
                     group["lr"] = rate if run.rates else group["lr"]
                 if self.settings.draws:

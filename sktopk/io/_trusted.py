@@ -13,6 +13,7 @@ _PARTS = (
     "sktopk._estimators.decisions._any_classifier.GivenScores",
     "sktopk._estimators.decisions._conformal.Conformity",
     "sktopk._estimators.decisions._guarantees.Rate",
+    "sktopk._training._callbacks.TrueThreshold",
     "sktopk.metrics._scorer.TopKScorer",
     "sktopk.metrics._top_scorer.TopScorer",
 )

@@ -118,7 +118,9 @@ def smooth_topk_loss(
     This is eq. 10 of [1]_, where m = 1. :math:`\sigma_k` is the sum over all k-subsets of the
     product of their entries. For :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For
     k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative except for
-    the label, and sums to 0. The time is O(k n_classes). There are no second derivatives.
+    the label, and sums to 0. The time is O(k n_classes). There are no second derivatives. The loss
+    does not order the k best labels, and needs scores of the size k tau: in a training loop of your
+    own, add cross-entropy of the same scores, as :class:`sktopk.TopKClassifier` does.
 
     Parameters
     ----------

@@ -154,3 +154,15 @@ def test_random_edits_are_loaded_or_raise_value_error(seed):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert 20 < int(done.stdout) < 380
+
+
+def test_a_split_into_missing_and_other_values_survives_a_copy():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1))
+    X[rng.random(2000) < 0.3] = np.nan
+    y = rng.random(2000) < np.where(np.isnan(X[:, 0]), 0.3, 0.02)
+    clf = TopBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    texts = clf.__getstate__()["boosters_"]
+    assert any("inf" in line for text in texts for line in text.splitlines() if "threshold" in line)
+    copied = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copied.decision_function(X), clf.decision_function(X))

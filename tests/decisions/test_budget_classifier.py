@@ -215,8 +215,8 @@ def test_wrong_numbers_and_groups_of_predict_top_are_refused():
     for n, error in [(0, ValueError), (2.0, TypeError), (True, TypeError)]:
         with pytest.raises(error, match="n "):
             clf.predict_top(X, n)
-    with pytest.raises(ValueError, match=r"n=31 must be at most the number of samples of X \(30\)"):
-        clf.predict_top(X, 31)
+    with pytest.warns(UserWarning, match=r"n=31 exceeds the number of samples of X \(30\)"):
+        assert len(clf.predict_top(X, 31)) == 30
     with pytest.warns(UserWarning, match="n=20 exceeds the size of some groups"):
         assert len(clf.predict_top(X, 20, ["a"] * 10 + ["b"] * 20)) == 30
     for n, error in [(0, ValueError), (2.5, TypeError), ([3, 0], ValueError), ([], TypeError)]:

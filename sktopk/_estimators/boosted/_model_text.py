@@ -149,6 +149,8 @@ def _numbers(found, name, kind, length, limit=2**31):
         _check((np.abs(values) < limit).all(), f"{name} below {limit}", values)
     else:
         largest = np.finfo(np.float32 if name == "split_gain" else np.float64).max
+        # A split into missing and other values has an infinite threshold.
+        largest = np.inf if name == "threshold" else largest
         _check((np.abs(values) <= largest).all(), f"finite {name}", values)
     return values
 

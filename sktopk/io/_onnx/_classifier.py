@@ -45,7 +45,8 @@ class Outputs(nn.Module):
             for name, layer in list(parent.named_children()):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
-        self.dtype, self.row_dtype = net.settings.dtype, net.settings.row_dtype
+        # Scores have the dtype of the samples.
+        self.dtype = self.row_dtype = net.settings.row_dtype
         self.row_shape = tuple(classifier.input_shape_)
         self.n_classes = len(classifier.classes_)
         self.k = int(classifier.k_) if isinstance(classifier, TopKClassifier) else None
@@ -87,7 +88,8 @@ class Outputs(nn.Module):
             # Subtract in float64, because float32 could round a small difference to 0.
             scores = (of_classes.flatten().double() - self.threshold).to(self.dtype)
             return -scores if self.first_is_positive else scores
-        return of_classes if self.n_classes > 2 else of_classes[:, 1] - of_classes[:, 0]
+        scores = of_classes if self.n_classes > 2 else of_classes[:, 1] - of_classes[:, 0]
+        return scores.to(self.dtype)
 
     def _index(self, of_classes, scores):
         """Return the indices of the labels that `predict_topk` or `predict` returns."""
