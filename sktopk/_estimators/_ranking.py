@@ -194,8 +194,8 @@ class RankingClassifier(BaseNetClassifier):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         n : int
-            Number of samples, at least 1. With groups, the number of samples per group. If there are
-            fewer, all are returned, with a warning.
+            Number of samples, at least 1. With groups, the number per group. If there are fewer
+            samples, all are returned, with a warning.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, to select n samples per group. `fit` need not know the groups.
 

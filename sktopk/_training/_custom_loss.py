@@ -73,8 +73,8 @@ class CustomLoss(Objective):
         value = self._checked(self.loss(scores, target, sample_weight=weight))
         if value.ndim:
             raise TypeError(
-                "loss must return the weighted mean, a scalar, if it takes sample_weight; got shape "
-                f"{tuple(value.shape)} from {self.name}"
+                "loss must return the weighted mean, a scalar, if it takes sample_weight; got "
+                f"shape {tuple(value.shape)} from {self.name}"
             )
         return value
 
