@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class Recommendations(SphinxDirective):
-    """Show tasks, estimators with metrics, and evidence in a table."""
+    """Show tasks, estimators with metrics, and comparisons in a table."""
 
     optional_arguments = 100
 
@@ -20,19 +20,22 @@ class Recommendations(SphinxDirective):
         tasks = read_tasks()
         if unknown := sorted(set(self.arguments) - set(tasks)):
             raise self.error(f"tasks must be among {', '.join(tasks)}; got {', '.join(unknown)}")
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 26 44 30", ""]
-        lines += ["   * - You need", "     - Use, and measure with", "     - What we measured"]
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 20 34 17 19 10", ""]
+        lines += ["   * - You need", "     - Use, and measure with", "     - Compared with"]
+        lines += ["     - Difference, points", "     - Clearly better?"]
         for task in (tasks[key] for key in self.arguments or tasks):
             # Literals have two backticks in reStructuredText.
-            use, evidence = (
-                text.replace("`", "``") for text in (estimator_of(task), task["evidence"])
+            use, compared = (
+                text.replace("`", "``") for text in (estimator_of(task), task["compared"])
             )
             lines += [
                 f"   * - :doc:`{task['need']} </{task['page']}>`",
                 f"     - {use}",
                 "",
                 f"       ``{task['metric']}``",
-                f"     - {evidence}",
+                f"     - {compared}",
+                f"     - {task['difference']}",
+                f"     - {task['better']}",
             ]
         node = nodes.container()
         self.state.nested_parse(StringList(lines, source=str(SOURCE)), 0, node)

@@ -20,4 +20,5 @@ def estimator_of(task):
 
 def markdown_row(task):
     """Return the row of a task in the table of the README."""
-    return f"| {task['need']} | {estimator_of(task)} | {task['evidence']} |"
+    cells = task["need"], estimator_of(task), task["compared"], task["difference"], task["better"]
+    return f"| {' | '.join(cells)} |"

@@ -52,10 +52,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of networks whose scores are averaged. They have different initial weights and hold
         out different folds. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
     module : callable, default=TabularMLP
-        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns,
-        handles missing values and categories, and in rankers with hidden layers bins columns.
-        Other networks need scaled data, or :class:`~sktopk.modules.TableEncoder` as their first
-        layer. A module with `n_members` builds the whole ensemble.
+        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
+        handles missing values and categories. Other networks need scaled data, or
+        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with `n_members` builds
+        the whole ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -67,7 +67,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto": at least 18 epochs and 360 steps; rankers 24 epochs and 200 steps.
+        Number of epochs. "auto" is the larger of two numbers: 18, and the number of epochs that
+        have 360 steps.
     n_iter_no_change : int or None, default=None
         Stop after this number of epochs without improvement on held-out samples, and keep the best
         epoch. None trains all epochs. Then the best epoch is kept if it is better than the last by
@@ -108,8 +109,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
         `valid_loss` with `callbacks`, `X_val` or a single network, and values from callbacks.
         `valid_score` is the mean of top-1 and top-k accuracy on held-out samples (with losses that
-        correct for class frequencies, the mean over classes). In rankers, it is the area under the
-        ROC curve with a logarithmic scale of the false-positive rate.
+        correct for class frequencies, the mean over classes).
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Result of `decision_function` for each sample of `fit`, from the networks that held it out,
         or NaN. Only for ensembles that hold out samples and have at most 2**27 outputs for them.

@@ -63,6 +63,15 @@ class RankingClassifier(BaseNetClassifier):
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples by a sigmoid of the score (Platt). With
         None there is no `predict_proba`. Without `n_iter_no_change`, no samples are held out then.
+    module : callable, default=TabularMLP
+        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
+        handles missing values and categories. If it has hidden layers, it also encodes numerical
+        columns in 8 bins. Other networks need scaled data, or
+        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with `n_members` builds
+        the whole ensemble.
+    max_epochs : int or "auto", default="auto"
+        Number of epochs. "auto" is the larger of two numbers: 24, and the number of epochs that
+        have 200 steps.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -80,6 +89,11 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives.
     n_groups_ : int
         Number of groups in `fit`, if there are several.
+    history_ : list of dict
+        One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
+        `valid_loss` with `callbacks`, `X_val` or a single network, and values from callbacks.
+        `valid_score` is the area under the ROC curve of held-out samples, with a logarithmic scale
+        of the false-positive rate.
     """
 
     _: KW_ONLY

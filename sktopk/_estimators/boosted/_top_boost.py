@@ -79,7 +79,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples, or of negatives for "top_mean" and "top_push_k". For more classes, it is a number
         of labels, at most n_classes - 1.
     log_loss_share : float, default=0.6
-        Share a of the log loss, in [0, 1]. With 1, the trees are trained with the log loss only.
+        Share of the log loss in the training loss, in [0, 1]. It is a in the formula above. With 1,
+        the trees are trained with the log loss only.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         Definition of the Hessian of the loss (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
@@ -205,8 +206,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels, at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. They multiply gradients and Hessians. `min_child_samples` and the
-            histograms ignore the weights, but samples of weight 0 are dropped.
+            Nonnegative weights. Each weight multiplies the gradient and the Hessian of its sample.
+            `min_child_samples` counts samples, whatever their weight. Samples of weight 0 are
+            dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day or query; only for two classes. Each group has
             its own threshold, and the loss is the mean over groups. `threshold_` is the median of

@@ -58,8 +58,9 @@ class BudgetClassifier(CalibratedDecision):
         :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are used for
         calibration.
     budget : int or float, default=0.1
-        Bound on the rate that `constraint` names, in (0, 1). For "count", the share of samples to
-        flag, or an integer: the number to flag among `n_samples_fit_` samples.
+        Limit for the rate that `constraint` names, in (0, 1). With "count", it is the share of
+        samples to flag. An integer is also possible then: the number of samples to flag if
+        `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
         Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
         and the false discovery rate have an upper bound. Precision and recall have a lower bound.

@@ -298,8 +298,9 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            "labels" returns the labels of each sample, "matrix" a Boolean array with one column per
-            class, which scores such as :func:`sktopk.metrics.set_coverage_score` take.
+            "matrix" returns a Boolean array with one column per class. Metrics such as
+            :func:`sktopk.metrics.set_coverage_score` need this array. "labels" returns a list with
+            the labels of each sample.
 
         Returns
         -------
