@@ -104,7 +104,7 @@ def train_one_epoch_on_meta(clf, n_classes):
     )  # fmt: skip
     steps = list(batches._fetched())
     batches._fetched = lambda: steps
-    net.run = SimpleNamespace(batches=batches, forward=net.module_)
+    net.run = SimpleNamespace(batches=batches, forward=net.module_, encoded=False)
     with NoWaiting():
         results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1

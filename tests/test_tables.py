@@ -186,7 +186,7 @@ REFUSED = {
     "infinity": (X.assign(z=np.inf), ValueError, "infinity: 240 of 240 rows of column 'z'"),
     "strings for numbers": (X.assign(z="low"), ValueError, "'low' in column 'z', row 0"),
     "times": (X.assign(town=DAYS), TypeError, "times .* in column 'town'"),
-    "a sample": (X.iloc[0], ValueError, "Expected .*2"),
+    "a sample": (X.iloc[0], ValueError, "must have two dimensions; got a Series"),
     "numbers for strings": (
         X.assign(town=pd.Series(["ulm", 3.5] * 120, dtype=object)),
         TypeError,

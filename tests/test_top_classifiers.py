@@ -218,7 +218,9 @@ def test_learns_to_rank_positives_first(classifier, rare):
 def test_predict_top_keeps_the_order_of_ties(rare):
     clf = quick(DeepTopPushClassifier()).fit(*rare[:2])
     np.testing.assert_array_equal(clf.predict_top(np.zeros((4, 6)), n=3), [0, 1, 2])
-    for n, error in [(5, ValueError), (0, ValueError), (2.0, TypeError)]:
+    with pytest.warns(UserWarning, match="n=5 exceeds the number of samples"):
+        assert clf.predict_top(np.zeros((4, 6)), n=5).tolist() == [0, 1, 2, 3]
+    for n, error in [(0, ValueError), (2.0, TypeError)]:
         with pytest.raises(error, match="n"):
             clf.predict_top(np.zeros((4, 6)), n=n)
 

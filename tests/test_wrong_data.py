@@ -307,7 +307,6 @@ NUMBERS = {
     "k is 0": ("TopKClassifier", "predict_topk", 0, V, "k=0 must be at least 1"),
     "k is a fraction": ("TopKClassifier", "predict_topk", 1.5, T, "k must be an integer"),
     "k is a bool": ("TopKClassifier", "predict_topk", True, T, "k must be an integer"),
-    "n of too many": ("DeepTopPushClassifier", "predict_top", 41, V, r"n=41 must be at most.*40"),
     "n is 0": ("DeepTopPushClassifier", "predict_top", 0, V, "n == 0, must be >= 1"),
     "n is a fraction": ("DeepTopPushClassifier", "predict_top", 0.5, T, "n must be an instance"),
 }

@@ -46,11 +46,6 @@ def check_table(X):
         raise TypeError(f"X must be a table in memory; got a {came}: pass list(X)")
     if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy.sparse.dok_array has a shape
         raise TypeError(f"X must be a table; got a {came}: pass pandas.DataFrame(X)")
-    if hasattr(X, "iloc") and getattr(X, "ndim", 2) == 1:
-        raise ValueError(
-            f"X must have two dimensions; got a {came}. For one sample, pass X.iloc[[i]]; for one "
-            "column, X[['name']]"
-        )
     if isinstance(X, Set):
         raise TypeError(f"X must be a table with an order; got a {came}: pass a list or array")
     layout = str(getattr(X, "layout", "torch.strided"))

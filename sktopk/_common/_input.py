@@ -50,6 +50,11 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
     check_table(X)
     X = as_lazy(X)
     n_dim = getattr(X, "ndim", 2)
+    if hasattr(X, "iloc") and n_dim == 1:
+        raise ValueError(
+            f"X must have two dimensions; got a {type(X).__name__}. For one sample, pass "
+            "X.iloc[[i]]; for one column, X[['name']]"
+        )
     if n_dim > 2 and not takes_images:
         raise ValueError(
             f"X must have shape (n_samples, n_features); got {n_dim} dimensions: found array "

@@ -92,7 +92,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
         min_positives=net.settings.task.training.min_positives, n_hard=net.criterion_.n_hard,
         generator=net.generator, device=torch.device(net.device), folds=folds, batch_size=64,
     )  # fmt: skip
-    net.run = SimpleNamespace(batches=batches, forward=net.module_)
+    net.run = SimpleNamespace(batches=batches, forward=net.module_, encoded=False)
     steps = iter(batches._fetched())
     first = next(steps)  # moves the row numbers of the epoch
     batches._fetched = lambda: itertools.chain([first], steps)
