@@ -6,7 +6,6 @@ import torch
 from sktopk._common._folds import Folds, deal
 from sktopk._common._input import Samples, check_labelled, columns_with_missing
 from sktopk._common._labels import check_labels, class_weights, encode
-from sktopk._common._lazy_rows import LazyRows, SomeRows
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
@@ -312,10 +311,7 @@ def calibrate(clf, scores, target, weight):
 
 def in_dtype_of(X, scores):
     """Return the scores in float64 if X is. The weights are float32 with several minibatches."""
-    while isinstance(X, SomeRows):
-        X = X.table
-    is_double = X.dtype == np.float64 and not isinstance(X, LazyRows)
-    return scores.astype(np.float64) if is_double else scores
+    return scores.astype(np.float64) if X.dtype == np.float64 else scores
 
 
 def finite(scores, name="X"):
