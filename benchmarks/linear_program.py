@@ -74,7 +74,7 @@ def dense_pairs(surrogate, scores, target):
     pairs = scores[~target] - scores[target].unsqueeze(1)
     if surrogate == "ramp":
         return (1 + pairs).clamp(0, 1).mean()
-    return get_surrogate(surrogate)(torch, pairs).mean()
+    return get_surrogate(surrogate)(pairs).mean()
 
 
 def by_highs(program, scores, target):

@@ -9,7 +9,7 @@ from sktopk._common._labels import check_labels, class_weights, encode
 from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._build import OURS, build_net, takes_tables
+from sktopk._training._build import OURS, build_net, check_output, show_data, takes_tables
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
     check_device,
@@ -112,9 +112,9 @@ def build(clf, data, seed):
     clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
     dtypes = weight_and_row_dtypes(data.X.dtype, n_samples, clf.batch_size_)
     clf.net_ = make_net(clf, dtypes, seed, check_device(clf.device))
-    clf.net_.show_data(data.X, data.weight)
+    show_data(clf.net_, data.X, data.weight)
     with clf.net_.isolated():
-        clf.net_.check_output(data.X)
+        check_output(clf.net_, data.X)
 
 
 def make_net(clf, dtypes, seed, device):

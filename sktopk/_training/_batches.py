@@ -241,12 +241,14 @@ class MiniBatches:
             own, rows = torch.cat([own, place], 1), torch.cat([rows, hard], 1)
         weight, h = None if self.weight is None else self.weight[rows], hard.shape[1]
         parts, by_length = [], members_by_length(lengths)
+        # All networks have equally many hard examples, so that each has to draw enough samples.
+        n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
             drawn = Drawn(
                 totals=self.totals.of(members),
                 n_fresh=length if self.n_hard else None,
                 repeated=None if repeated is None else repeated[members][:, :length],
-                n_hard=self.n_hard,
+                n_hard=n_hard,
                 lists=None if self.groups is None else self.groups.lists(members, rows, length),
             )
             columns = slice(None)

@@ -1,5 +1,6 @@
 """Construction of a net from the parameters of an estimator."""
 
+import copy
 import inspect
 from contextlib import nullcontext
 
@@ -7,15 +8,19 @@ import numpy as np
 import torch
 
 from sktopk._common._scalars import check_call
-from sktopk.modules import MLP, TabularMLP
-from sktopk.modules._members import Members, packs_members
+from sktopk._common._warnings import warn
+from sktopk.modules import MLP, TableEncoder, TabularMLP
+from sktopk.modules._members import Members, mean_of_members, packs_members
 
 from ._custom_loss import CustomLoss
 from ._net import Net, Settings
-from ._process import isolated_rng, rng_state
+from ._process import isolated_rng, rng_state, share_buffers
+from ._rows import Rows
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
+# Maximum number of samples for the network's method `from_data`, which computes column scales.
+MOST_SHOWN = 1 << 15
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
 
@@ -145,3 +150,85 @@ def _build_module(module, n_features, n_outputs, n_members, params, generator):
     if n_members == 1 or packed:
         return build()
     return Members(build() for _ in range(n_members))
+
+
+def show_data(net, X, weight):
+    """Pass training samples to the method `from_data` of the network or of its encoders."""
+    module = net.module_
+    each = list(module) if isinstance(module, Members) else [module]
+    asking = [part for one in each for part in asking_parts(one)]
+    if asking:
+        index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
+        index = torch.from_numpy(index).long()
+        shown = Rows(X, torch.device("cpu"), net.settings.row_dtype)[index]
+        for one in asking:
+            ours = isinstance(one, TabularMLP | TableEncoder)
+            one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
+        share_buffers(module)
+
+
+def asking_parts(module):
+    """Return the parts of a network that want to see samples: itself, or its encoders."""
+    if hasattr(module, "from_data"):
+        return [module]
+    return [part for part in module.modules() if isinstance(part, TableEncoder)]
+
+
+def check_output(net, X):
+    """Check with two samples that the network returns scores of the expected type and shape."""
+    rows = net.rows(X[:2])
+    net.module_.eval()
+    try:
+        # Call `forward`, because `net.module_(...)` may compile a graph for only two samples.
+        with net.autocast():
+            scores = net.module_.forward(rows[:])
+    except (RuntimeError, TypeError, ValueError) as error:
+        message = f"module fails on samples of shape {rows.shape[1:]}: {error}"
+        raise ValueError(message) from error
+    is_tensor = isinstance(scores, torch.Tensor)
+    if not is_tensor or not scores.is_floating_point():
+        came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
+        raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
+    if not scores.requires_grad:
+        raise ValueError(
+            "module must return scores with a gradient; got scores that are detached from its "
+            "parameters or do not depend on them"
+        )
+    n_members, n_outputs = net.settings.n_members, net.settings.n_outputs
+    members = (n_members,) if n_members > 1 else ()
+    expected = (len(rows), *members, n_outputs)
+    allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
+    if tuple(scores.shape) not in allowed:
+        shape = ", ".join(map(str, ("n_samples", *expected[1:])))
+        raise ValueError(
+            f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
+            f"for {len(rows)} samples"
+        )
+    loss = net.settings.task.training.cosines_for
+    if loss and not _is_bounded_by_its_layers(net, rows[:]):
+        raise ValueError(
+            f"module must return cosines for loss={loss!r}: end the network with "
+            "sktopk.modules.NormalizedLinear; got scores without a bound"
+        )
+    if net.criterion_.named.takes_scores and _are_probabilities(mean_of_members(scores)):
+        warn(
+            "module seems to return probabilities, but the losses take scores: remove the "
+            "softmax at its end (torch.nn.Softmax)"
+        )
+
+
+def _is_bounded_by_its_layers(net, rows):
+    """Return whether scores stay in [-1, 1] if all weights are multiplied by a large number."""
+    larger = copy.deepcopy(net.module_)
+    with torch.no_grad(), net.autocast():
+        for parameter in larger.parameters():
+            parameter.mul_(1e3)
+        return bool(larger.forward(rows).abs().max() <= 1 + 1e-3)
+
+
+def _are_probabilities(scores):
+    """Return whether all scores are nonnegative and the scores of each sample sum to 1."""
+    if scores.ndim < 2 or scores.shape[1] < 2:
+        return False
+    sums = scores.detach().double().sum(1)
+    return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))

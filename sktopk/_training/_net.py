@@ -1,6 +1,5 @@
 """Training loop: skorch's net with custom minibatches, losses and learning-rate cycle."""
 
-import copy
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScori
 from skorch.dataset import Dataset
 
 from sktopk._common._available import available_if
-from sktopk._common._warnings import warn
-from sktopk.modules import TableEncoder, TabularMLP
+from sktopk.modules import TabularMLP
 from sktopk.modules._member_linear import has_hooks
-from sktopk.modules._members import Members, mean_of_members
 from sktopk.modules._mlp import takes_sparse
 
 from ._average import WeightAverage
@@ -35,8 +32,6 @@ from ._rows import Rows
 from ._scores import scores_of
 from ._state import copied_weights
 
-# Maximum number of samples for the network's method `from_data`, which computes column scales.
-MOST_SHOWN = 1 << 15
 # Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
@@ -140,70 +135,6 @@ class Net(NeuralNetClassifier):
         if not self.settings.draws:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
-
-    def check_output(self, X):
-        """Check with two samples that the network returns scores of the expected type and shape."""
-        rows = self.rows(X[:2])
-        self.module_.eval()
-        try:
-            # Call `forward`, because `self.module_(...)` may compile a graph for only two samples.
-            with self.autocast():
-                scores = self.module_.forward(rows[:])
-        except (RuntimeError, TypeError, ValueError) as error:
-            message = f"module fails on samples of shape {rows.shape[1:]}: {error}"
-            raise ValueError(message) from error
-        is_tensor = isinstance(scores, torch.Tensor)
-        if not is_tensor or not scores.is_floating_point():
-            came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
-            raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
-        if not scores.requires_grad:
-            raise ValueError(
-                "module must return scores with a gradient; got scores that are detached from its "
-                "parameters or do not depend on them"
-            )
-        n_members, n_outputs = self.settings.n_members, self.settings.n_outputs
-        members = (n_members,) if n_members > 1 else ()
-        expected = (len(rows), *members, n_outputs)
-        allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
-        if tuple(scores.shape) not in allowed:
-            shape = ", ".join(map(str, ("n_samples", *expected[1:])))
-            raise ValueError(
-                f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
-                f"for {len(rows)} samples"
-            )
-        loss = self.settings.task.training.cosines_for
-        if loss and not self._is_bounded_by_its_layers(rows[:]):
-            raise ValueError(
-                f"module must return cosines for loss={loss!r}: end the network with "
-                "sktopk.modules.NormalizedLinear; got scores without a bound"
-            )
-        if self.criterion_.named.takes_scores and _are_probabilities(mean_of_members(scores)):
-            warn(
-                "module seems to return probabilities, but the losses take scores: remove the "
-                "softmax at its end (torch.nn.Softmax)"
-            )
-
-    def _is_bounded_by_its_layers(self, rows):
-        """Return whether scores stay in [-1, 1] if all weights are multiplied by a large number."""
-        larger = copy.deepcopy(self.module_)
-        with torch.no_grad(), self.autocast():
-            for parameter in larger.parameters():
-                parameter.mul_(1e3)
-            return bool(larger.forward(rows).abs().max() <= 1 + 1e-3)
-
-    def show_data(self, X, weight):
-        """Pass training samples to the method `from_data` of the network or of its encoders."""
-        module = self.module_
-        each = list(module) if isinstance(module, Members) else [module]
-        asking = [part for one in each for part in asking_parts(one)]
-        if asking:
-            index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
-            index = torch.from_numpy(index).long()
-            shown = Rows(X, torch.device("cpu"), self.settings.row_dtype)[index]
-            for one in asking:
-                ours = isinstance(one, TabularMLP | TableEncoder)
-                one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
-            share_buffers(module)
 
     def rows(self, X, resident=False):
         """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
@@ -493,21 +424,6 @@ class Net(NeuralNetClassifier):
         )
 
 
-def asking_parts(module):
-    """Return the parts of a network that want to see samples: itself, or its encoders."""
-    if hasattr(module, "from_data"):
-        return [module]
-    return [part for part in module.modules() if isinstance(part, TableEncoder)]
-
-
 def _is_bounded(parameter):
     """Return whether a parameter is finite and, if it requires a gradient, not too large."""
     return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
-
-
-def _are_probabilities(scores):
-    """Return whether all scores are nonnegative and the scores of each sample sum to 1."""
-    if scores.ndim < 2 or scores.shape[1] < 2:
-        return False
-    sums = scores.detach().double().sum(1)
-    return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))
