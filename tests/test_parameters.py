@@ -230,8 +230,8 @@ def test_parameters_that_do_not_exist():
         make("TopKClassifier").set_params(learning_speed=1)
     with pytest.raises(TypeError, match="learning_speed"):
         sktopk.TopKClassifier(learning_speed=1)
-    with pytest.raises(ValueError, match="loss__tau cannot be set: AUCClassifier has no loss_p"):
-        sktopk.AUCClassifier().set_params(loss__tau=1)
+    with pytest.raises(ValueError, match="loss_params must be a dict with no key for AUCClass"):
+        make("AUCClassifier").set_params(loss__tau=1).fit(X, labels("AUCClassifier"))
 
 
 @pytest.mark.parametrize(

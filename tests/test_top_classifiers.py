@@ -332,3 +332,52 @@ def test_no_more_negatives_are_flagged_than_allowed(rare):
         assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
         below = (scores <= 0) & (negatives > 0)
         assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()
+
+
+# Parameters of the loss that are not those of the metric.
+
+OF_LOSSES = [
+    (TopPushKClassifier, "k", 2, 6),
+    (RecallAtKClassifier, "k", 10, 0.2),
+    (PatMatClassifier, "tau", 0.05, 0.2),
+    (PatMatNPClassifier, "tau", 0.05, 0.2),
+    (RecallAtFPRClassifier, "fpr", 0.05, 0.2),
+    (PrecisionAtRecallClassifier, "recall", 0.5, 0.9),
+    (RecallAtPrecisionClassifier, "precision", 0.5, 0.9),
+    (FScoreClassifier, "beta", 0.5, 2.0),
+]
+
+
+@pytest.mark.parametrize(("cls", "param", "value", "of_loss"), OF_LOSSES)
+def test_a_parameter_of_the_loss_alone_changes_no_metric(cls, param, value, of_loss, rare):
+    X, y = rare[0][:300], rare[1][:300]
+    small = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
+    clf = cls(**{param: value}, **small).set_params(**{f"loss__{param}": of_loss}).fit(X, y)
+    assert clf.get_params()[f"loss__{param}"] == of_loss
+    trained = cls(**{param: of_loss}, **small).fit(X, y)
+    for one, other in zip(
+        clf.net_.module_.parameters(), trained.net_.module_.parameters(), strict=True
+    ):
+        assert torch.equal(one, other)
+    # The same scores, the metric and the threshold of `value`.
+    scores = clf.decision_function(X) + clf.threshold_
+    np.testing.assert_allclose(scores, trained.decision_function(X) + trained.threshold_, atol=1e-6)
+    plain = clone(trained).set_params(**{param: value}, log_loss_share=1.0).fit(X, y)
+    as_metric = clone(clf).set_params(log_loss_share=1.0).fit(X, y)
+    assert as_metric.threshold_ == plain.threshold_
+    assert as_metric.score(X, y) == plain.score(X, y)
+    assert clf.threshold_ != trained.threshold_
+
+
+@pytest.mark.parametrize(
+    ("clf", "message"),
+    [
+        (DeepTopPushClassifier(loss_params={"k": 3}), "loss_params must be a dict with no key"),
+        (RecallAtFPRClassifier(loss_params={"tau": 0.1}), "with the key 'fpr'.*got {'tau': 0.1}"),
+        (RecallAtFPRClassifier(loss_params={"fpr": 2.0}), "fpr == 2.0, must be < 1"),
+        (PatMatClassifier(loss_params=0.1), "with the key 'tau'.*got 0.1"),
+    ],
+)
+def test_wrong_parameters_of_the_loss_raise(clf, message, rare):
+    with pytest.raises(ValueError, match=message):
+        clf.fit(*rare[:2])

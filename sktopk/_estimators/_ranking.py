@@ -31,7 +31,11 @@ from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
 from ._between_scores import midway_below
 from ._calibration import models_proba
+from ._fitted import fitted_attributes
 from ._task import RankingTask, Training
+
+# Parameters that both a loss and its metric have. A ranker has at most one of them.
+OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
 
 
 @dataclass(eq=False, repr=False)
@@ -72,6 +76,10 @@ class RankingClassifier(BaseNetClassifier):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" is the larger of two numbers: 24, and the number of epochs that
         have 200 steps.
+    loss_params : dict, default=None
+        Values for the loss only, such as ``{"fpr": 0.05}``, of the parameter that `score` and
+        `threshold_` use as well. ``loss__fpr`` is also a parameter of `set_params` and searches: it
+        changes the loss, and `score` stays comparable.
     learning_rate : float, default=0.01
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -98,6 +106,7 @@ class RankingClassifier(BaseNetClassifier):
 
     _: KW_ONLY
     pos_label: Label | None = None
+    loss_params: dict | None = None
     learning_rate: float = 0.01
     weight_decay: float = 0.3
     log_loss_share: float = 0.8
@@ -234,6 +243,9 @@ class RankingClassifier(BaseNetClassifier):
     ) -> float:
         """Return the metric that the docstring of the class names.
 
+        The metric depends on a parameter such as `fpr` or `k`. Search ``loss__fpr`` or ``loss__k``
+        instead, or pass `scoring`: otherwise each candidate is compared by another metric.
+
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
@@ -272,10 +284,22 @@ class RankingClassifier(BaseNetClassifier):
     def _objective(self):
         return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)
 
+    def _trained(self):
+        """Return the estimator with the parameters of the loss: this one without `loss_params`."""
+        if not self.loss_params:
+            return self
+        params = self.get_params(deep=False) | self.loss_params | {"loss_params": None}
+        trained = type(self)(**params)
+        fitted = {k: v for k, v in fitted_attributes(self).items() if k != "k_"}
+        vars(trained).update(fitted)
+        return trained
+
     def _make_task(self):
         if not hasattr(self, "pos_label_"):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
-        share = float(self.log_loss_share)
+        share, trained = float(self.log_loss_share), self._trained()
+        if trained is not self:
+            trained._make_task()  # sets its `k_`
         return RankingTask(
             classes=self.classes_,
             pos_label=self.pos_label_,
@@ -285,7 +309,7 @@ class RankingClassifier(BaseNetClassifier):
             models_proba=models_proba(self),
             # Bins of numerical columns increase the average precision of tabular data.
             training=Training(
-                lambda: Mixture(self._objective(), TwoClassCrossEntropy(), share),
+                lambda: Mixture(trained._objective(), TwoClassCrossEntropy(), share),
                 self._min_positives,
                 least_epochs=24,
                 least_steps=200,
@@ -316,9 +340,22 @@ class RankingClassifier(BaseNetClassifier):
     def _check_params(self):
         super()._check_params()
         check_pos_label(self.pos_label)
+        self._check_loss_params()
         if hasattr(self, "buffer_size"):
             check_option(self.surrogate, "surrogate", tuple(SURROGATES))
             check_number(self.buffer_size, "buffer_size", low=0, integer=True)
+
+    def _check_loss_params(self):
+        if self.loss_params is None:
+            return
+        known = [name for name in OF_METRICS if name in self.get_params(deep=False)]
+        if not isinstance(self.loss_params, dict) or not {*self.loss_params} <= {*known}:
+            allowed = f"the key {known[0]!r}" if known else "no key"
+            raise ValueError(
+                f"loss_params must be a dict with {allowed} for {type(self).__name__}; got "
+                f"{self.loss_params!r}"
+            )
+        self._trained()._check_params()
 
     def _check_classes(self, y, name="y"):
         classes = check_classes(y, name)
