@@ -62,11 +62,12 @@ class RankingClassifier(BaseNetClassifier):
     log_loss_share : float, default=0.8
         Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
         times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
-        0 trains the estimator's loss alone, as in the papers. If classes overlap, training then
-        can end near constant scores.
+        0 trains the estimator's loss alone, as in the papers. If classes overlap, the network may
+        then give all samples nearly the same score.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples by a sigmoid of the score (Platt). With
-        None there is no `predict_proba`. Without `n_iter_no_change`, no samples are held out then.
+        None, `predict_proba` is not calibrated and needs ``log_loss_share > 0``. Samples are then
+        held out only if `n_iter_no_change` is set.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
         handles missing values and categories. If it has hidden layers, it also encodes numerical

@@ -1,4 +1,4 @@
-"""The Pat&Mat family: classifiers whose threshold is a quantile of scores, or a share of errors."""
+"""The Pat&Mat family: the threshold is set by a share of samples, negatives or positives."""
 
 import math
 from dataclasses import KW_ONLY

@@ -114,7 +114,8 @@ class FScoreClassifier(BatchClassifier):
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
     margin : float, default=1.0
-        Margin between scores and threshold, positive.
+        Distance from the threshold, positive. A sample has no loss only if its score is at least
+        this far on the right side.
 
     See Also
     --------
@@ -179,7 +180,8 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     precision : float, default=0.8
         The required precision p, in (0, 1].
     margin : float, default=1.0
-        Margin between scores and threshold, positive.
+        Distance from the threshold, positive. A sample has no loss only if its score is at least
+        this far on the right side.
 
     See Also
     --------

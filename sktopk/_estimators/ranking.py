@@ -47,8 +47,8 @@ class DeepTopPushClassifier(RankingClassifier):
     Parameters
     ----------
     buffer_size : int, default=1
-        Number of hard negatives that each network keeps from earlier minibatches, to estimate the
-        threshold. 1 is the delayed sample of the paper. 0 keeps no negatives.
+        Number of negatives with the highest scores that each network keeps from earlier
+        minibatches, to estimate the threshold. 1 is the method of [1]_. 0 keeps no negatives.
 
     See Also
     --------

@@ -82,7 +82,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Share of the log loss in the training loss, in [0, 1]. It is a in the formula above. With 1,
         the trees are trained with the log loss only.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Definition of the Hessian of the loss (see :func:`sktopk.boosting.objective`).
+        How the second derivative of the loss is computed, which sets the values of leaves: from the
+        curvature, or from the size of the gradient (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
@@ -110,10 +111,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples (for one member, a tenth of the samples). The booster then ends with the best round.
         None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba` on out-of-fold scores by a sigmoid (Platt). With several
-        classes, a common slope of all scores (temperature scaling) keeps the order of the classes.
-        It needs several members, or `n_iter_no_change`. None disables it: then only the log loss
-        has `predict_proba`.
+        Calibration of `predict_proba` on out-of-fold scores. Two classes: a sigmoid (Platt). More
+        classes: all scores are multiplied by one number (temperature scaling), so that their order
+        stays. It needs several members, or `n_iter_no_change`. With None, there is `predict_proba`
+        only if the trees are trained with the log loss alone.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
