@@ -42,14 +42,32 @@ def resumed(estimator):
 
 def copied_net(net, task):
     """Return a copy of a net for the given task. Callbacks are not copied."""
-    shared = [task, net.settings, *(callback for _, callback in net.callbacks_)]
-    made = copy.deepcopy(net, {id(each): each for each in shared})
-    made.settings = dataclasses.replace(net.settings, task=task)
+    made = object.__new__(type(net))
+    noise = net.criterion_.generator
+    vars(made).update(
+        vars(net),
+        settings=dataclasses.replace(net.settings, task=task),
+        module_=copy.deepcopy(net.module_),
+        criterion_=copy.deepcopy(net.criterion_, {id(noise): None}),
+        history_=copy.deepcopy(net.history_),
+        generator=_copied_generator(net.generator),
+        own_generator=_copied_generator(net.own_generator),
+    )
+    if noise is not None:
+        made.criterion_.seed(_copied_generator(noise))
     for part in made.module_.modules():
         if isinstance(part, Dropout):  # copies have no generator
             part.generator = made.own_generator
-    if made.criterion_.generator is not None:
-        made.criterion_.seed(made.criterion_.generator)
+    made.initialize_optimizer()
+    made.optimizer_.load_state_dict(copy.deepcopy(net.optimizer_.state_dict()))
+    return made
+
+
+def _copied_generator(generator):
+    if generator is None:
+        return None
+    made = torch.Generator(generator.device)
+    made.set_state(generator.get_state())
     return made
 
 

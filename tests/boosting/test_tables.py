@@ -98,7 +98,11 @@ WRONG = {
     "mixed": (MIXED, ValueError, r"'\?' in column 'c', row"),
     "lists": ([[1, 2]] * N, TypeError, r"\[1, 2\] in column 'c', row 0"),
     "infinity": (np.r_[np.inf, NUMBER[1:]], ValueError, "infinity: 1 of 1000 rows of column 'c'"),
-    "large integers": ([10**400] * N, ValueError, "in column 'c', row 0: int too large"),
+    "large integers": (
+        pd.Series([10**400] * N, dtype=object),
+        ValueError,
+        "in column 'c', row 0: int too large",
+    ),
 }
 
 
