@@ -157,6 +157,33 @@ def test_eight_threads_predict_with_one_model_at_once(name):
                 np.testing.assert_array_equal(answer, alone[method])
 
 
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", ["default", "hard samples"])
+def test_predictions_during_a_training_are_those_before_or_after_it(name, call):
+    clf, _ = fit(name)
+    # Another number of classes or another positive label: a mixture would fail or differ.
+    y = target(clf) if call == "partial_fit" else 1 - (target(clf) > 0)
+    before = clf.decision_function(X), clf.predict_proba(X)
+    done = threading.Event()
+
+    def train():
+        getattr(clf, call)(X, y)
+        done.set()
+
+    found = []
+    with ThreadPoolExecutor(1) as pool:
+        training = pool.submit(train)
+        while not done.is_set() and not training.done():
+            found.append((clf.decision_function(X), clf.predict_proba(X)))
+        training.result()
+    after = clf.decision_function(X), clf.predict_proba(X)
+    assert found
+    for answers in found:
+        for answer, *states in zip(answers, before, after, strict=True):
+            assert any(np.array_equal(answer, state) for state in states)
+    assert not np.array_equal(before[0], after[0])
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
     for name, score in expected.items():
