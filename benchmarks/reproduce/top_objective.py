@@ -47,7 +47,7 @@ class EachEpoch(Callback):
             return
         found = {}
         for part, (X, y) in self.rows.items():
-            scores = torch.from_numpy(net.scores(X)).flatten()
+            scores = torch.from_numpy(net.decision_function(X))
             found["objective", part] = top_push_loss(scores, torch.from_numpy(y)).item()
             area = auc_at_quantile_score(y, scores.numpy(), quantile=QUANTILE, normalize=True)
             found["AUC@quantile", part] = 100 * area
