@@ -175,9 +175,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     if validation is not None or folds is not None:
         unseen = validation if folds is None else held_out_by_fold(data, folds)
         given |= {"X_val": unseen.X, "y_val": task.target(unseen.y)}
-        totals = (
-            batches.totals if clf.callbacks or folds is None or clf.n_estimators_ == 1 else None
-        )
+        totals = batches.totals if clf.callbacks or folds is None else None
         values = values_of(task, unseen, given["y_val"], folds, totals)
         callbacks["validation"] = Validation(values, clf.n_iter_no_change)
     n_epochs = 1 if resumed else clf.max_epochs_

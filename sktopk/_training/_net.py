@@ -107,8 +107,9 @@ class Net(NeuralNetClassifier):
 
     Three methods of skorch are replaced. `train` replaces `fit_loop`, because skorch treats Ctrl-C
     as a normal end of training. `run_single_epoch` reads the losses from the device once per epoch,
-    because reading the loss in every step takes a tenth of the training time. `train_step` lets the
-    criterion run the backward pass. `history` has one batch per epoch, with the mean loss.
+    because reading the loss in every step takes a tenth of the training time. `train_step` trains
+    all networks at once, each with its own samples. `history` has one batch per epoch, with the
+    mean loss.
     """
 
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):

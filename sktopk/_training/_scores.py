@@ -108,10 +108,9 @@ def loss_of(net, scores, target, weight, totals):
         return 0.0
     of_class = np.bincount(target, weight, len(totals.weight))
     count = np.bincount(target[weight > 0], minlength=len(of_class))
-    mean = torch.from_numpy(of_class / np.maximum(count, 1)).clamp(min=1e-300)
     device, weighted = totals.unit.device, not (weight == 1).all()
-    # Objectives divide by the number of samples times the mean weight.
-    own = Totals(totals.weight[:, :1], mean.unsqueeze(1).to(device), totals.unit[:1])
+    mean = torch.from_numpy(of_class / np.maximum(count, 1)).clamp(min=1e-300)
+    mean = mean.unsqueeze(1).to(device)
     step = len(target)
     if not objective.compares:  # a mean over samples, here in chunks to save memory
         step = max(1, LOSS_NUMBERS // scores.shape[1])
@@ -121,8 +120,9 @@ def loss_of(net, scores, target, weight, totals):
             torch.from_numpy(each[start : start + step]).to(device)[None]
             for each in (scores, target, weight)
         ]
+        # Objectives divide by the number of samples times the mean weight.
         unit = part[2].mean().reshape(1)
-        drawn = Drawn(Totals(own.weight, own.mean, unit))
+        drawn = Drawn(Totals(totals.weight[:, :1], mean, unit))
         with torch.no_grad():
             value = objective(*part[:2], part[2] if weighted else None, drawn).item()
         loss += value * float(part[2].sum() / whole)
