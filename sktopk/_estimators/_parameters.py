@@ -120,6 +120,10 @@ def routed(estimator, params):
     return params
 
 
+# Sections of a class docstring, in numpydoc's order.
+SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
+
+
 def sections(doc):
     """Return the text before the first section of a docstring, and a dict {title: section}."""
     doc = inspect.cleandoc(doc)
@@ -142,23 +146,29 @@ def assembled(cls):
         If a parameter has no entry in the docstrings.
     """
     lead, own = sections(cls.__doc__)
-    texts = {"Parameters": {}, "Attributes": {}}
+    texts, references = {"Parameters": {}, "Attributes": {}}, ""
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("sktopk") and base.__doc__:
+            found = sections(base.__doc__)[1]
+            references = found.get("References", references)
             for title, known in texts.items():
-                known |= entries(sections(base.__doc__)[1].get(title, ""))
+                known |= entries(found.get(title, ""))
     named = tuple(inspect.signature(cls).parameters)
     parameters, attributes = texts.values()
     if missing := sorted(set(named) - parameters.keys()):
         raise TypeError(f"{cls.__name__}: parameters without a text: {missing}")
     attributes = entries(own.get("Attributes", "")) | attributes
-    whole = {
-        "Parameters": "".join(parameters[name] for name in named) + "\n",
-        "Attributes": "".join(attributes.values()) + "\n",
+    whole = own | {
+        "Parameters": "".join(parameters[name] for name in named),
+        "Attributes": "".join(attributes.values()),
     }
-    # numpydoc requires Parameters and Attributes before the other sections.
-    whole |= {title: text for title, text in own.items() if title not in whole}
-    return lead + "".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in whole.items())
+    if "[1]_" in cls.__doc__:
+        whole["References"] = references
+    return lead + "\n\n".join(
+        f"{title}\n{'-' * len(title)}\n{whole[title].rstrip()}"
+        for title in SECTIONS
+        if title in whole
+    )
 
 
 @dataclass_transform()

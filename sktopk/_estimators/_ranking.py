@@ -42,23 +42,14 @@ OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
 class RankingClassifier(BaseNetClassifier):
     """Binary classifier with one score per sample and a decision threshold.
 
-    Besides `_check_params()`, a subclass defines `_metric(positive, scores, weight)`, the metric of
-    `score`, and one of
-
-    - `_threshold()`: returns the threshold of a loss that counts surrogate errors at a threshold;
-    - `_objective()`: returns another loss. Then `_cut(scores, positive, weight)` returns the lowest
-      score that is predicted as positive.
+    A subclass defines `_metric(positive, scores, weight)`, the metric of `score`, `_objective()`,
+    the loss, and `_cut(scores, positive, weight)`, the lowest score that is predicted as positive.
 
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True if the other label is 0, -1 or False. For
         other labels, it means (with a warning) the first label if rarer than 25 %, else the second.
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
-    buffer_size : int, default=4
-        Number of hard examples that each network keeps from earlier minibatches. They are added to
-        every minibatch to estimate the threshold. 0 disables this.
     log_loss_share : float, default=0.8
         Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
         times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
@@ -271,19 +262,18 @@ class RankingClassifier(BaseNetClassifier):
         groups = None if groups is None else encode_groups(groups, len(y))
         return now._task_.score((y == now.pos_label_).astype(int), scores, weight, groups)
 
-    errors = "false_negatives"
     # `threshold_` is just below the threshold t of the loss, so that a score of t is positive.
     _midway = staticmethod(midway_below)
     _min_positives = 5
-
-    def _threshold(self):
-        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
 
     def _metric(self, positive, scores, weight):
         raise NotImplementedError(f"{type(self).__name__} must define _metric")
 
     def _objective(self):
-        return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)
+        raise NotImplementedError(f"{type(self).__name__} must define _objective")
+
+    def _cut(self, scores, positive, weight):
+        raise NotImplementedError(f"{type(self).__name__} must define _cut")
 
     def _trained(self):
         """Return the estimator with the parameters of the loss: this one without `loss_params`."""
@@ -324,27 +314,10 @@ class RankingClassifier(BaseNetClassifier):
         negatives = negative_first(self.classes_, self.pos_label_)[0]
         return float(self._class_total_[self.classes_ == negatives][0])
 
-    def _cut(self, scores, positive, weight):
-        """Return the lowest score that is predicted as positive, from float64 tensors."""
-        threshold = self._threshold()
-        if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
-            # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
-            whole, negatives = float(self._class_total_.sum()), self._n_negatives()
-            total = {"negatives": negatives, "positives": whole - negatives, "all": whole}
-            total = total[threshold.of]
-            share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
-            threshold = dataclasses.replace(
-                threshold, k=max(1, round(threshold.k * min(1.0, share)))
-            )
-        return threshold(scores, positive, weight)
-
     def _check_params(self):
         super()._check_params()
         check_pos_label(self.pos_label)
         self._check_loss_params()
-        if hasattr(self, "buffer_size"):
-            check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-            check_number(self.buffer_size, "buffer_size", low=0, integer=True)
 
     def _check_loss_params(self):
         if self.loss_params is None:
@@ -375,6 +348,59 @@ class RankingClassifier(BaseNetClassifier):
         # Accuracy can be poor, because few samples are predicted as positive.
         tags.classifier_tags.poor_score = True
         return tags
+
+
+@dataclass(eq=False, repr=False)
+class TopClassifier(RankingClassifier):
+    """Ranker whose loss counts surrogate errors at a threshold.
+
+    A subclass defines `_threshold()`, the threshold of the loss.
+
+    Parameters
+    ----------
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
+    buffer_size : int, default=4
+        Number of hard examples that each network keeps from earlier minibatches. They are added to
+        every minibatch to estimate the threshold. 0 disables this.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
+       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
+    """
+
+    _: KW_ONLY
+    surrogate: str = "quadratic"
+    buffer_size: int = 4
+
+    # Errors that count: positives below the threshold.
+    errors = "false_negatives"
+
+    def _threshold(self):
+        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
+
+    def _check_params(self):
+        super()._check_params()
+        check_option(self.surrogate, "surrogate", tuple(SURROGATES))
+        check_number(self.buffer_size, "buffer_size", low=0, integer=True)
+
+    def _objective(self):
+        return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)
+
+    def _cut(self, scores, positive, weight):
+        """Return the lowest score that is predicted as positive, from float64 tensors."""
+        threshold = self._threshold()
+        if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
+            # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
+            whole, negatives = float(self._class_total_.sum()), self._n_negatives()
+            total = {"negatives": negatives, "positives": whole - negatives, "all": whole}
+            total = total[threshold.of]
+            share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
+            threshold = dataclasses.replace(
+                threshold, k=max(1, round(threshold.k * min(1.0, share)))
+            )
+        return threshold(scores, positive, weight)
 
 
 def cuts(scores, positive, weight):

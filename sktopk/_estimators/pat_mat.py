@@ -21,7 +21,7 @@ from sktopk.metrics import (
 
 from ._between_scores import midway_above
 from ._parameters import estimator
-from ._ranking import RankingClassifier, cuts
+from ._ranking import TopClassifier, cuts
 
 
 def check_share(tau, of, of_a_number):
@@ -36,7 +36,7 @@ def check_share(tau, of, of_a_number):
 
 @estimator
 @public
-class PatMatClassifier(RankingClassifier):
+class PatMatClassifier(TopClassifier):
     r"""Classifier that finds positives among a share tau of the samples.
 
     .. math::
@@ -61,11 +61,6 @@ class PatMatClassifier(RankingClassifier):
     PatMatNPClassifier : The threshold is a quantile of the negatives.
     sktopk.losses.pat_mat_loss : The loss on torch tensors.
 
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -77,9 +72,6 @@ class PatMatClassifier(RankingClassifier):
     """
 
     tau: float = 0.01
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -94,7 +86,7 @@ class PatMatClassifier(RankingClassifier):
 
 @estimator
 @public
-class PatMatNPClassifier(RankingClassifier):
+class PatMatNPClassifier(TopClassifier):
     r"""Classifier that ranks positives above a share 1 - tau of the negatives.
 
     .. math::
@@ -118,11 +110,6 @@ class PatMatNPClassifier(RankingClassifier):
     PatMatClassifier : The threshold is a quantile of all samples.
     sktopk.losses.pat_mat_np_loss : The loss on torch tensors.
 
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -134,9 +121,6 @@ class PatMatNPClassifier(RankingClassifier):
     """
 
     tau: float = 0.01
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -151,7 +135,7 @@ class PatMatNPClassifier(RankingClassifier):
 
 @estimator
 @public
-class RecallAtFPRClassifier(RankingClassifier):
+class RecallAtFPRClassifier(TopClassifier):
     r"""Classifier that finds positives at a limited false-positive rate.
 
     .. math::
@@ -197,7 +181,6 @@ class RecallAtFPRClassifier(RankingClassifier):
     fpr: float = 0.01
     _: KW_ONLY
     surrogate: str = "hinge"
-    buffer_size: int = 4
 
     _midway = staticmethod(midway_above)
 
@@ -223,7 +206,7 @@ class RecallAtFPRClassifier(RankingClassifier):
 
 @estimator
 @public
-class PrecisionAtRecallClassifier(RankingClassifier):
+class PrecisionAtRecallClassifier(TopClassifier):
     r"""Classifier that finds a share of the positives with as few negatives as possible.
 
     .. math::
@@ -247,11 +230,6 @@ class PrecisionAtRecallClassifier(RankingClassifier):
     RecallAtPrecisionClassifier : Maximizes the recall at a given precision.
     sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
 
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -263,9 +241,6 @@ class PrecisionAtRecallClassifier(RankingClassifier):
     """
 
     recall: float = 0.8
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 4
 
     errors = PRECISION_AT_RECALL_ERRORS
 

@@ -25,12 +25,12 @@ from sktopk.metrics import (
 
 from ._between_scores import midway_above
 from ._parameters import estimator
-from ._ranking import RankingClassifier
+from ._ranking import TopClassifier
 
 
 @estimator
 @public
-class DeepTopPushClassifier(RankingClassifier):
+class DeepTopPushClassifier(TopClassifier):
     r"""Classifier that ranks positives above the highest negative.
 
     .. math::
@@ -55,11 +55,6 @@ class DeepTopPushClassifier(RankingClassifier):
     TopPushKClassifier : Allows k - 1 negatives above the threshold.
     sktopk.losses.top_push_loss : The loss on torch tensors.
 
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -71,7 +66,6 @@ class DeepTopPushClassifier(RankingClassifier):
     """
 
     _: KW_ONLY
-    surrogate: str = "quadratic"
     buffer_size: int = 1
 
     _threshold = staticmethod(top_push_threshold)
@@ -83,7 +77,7 @@ class DeepTopPushClassifier(RankingClassifier):
 
 @estimator
 @public
-class TopPushKClassifier(RankingClassifier):
+class TopPushKClassifier(TopClassifier):
     r"""Classifier that ranks positives above the k-th highest negative.
 
     .. math::
@@ -110,11 +104,6 @@ class TopPushKClassifier(RankingClassifier):
     --------
     sktopk.losses.top_push_k_loss : The loss on torch tensors.
 
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -126,9 +115,6 @@ class TopPushKClassifier(RankingClassifier):
     """
 
     k: int = 5
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -150,7 +136,7 @@ class TopPushKClassifier(RankingClassifier):
 
 @estimator
 @public
-class RecallAtKClassifier(RankingClassifier):
+class RecallAtKClassifier(TopClassifier):
     r"""Classifier that finds positives among the k highest scores, per group or overall.
 
     .. math::
@@ -179,11 +165,6 @@ class RecallAtKClassifier(RankingClassifier):
     sktopk.losses.recall_at_k_loss : The loss on torch tensors.
     BudgetClassifier : Review budget for any classifier.
 
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 5 with Table 1, algorithm 3.1.
-
     Examples
     --------
     Select ten samples per day:
@@ -199,9 +180,6 @@ class RecallAtKClassifier(RankingClassifier):
     """
 
     k: int | float = 100
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
@@ -225,7 +203,7 @@ class RecallAtKClassifier(RankingClassifier):
 
 @estimator
 @public
-class ThresholdClassifier(RankingClassifier):
+class ThresholdClassifier(TopClassifier):
     r"""Classifier that minimizes errors at a threshold, which is a function of the scores.
 
     .. math::
@@ -270,9 +248,6 @@ class ThresholdClassifier(RankingClassifier):
 
     threshold: Callable = KthLargest("all", tau=0.01)
     errors: str | dict[str, float] = "false_negatives"
-    _: KW_ONLY
-    surrogate: str = "quadratic"
-    buffer_size: int = 4
 
     def _check_params(self):
         super()._check_params()
