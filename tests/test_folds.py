@@ -8,8 +8,8 @@ from torch.utils.data import TensorDataset
 
 from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
 from sktopk._common import _folds
-from sktopk._common._containers import as_lazy
 from sktopk._common._folds import deal, sample_ranks
+from sktopk._common._input import as_lazy
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4)).astype(np.float32).astype(float)

@@ -1,19 +1,16 @@
-"""Errors that name the first column of a data frame whose values are not valid numbers."""
+"""Data frames: errors that name the column, and encoding of categorical columns."""
 
-from datetime import date, time, timedelta
+from dataclasses import dataclass, field, replace
+from numbers import Real
 
 import numpy as np
-from scipy.sparse import issparse
+
+from ._scalars import refuse_times_and_complex
+from ._target_statistics import N_PARTS, deal_to_parts, target_statistics
+from ._warnings import warn
 
 # End of error messages about input that only TabularMLP accepts.
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
-# Prefixes of the names of time dtypes in pandas, polars and pyarrow.
-_TIMES = ("date", "time", "period", "duration")
-_OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
-_OF_COMPLEX = "pass the real and the imaginary part as two columns"
-# Types of objects that NumPy or float() could convert to numbers, or that need advice.
-_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
-_COMPLEX_TYPES = (complex, np.complexfloating)
 
 
 def check_columns(X):
@@ -30,31 +27,6 @@ def check_columns(X):
         seen.add(name)
     for name in X.columns:
         refuse_times_and_complex(X[name], "X", f" in column {name!r}")
-
-
-def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_TIMES):
-    """Check that there are no times and no complex numbers, which NumPy would convert silently."""
-    if isinstance(values, list | tuple):
-        try:
-            values = np.asarray(values)
-        except (RuntimeError, TypeError, ValueError):
-            return  # the caller converts the values and gets the same error
-    dtype = str(getattr(values, "dtype", ""))
-    first, is_complex = None, dtype.startswith("complex")
-    is_time = dtype.lower().startswith(_TIMES)
-    if dtype == "object" and not issparse(values):
-        objects = np.asarray(values).flat
-        first = next((v for v in objects if isinstance(v, _TIME_TYPES + _COMPLEX_TYPES)), None)
-        is_time, is_complex = (isinstance(first, each) for each in (_TIME_TYPES, _COMPLEX_TYPES))
-    came = f"times ({dtype})" if is_time and first is None else dtype if first is None else first
-    came = came if isinstance(came, str) else repr(came)
-    if is_time:
-        raise TypeError(f"{name} must hold {what}; got {came}{where}: {advice}")
-    if is_complex:
-        # scikit-learn requires the first words.
-        raise ValueError(
-            f"Complex data not supported: {name} must hold {what}; got {came}{where}: {_OF_COMPLEX}"
-        )
 
 
 def explain(X, error, takes_missing=False):
@@ -110,3 +82,224 @@ def _missing(name, wrong, what):
         f"Input X contains {what}: {int(wrong.sum())} of {len(wrong)} rows of column {name!r}, "
         f"first row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
     )
+
+
+# Columns with more categories than this are encoded by target statistics.
+MOST = 50
+# Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
+_CATEGORIES = ("categor", "enum", "dictionary")
+_STRINGS = ("object", "str", "large_string", "utf8")
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Categories in the columns of the data frame that was passed to `fit`.
+
+    `values` maps the index of each categorical column to its categories, by decreasing frequency.
+    None stands for missing values, and comes first in columns with missing values. `statistics`
+    maps each column with more than 50 categories to the target statistics of its categories, and of
+    unknown ones (last). With more than two classes, the statistics of the first class replace the
+    column, and those of other classes are appended to X. Other columns are encoded as 0, 1, ...
+    `only_cells` says whether all columns are categorical or boolean. Then equal samples are not
+    copies, but several samples of one cell of a contingency table.
+    """
+
+    values: dict
+    statistics: dict = field(default_factory=dict)
+    only_cells: bool = False
+
+    @classmethod
+    def of(cls, X, weight):
+        """Return the categories of X, or None if no column is categorical.
+
+        A column is categorical if it has a categorical dtype, or if all its values are strings.
+        """
+        values, only_cells = {}, True
+        for j, name in enumerate(X.columns):
+            column = X[name]
+            dtype = str(column.dtype).lower()
+            is_categorical = dtype.startswith(_CATEGORIES + _STRINGS)
+            objects = _objects(column) if is_categorical else []
+            # A column of objects must have strings only.
+            is_categorical &= not dtype.startswith(_STRINGS) or all(
+                each is None or isinstance(each, str) for each in objects
+            )
+            if not is_categorical:
+                only_cells &= dtype.startswith("bool")
+                continue
+            values[j] = _by_frequency(name, _plain(objects), weight)
+        return cls(values, only_cells=only_cells) if values else None
+
+    @property
+    def many(self):
+        """Return the indices of the columns that are encoded by target statistics."""
+        return [j for j, values in self.values.items() if len(values) > MOST]
+
+    def columns_of_classes(self, n_columns):
+        """Return the columns of the target statistics of each class (one list for two classes)."""
+        if not self.statistics:
+            return []
+        first = [*self.statistics]
+        n_appended = len(self.statistics[first[0]][0]) - 1
+        start = n_columns - n_appended * len(first)
+        return [first, *(list(range(start + k, n_columns, n_appended)) for k in range(n_appended))]
+
+    @property
+    def sizes(self):
+        """Return a dict that maps each column that stays categorical to its number of codes."""
+        return {j: len(values) for j, values in self.values.items() if len(values) <= MOST}
+
+    def encode(self, X):
+        """Return a pandas data frame with categories as integers; -1 stands for unknown values."""
+        import pandas as pd
+
+        columns = dict(enumerate(X[name] for name in X.columns))
+        others = {str(each.dtype).lower() for j, each in columns.items() if j not in self.values}
+        # If all other columns are float32, use float32 for codes too, so that X stays float32.
+        dtype = np.float32 if others == {"float32"} else np.float64
+        for j, column in columns.items():
+            if j in self.values:
+                objects = _plain(_objects(column))
+                self._check_kind(j, X.columns[j], objects)
+                known = pd.Index(self.values[j], dtype=object)
+                codes = known.get_indexer(pd.Index(objects, dtype=object))
+                columns[j] = codes.astype(dtype)
+            else:
+                is_pandas = isinstance(column, pd.Series)
+                columns[j] = column.reset_index(drop=True) if is_pandas else np.asarray(column)
+        return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
+
+    def fit(self, rows, order):
+        """Return the categories with target statistics, and X with cross-fitted statistics.
+
+        A sample is encoded with the statistics of samples in other parts of the data, so that its
+        own label has no effect. If there are groups, a group is in one part, so that a category
+        of a single group tells nothing about new groups. `order` is a result of `shuffled_order`.
+        """
+        classes, target = np.unique(rows.y, return_inverse=True)
+        n_classes = max(2, len(classes))
+        statistics, encoded = {}, {}
+        for j in self.many:
+            code = rows.X[:, j].astype(np.intp)
+            if rows.groups is None:
+                part = deal_to_parts(code, order)
+            else:
+                part = np.unique(order, return_inverse=True)[1] % N_PARTS
+            found, encoded[j] = target_statistics(code, target, n_classes, rows.weight, part)
+            statistics[j] = found.tolist()
+        return replace(self, statistics=statistics), _with_columns(rows.X, encoded)
+
+    def with_statistics(self, X):
+        """Return X, the result of `encode` as an array, with target statistics."""
+        encoded = {
+            j: np.array(statistics)[X[:, j].astype(np.intp)]
+            for j, statistics in self.statistics.items()
+        }
+        return _with_columns(X, encoded) if encoded else X
+
+    def _check_kind(self, j, name, objects):
+        """Raise an error if a column had strings in `fit` but now has numbers, or vice versa."""
+        known = next((each for each in self.values[j] if each is not None), None)
+        for each in objects if known is not None else []:
+            if each is not None and isinstance(each, str) != isinstance(known, str):
+                raise TypeError(
+                    f"X must have the same types as in fit: column {name!r} had categories such as "
+                    f"{known!r} ({type(known).__name__}); got {each!r} ({type(each).__name__})"
+                )
+
+
+def _objects(column):
+    """Return the values of a column as objects, with None for missing values."""
+    import pandas as pd
+
+    objects = np.array(column, dtype=object)
+    objects[pd.isna(objects)] = None
+    return objects
+
+
+def _with_columns(X, encoded):
+    """Return X with other columns: the first one in place of column j, the others at the end."""
+    X = np.hstack([X, *(each[:, 1:].astype(X.dtype) for each in encoded.values())])
+    for j, each in encoded.items():
+        X[:, j] = each[:, 0]
+    return X
+
+
+def _check_one_kind(name, values):
+    strings = [each for each in values if isinstance(each, str)]
+    numbers = [each for each in values if each is not None and not isinstance(each, str)]
+    if strings and numbers:
+        raise TypeError(
+            f"X must have only strings or only numbers in a column; got {strings[0]!r} and "
+            f"{numbers[0]!r} in column {name!r}: convert all values to strings"
+        )
+
+
+def _has_decimal_comma(text):
+    return text.count(",") == 1 and _is_decimal(text.replace(",", "."))
+
+
+def _warn_of_strings(name, values, total):
+    """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
+    known = [each for each in values if isinstance(each, str)]
+    if len(known) > 2 and all(map(_has_decimal_comma, known)):
+        warn(
+            f"column {name!r} of X has numbers with a decimal comma, such as {known[0]!r}, and is "
+            "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"
+        )
+        return
+    others = [each for each in known if not _is_decimal(each)]
+    # Postal codes have equal lengths and no decimal points.
+    varies = any("." in each for each in known) or len({*map(len, known)}) > 1
+    if len(known) > MOST and len(others) <= len(known) / 10 and varies:
+        but = f" but not {others[0]!r}" if others else f", such as {known[0]!r}"
+        warn(
+            f"column {name!r} of X has {len(known)} different strings, most of them numbers{but}, "
+            "and is used as categories. If they are numbers, convert the column with "
+            "pandas.to_numeric(errors='coerce')"
+        )
+    elif len(values) > total.sum() / 2:
+        kind = "strings" if known else "categories"
+        warn(
+            f"column {name!r} of X has {len(values)} different {kind} in {total.sum()} rows, "
+            f"such as {values[-1]!r}; {(total == 1).sum() / total.sum():.0%} of the samples have a "
+            "category of their own, which cannot be encoded. Drop identifiers, and convert dates "
+            "and text to numbers"
+        )
+
+
+def _is_decimal(text):
+    """Return whether a string is a finite number without leading zeros."""
+    try:
+        is_finite = np.isfinite(float(text))
+    except ValueError:
+        return False
+    digits = text.strip().lstrip("+-")
+    return bool(is_finite) and not (digits[0] == "0" and digits[1:2].isdigit())
+
+
+def _plain(objects):
+    """Return an array in which other objects than strings, numbers and None become strings."""
+    plain = np.empty(len(objects), dtype=object)
+    plain[:] = [
+        each if each is None or isinstance(each, str | Real | np.bool_) else str(each)
+        for each in objects
+    ]
+    return plain
+
+
+def _by_frequency(name, objects, weight):
+    """Return a list of the categories by decreasing weight. None, for missing values, is first."""
+    import pandas as pd
+
+    index, values = pd.factorize(objects)
+    is_missing = index < 0
+    total = np.bincount(index[~is_missing], weight[~is_missing], minlength=len(values))
+    values = [each.item() if isinstance(each, np.generic) else each for each in values]
+    # Sort equally frequent categories by name, so that the order of the samples has no effect.
+    order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
+    there = index[~is_missing & (weight > 0)]
+    known = [values[i] for i in order]
+    _check_one_kind(name, known)
+    _warn_of_strings(name, known, np.bincount(there, minlength=len(values))[order])
+    return [None] * bool(weight[is_missing].any()) + known

@@ -9,8 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from ._frames import refuse_times_and_complex
-from ._scalars import on_host
+from ._scalars import on_host, refuse_times_and_complex
 from ._warnings import warn
 
 _NUMBERS = bool, int, float, np.bool_, np.number

@@ -9,7 +9,7 @@ from struct import pack
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from ._containers import as_lazy
+from ._input import as_lazy
 
 # Numbers per chunk.
 _CHUNK_SIZE = 2**20

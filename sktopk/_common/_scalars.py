@@ -2,9 +2,11 @@
 
 import inspect
 import math
+from datetime import date, time, timedelta
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import check_random_state, check_scalar
 
@@ -258,3 +260,37 @@ def positive_label(pos_label, classes, count):
         f"{labels[place]!r}. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
     )
     return labels[place]
+
+
+# Prefixes of the names of time dtypes in pandas, polars and pyarrow.
+_TIMES = ("date", "time", "period", "duration")
+_OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
+_OF_COMPLEX = "pass the real and the imaginary part as two columns"
+# Types of objects that NumPy or float() could convert to numbers, or that need advice.
+_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_COMPLEX_TYPES = (complex, np.complexfloating)
+
+
+def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_TIMES):
+    """Check that there are no times and no complex numbers, which NumPy would convert silently."""
+    if isinstance(values, list | tuple):
+        try:
+            values = np.asarray(values)
+        except (RuntimeError, TypeError, ValueError):
+            return  # the caller converts the values and gets the same error
+    dtype = str(getattr(values, "dtype", ""))
+    first, is_complex = None, dtype.startswith("complex")
+    is_time = dtype.lower().startswith(_TIMES)
+    if dtype == "object" and not issparse(values):
+        objects = np.asarray(values).flat
+        first = next((v for v in objects if isinstance(v, _TIME_TYPES + _COMPLEX_TYPES)), None)
+        is_time, is_complex = (isinstance(first, each) for each in (_TIME_TYPES, _COMPLEX_TYPES))
+    came = f"times ({dtype})" if is_time and first is None else dtype if first is None else first
+    came = came if isinstance(came, str) else repr(came)
+    if is_time:
+        raise TypeError(f"{name} must hold {what}; got {came}{where}: {advice}")
+    if is_complex:
+        # scikit-learn requires the first words.
+        raise ValueError(
+            f"Complex data not supported: {name} must hold {what}; got {came}{where}: {_OF_COMPLEX}"
+        )

@@ -24,10 +24,10 @@ from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP
 
 from . import _fit
-from ._calibration import has_proba
-from ._fitted import assign, present, started
+from ._fitted import assign, present
 from ._parameters import check_net_parameters, routed, routed_entries
 from ._state import copied_net, packed, resumed, unpacked
+from ._task import has_proba
 
 
 @dataclass(eq=False, repr=False)
@@ -198,8 +198,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _fit(self, X, y, sample_weight, groups, X_val, y_val, checkpoint):
         self._check_params()
-        new = started(self)
-        new._fit_params_ = new.get_params(deep=False)
+        new = self._started()
         with torch.inference_mode(False), torch.enable_grad():
             data = _fit.validate(new, X, y, sample_weight, groups)
             train, validation, folds = data, None, None
@@ -257,9 +256,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
-        new = resumed(self) if hasattr(self, "net_") else started(self)
-        if not hasattr(new, "net_"):
-            new._fit_params_ = new.get_params(deep=False)
+        new = resumed(self) if hasattr(self, "net_") else self._started()
         with torch.inference_mode(False), torch.enable_grad():
             data = _fit.validate(new, X, y, sample_weight, groups, classes)
             if hasattr(new, "net_"):
@@ -340,6 +337,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+    def _started(self):
+        """Return a new estimator with the same parameters, on which `fit` can work."""
+        params = self.get_params(deep=False)
+        new = type(self)(**params)
+        new._fit_params_ = params
+        return new
 
     def _scored(self, X):
         """Return the estimator in its present state, and scores of shape (n_samples, n_outputs)."""

@@ -3,10 +3,9 @@
 import numpy as np
 import torch
 
-from sktopk._common._folds import Folds, deal
+from sktopk._common._folds import Folds, deal, scores_as_unseen
 from sktopk._common._input import Samples, check_labelled, columns_with_missing
 from sktopk._common._labels import check_labels, class_weights, encode
-from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._build import OURS, build_net, check_output, show_data, takes_tables
@@ -19,8 +18,8 @@ from sktopk._training._process import (
     of_first_process,
     total,
 )
+from sktopk._training._rows import HeldOut
 from sktopk._training._scores import (
-    HeldOut,
     loss_of,
     scores_by_member,
     scores_of,
@@ -28,8 +27,8 @@ from sktopk._training._scores import (
 )
 from sktopk.modules import TabularMLP
 
-from ._calibration import fit_calibration
 from ._parameters import batches_and_epochs, n_networks, split_net_params, weight_and_row_dtypes
+from ._task import fit_calibration
 
 # Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25

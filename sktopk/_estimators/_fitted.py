@@ -6,11 +6,6 @@ def fitted_attributes(estimator):
     return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.endswith("__")}
 
 
-def started(estimator):
-    """Return a new estimator with the same parameters, on which `fit` can work."""
-    return type(estimator)(**estimator.get_params(deep=False))
-
-
 def assign(estimator, fitted):
     """Replace all fitted attributes in one step, so that other threads see the old or the new."""
     before = fitted_attributes(estimator)

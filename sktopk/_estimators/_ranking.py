@@ -30,9 +30,8 @@ from sktopk.metrics._ranking import row_weights
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
 from ._between_scores import midway_below
-from ._calibration import models_proba
 from ._fitted import fitted_attributes
-from ._task import RankingTask, Training
+from ._task import RankingTask, Training, models_proba
 
 # Parameters that both a loss and its metric have. A ranker has at most one of them.
 OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")

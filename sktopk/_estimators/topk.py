@@ -21,7 +21,6 @@ from sktopk.metrics import topk_accuracy_score
 from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
-from ._calibration import models_proba
 from ._losses import (
     LOSSES,
     make_objective,
@@ -31,7 +30,7 @@ from ._losses import (
     own_parameters,
 )
 from ._parameters import estimator
-from ._task import LabelTask, Training
+from ._task import LabelTask, Training, models_proba
 
 
 @estimator

@@ -5,122 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sktopk.samplers import StratifiedBatchSampler, evenly
+from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSampler
 
 from ._objectives import Drawn, Lists, Totals
 from ._process import check_equal_batches, check_single_process, is_single_process, total
 
-# Groups larger than `batch_size` are divided. At most this number of such groups share a minibatch.
-JOINED = 10
 # If the smallest number of samples that a network can draw from a minibatch is at least this share
 # of the largest, all networks draw the smallest number.
 LEAST_DRAWN = 0.8
-
-
-class ShuffledBatches:
-    """Shuffled minibatches of sample indices, in which each fold has about its share.
-
-    A single remaining sample joins the last minibatch: batch normalization needs two samples.
-    """
-
-    def __init__(self, n_samples, batch_size, generator, fold=None):
-        self.n_samples, self.batch_size, self.generator = n_samples, batch_size, generator
-        self.fold = fold
-
-    def __len__(self):
-        n_batches = -(-self.n_samples // self.batch_size)
-        return n_batches - (n_batches > 1 and self.n_samples % self.batch_size == 1)
-
-    def __iter__(self):
-        order = evenly(torch.arange(self.n_samples), self.fold, self.generator)
-        for i in range(n_batches := len(self)):
-            stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
-            yield order[i * self.batch_size : stop]
-
-
-class GroupBatches:
-    """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
-
-    Groups of at most `batch_size` samples stay whole. Larger groups are divided into parts. A
-    minibatch contains either whole groups, or one part each of up to ten large groups. If parts
-    would have less than twice `min_positives` samples, fewer groups share a minibatch.
-
-    The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
-
-    Attributes
-    ----------
-    n_parts : ndarray of int of shape (n_groups,)
-        Number of parts of each group; 0 for groups without samples.
-    n_joined : int
-        Number of large groups per minibatch. A minibatch contains one part of each.
-    """
-
-    def __init__(self, target, groups, batch_size, min_positives, generator):
-        self.generator = generator
-        order, size = np.argsort(groups, kind="stable"), np.bincount(groups)
-        stop = np.cumsum(size)
-        start = stop - size
-        self.n_parts = (size > 0).astype(np.int64)
-        self._cut, large = [], size > batch_size
-        most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
-        self.n_joined = max(1, int(most))
-        part_size = batch_size // self.n_joined
-        for group in np.flatnonzero(large):
-            rows = order[start[group] : stop[group]]
-            positive = target[rows] == 1
-            if positive.any():
-                sampler = StratifiedBatchSampler(
-                    positive, part_size, min_positives=min_positives, generator=generator
-                )
-            else:
-                sampler = ShuffledBatches(len(rows), part_size, generator)
-            self.n_parts[group] = len(sampler)
-            self._cut.append((torch.from_numpy(rows), sampler))
-        of_each = self.n_parts[large]
-        # Create enough minibatches, so that none contains two parts of the same group.
-        self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
-        # Join groups of one sample in pairs, because batch normalization needs two samples.
-        own, several = groups[order], (size > 1) & ~large
-        rows, single = order[several[own]], order[size[own] == 1]
-        together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
-        if len(single) % 2:
-            # With an odd number of groups of one sample, the last set gets one more sample.
-            together = np.append(together[:-1], together[-1:].sum() + 1)
-        self._order = torch.from_numpy(np.concatenate([rows, single]))
-        self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))
-        self._n_whole = min(-(-int(together.sum()) // batch_size), len(together))
-
-    def __len__(self):
-        return self._n_whole + self._n_cut
-
-    def __iter__(self):
-        drawn = torch.randperm(len(self._cut), generator=self.generator).tolist()
-        parts = [
-            rows[index] for i in drawn for rows, sampler in [self._cut[i]] for index in sampler
-        ]
-        batches = [torch.cat(parts[i :: self._n_cut]) for i in range(self._n_cut)]
-        batches += self._of_whole_groups()
-        for i in torch.randperm(len(batches), generator=self.generator).tolist():
-            yield batches[i]
-
-    def _of_whole_groups(self):
-        """Return minibatches of random whole groups. They have about equal size; none is empty."""
-        if not len(self._size):
-            return []
-        drawn = torch.randperm(len(self._size), generator=self.generator)
-        start, size = self._start[drawn], self._size[drawn]
-        stop = size.cumsum(0)
-        n_rows = int(stop[-1])
-        # Divide all samples equally. A group joins the minibatch that has its middle sample.
-        batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
-        # Move groups into empty minibatches. The number of groups is always sufficient.
-        place = torch.arange(len(batch))
-        batch = batch.maximum(place + self._n_whole - len(batch))
-        batch = place + (batch - place).cummin(0).values
-        within = torch.arange(n_rows) - (stop - size).repeat_interleave(size)
-        rows = self._order[start.repeat_interleave(size) + within]
-        lengths = torch.bincount(batch.repeat_interleave(size), minlength=self._n_whole)
-        return list(rows.split(lengths.tolist()))
 
 
 @dataclass(frozen=True)

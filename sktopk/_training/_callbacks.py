@@ -1,7 +1,5 @@
 """Callbacks of the skorch net."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from skorch.callbacks import (
@@ -17,9 +15,7 @@ from tqdm.auto import tqdm
 
 from sktopk._common._warnings import warn
 
-from ._objectives import TopLoss
 from ._process import joined, rank, total
-from ._scores import score_chunks
 from ._state import copied_weights
 
 # The best epoch is kept if it is better than the last by this number of standard errors.
@@ -49,59 +45,6 @@ class ProgressBar(Callback):
         self.bar_.total = self.bar_.n  # fewer than planned after early stopping
         self.bar_.close()
         del self.bar_
-
-
-class TrueThreshold(Callback):
-    """Record the threshold of the loss, computed from all training samples, before each step.
-
-    Each epoch in `history_` gets an array `true_threshold` with one value per step. Compare it with
-    the array `threshold`, which contains the estimates from minibatches. Thresholds are on the
-    scale of the network's scores. The loss must have a threshold, as in
-    :class:`sktopk.DeepTopPushClassifier`. Each step takes an additional pass over the data.
-
-    Raises
-    ------
-    TypeError
-        In `fit`, if the loss has no threshold, or a separate threshold for each group.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import DeepTopPushClassifier
-    >>> from sktopk.callbacks import TrueThreshold
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = DeepTopPushClassifier(callbacks=[TrueThreshold()], max_epochs=2, batch_size=128)
-    >>> clf.fit(X, y).history_[-1]["true_threshold"].shape
-    (5,)
-    """
-
-    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        objective, run = net.criterion_.named, net.run
-        if not isinstance(objective, TopLoss):
-            raise TypeError(
-                "callbacks must not have TrueThreshold if the loss has no threshold; got "
-                f"{type(objective).__name__}"
-            )
-        if run.batches.groups is not None:
-            raise TypeError("callbacks must not have TrueThreshold with groups of samples")
-        positive, weight = torch.from_numpy(np.asarray(y) == 1), run.weight
-
-        def threshold():
-            scores = torch.cat([each.cpu() for each in score_chunks(net, X)]).double()
-            members = scores.view(len(scores), -1).unbind(1)
-            each = [objective.threshold(scores, positive, weight) for scores in members]
-            return sum(each) / len(each)
-
-        self.threshold_ = threshold
-
-    def on_batch_begin(
-        self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
-    ) -> None:
-        trace = net.criterion_.trace.setdefault("true_threshold", [])
-        trace.append(self.threshold_().reshape(1))
-
-    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        del self.threshold_
 
 
 class Validation(Callback):

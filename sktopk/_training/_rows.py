@@ -7,6 +7,7 @@ import torch
 from scipy.sparse import issparse
 
 from sktopk._common._input import is_memory_map
+from sktopk._common._lazy_rows import SomeRows
 from sktopk.modules._mlp import SparseRows
 
 # Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.
@@ -110,3 +111,23 @@ class Rows:
         step = min(most, n_numbers // max(1, row_size))
         step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
         return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+
+
+class HeldOut(SomeRows):
+    """The samples that the networks of an ensemble hold out, sorted by fold.
+
+    The function `scores_of` returns the out-of-fold scores of these samples.
+
+    Attributes
+    ----------
+    parts : list of (table, list of int)
+        The samples of each fold, and the numbers of the networks that hold out this fold.
+    """
+
+    def __init__(self, X, folds):
+        index = [np.flatnonzero(folds.fold == fold) for fold in range(folds.n_folds)]
+        super().__init__(X, np.concatenate(index))
+        self.parts = [
+            (SomeRows(X, own), np.flatnonzero(folds.of_member == fold).tolist())
+            for fold, own in enumerate(index)
+        ]

@@ -5,34 +5,14 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from sktopk._common._lazy_rows import SomeRows
 from sktopk.modules._members import mean_of_members, score_of_member
 
 from ._objectives import Drawn, Totals
 from ._process import note_threads
+from ._rows import HeldOut
 
 # Number of scores per chunk when the loss of held-out samples is computed.
 LOSS_NUMBERS = 1 << 23
-
-
-class HeldOut(SomeRows):
-    """The samples that the networks of an ensemble hold out, sorted by fold.
-
-    :func:`scores_of` returns the out-of-fold scores of these samples.
-
-    Attributes
-    ----------
-    parts : list of (table, list of int)
-        The samples of each fold, and the numbers of the networks that hold out this fold.
-    """
-
-    def __init__(self, X, folds):
-        index = [np.flatnonzero(folds.fold == fold) for fold in range(folds.n_folds)]
-        super().__init__(X, np.concatenate(index))
-        self.parts = [
-            (SomeRows(X, own), np.flatnonzero(folds.of_member == fold).tolist())
-            for fold, own in enumerate(index)
-        ]
 
 
 @contextmanager

@@ -9,11 +9,11 @@ _ESTIMATORS = tuple(
 )
 # Other classes of this package that a saved estimator can contain.
 _PARTS = (
-    "sktopk._common._categories.Categories",
+    "sktopk._common._frames.Categories",
     "sktopk._estimators.decisions._any_classifier.GivenScores",
     "sktopk._estimators.decisions._conformal.Conformity",
     "sktopk._estimators.decisions._guarantees.Rate",
-    "sktopk._training._callbacks.TrueThreshold",
+    "sktopk.callbacks.TrueThreshold",
     "sktopk.metrics._scorer.TopKScorer",
     "sktopk.metrics._top_scorer.TopScorer",
 )

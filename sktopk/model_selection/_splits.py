@@ -12,8 +12,8 @@ from sklearn.model_selection import (
     check_cv,
 )
 
+from sktopk._common._folds import calibration_rows
 from sktopk._common._scalars import check_random
-from sktopk._common._splits import calibration_rows
 
 # This share of the training samples is held out to select settings and thresholds.
 VALIDATION_SHARE = 0.25

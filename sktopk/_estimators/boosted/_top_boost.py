@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if, chooses_labels, ranks
-from sktopk._common._categories import Categories
 from sktopk._common._extras import import_extra
-from sktopk._common._folds import deal
+from sktopk._common._folds import deal, scores_as_unseen
+from sktopk._common._frames import Categories
 from sktopk._common._groups import encode_groups, several_groups
 from sktopk._common._input import check_labelled, check_rows, in_memory
 from sktopk._common._labels import (
@@ -30,13 +30,11 @@ from sktopk._common._labels import (
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_random, positive_label
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._unseen import scores_as_unseen
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._between_scores import midway_above
-from sktopk._estimators._calibration import fit_calibration
-from sktopk._estimators._fitted import assign, present, started
-from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both
+from sktopk._estimators._fitted import assign, present
+from sktopk._estimators._task import LabelTask, RankingTask, fit_calibration, groups_of_both
 from sktopk.boosting import initial_score, objective
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
@@ -216,7 +214,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             the group thresholds. A group is held out as a whole.
         """
         check_parameters(self)
-        lightgbm, new = import_extra("lightgbm", type(self).__name__, "boosting"), started(self)
+        lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
+        new = type(self)(**self.get_params(deep=False))
         new._fit(lightgbm, X, y, sample_weight, groups)
         assign(self, new)
         return self

@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from sktopk._common._folds import calibration_rows
 from sktopk._common._groups import encode_groups
 from sktopk._common._input import check_table, take_params, take_rows
 from sktopk._common._labels import check_labels, check_weight, class_counts
@@ -22,7 +23,6 @@ from sktopk._common._scalars import (
     positive_label,
     refuse_masked,
 )
-from sktopk._common._splits import calibration_rows
 from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk.metrics._scorer import no_classifier
