@@ -53,13 +53,18 @@ class TrueThreshold(Callback):
             each = [objective.threshold(scores, positive, weight) for scores in members]
             return sum(each) / len(each)
 
-        self.threshold_ = threshold
+        self.threshold_, self.values_ = threshold, []
+
+    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
+        self.values_ = []
 
     def on_batch_begin(
         self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
     ) -> None:
-        trace = net.criterion_.trace.setdefault("true_threshold", [])
-        trace.append(self.threshold_().reshape(1))
+        self.values_.append(float(self.threshold_()))
+
+    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+        net.history.record_batch("true_threshold", self.values_)
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        del self.threshold_
+        del self.threshold_, self.values_

@@ -108,7 +108,7 @@ def train_one_epoch_on_meta(clf, n_classes):
     with NoWaiting():
         results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1
-    assert all(loss.device == scores.device == META for loss, scores in results)
+    assert all(loss.device == scores.device == META for loss, scores, _ in results)
 
 
 @pytest.mark.parametrize("name", RANKERS)

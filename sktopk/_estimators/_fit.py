@@ -209,27 +209,26 @@ def values_of(task, unseen, target, folds, totals):
 
     The loss takes as long as a training step for each fold. If `totals` is None, the loss is None.
     """
-    parts, name, cluster = [(unseen.X, None)], "X_val", np.arange(len(target))
+    parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(target))
     if folds is not None:
         cluster = np.unique(folds.order[unseen.X.index], return_inverse=True)[1]
         # The scores of different networks are not compared, and need not be in memory together.
         parts, name = unseen.X.parts, "X"
-    stop = np.cumsum([X.shape[0] for X, _ in parts]).tolist()
     columns = target, unseen.weight, unseen.groups
-    own = [
-        [None if each is None else each[start:end] for each in columns]
-        for start, end in zip([0, *stop[:-1]], stop, strict=True)
-    ]
-    shares = np.array([weight.sum() for _, weight, _ in own])
 
     def values(net):
-        found, losses = [], []
-        for (X, members), (y, weight, groups) in zip(parts, own, strict=True):
-            scores = scores_of(net, X) if members is None else scores_of_members(net, X, members)
+        found, losses, shares = [], [], []
+        for own, members in parts:
+            y, weight, groups = (None if each is None else each[own] for each in columns)
+            if members is None:
+                scores = scores_of(net, unseen.X)
+            else:
+                scores = scores_of_members(net, unseen.X.part(own), members)
             found.append(task.values(y, finite(scores, name), weight, groups))
             if totals is not None:
                 losses.append(loss_of(net, scores, y, weight, totals))
-        loss = None if totals is None else losses @ shares / max(shares.sum(), 1e-300)
+                shares.append(weight.sum())
+        loss = None if totals is None else np.dot(losses, shares) / max(sum(shares), 1e-300)
         return *map(np.concatenate, zip(*found, strict=True)), cluster, loss
 
     return values

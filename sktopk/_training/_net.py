@@ -315,9 +315,7 @@ class Net(NeuralNetClassifier):
         """Train on all minibatches of an epoch, and record their mean loss in the history."""
         self.module_.train()
         begin, end = map(self._listeners, ("on_batch_begin", "on_batch_end"))
-        losses, sizes, trace = [], [], self.criterion_.trace
-        for values in trace.values():
-            values.clear()
+        losses, sizes, thresholds = [], [], []
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
         n_batches = len(iterator)
@@ -330,9 +328,10 @@ class Net(NeuralNetClassifier):
             shown = {"batch": tuple(batch), "training": training}
             for callback in begin:
                 callback.on_batch_begin(self, **shown)
-            loss, scores = self.train_step(batch)
+            loss, scores, threshold = self.train_step(batch)
             self.run.average.update()
             losses.append(loss)
+            thresholds += [] if threshold is None else [threshold]
             sizes.append(scores.shape[1])
             for callback in end:
                 callback.on_batch_end(self, **shown, loss=loss, y_pred=scores.transpose(0, 1))
@@ -343,20 +342,17 @@ class Net(NeuralNetClassifier):
         self.history.record_batch(f"{prefix}_loss", mean.item())
         self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
         self.history.record(f"{prefix}_batch_count", len(sizes))
-        for name, values in trace.items():
-            if values:
-                values = torch.cat([torch.as_tensor(value) for value in values])
-                self.history.record_batch(name, values.double().tolist())
+        if thresholds:
+            self.history.record_batch("threshold", torch.stack(thresholds).double().tolist())
 
     def train_step(self, batch, **fit_params):
-        """Make one optimizer step. Return the loss and the scores, both detached."""
-        listeners = self._listeners("on_grad_computed")
-        result, lengths, trace = [], {}, self.criterion_.trace
+        """Make one optimizer step. Return loss, scores and threshold (or None), all detached."""
+        listeners, result = self._listeners("on_grad_computed"), []
 
         def closure():
             self.optimizer_.zero_grad()
             scores = self._scores_of_members(batch)
-            loss = self._loss_of_batch(scores, batch)
+            loss, threshold = self._loss_of_batch(scores, batch)
             loss.backward()
             for callback in listeners:
                 named = list(self.module_.named_parameters())
@@ -364,13 +360,10 @@ class Net(NeuralNetClassifier):
                 callback.on_grad_computed(self, **shown)
             # Some optimizers call `closure` several times per step. Record only the first result.
             if not result:
-                result.extend((loss.detach(), scores.detach()))
-                lengths.update({name: len(values) for name, values in trace.items()})
+                result.extend((loss.detach(), scores.detach(), threshold))
             return loss
 
         self.optimizer_.step(closure)
-        for name, length in lengths.items():
-            del trace[name][length:]
         return result
 
     def _scores_of_members(self, batch):
@@ -399,21 +392,19 @@ class Net(NeuralNetClassifier):
         return scores.gather(1, own.unsqueeze(2).expand(-1, -1, scores.shape[2]))
 
     def _loss_of_batch(self, scores, batch):
-        """Return the mean loss of the networks. The next minibatch gets the hard examples."""
-        objective, losses = self.criterion_, []
-        before = {name: len(values) for name, values in objective.trace.items()}
+        """Return the mean loss and threshold. The next minibatch gets the hard examples."""
+        objective, losses, thresholds = self.criterion_, [], []
         for members, columns, drawn in batch.parts:
             values = scores, batch.target, batch.weight
             values = [None if each is None else each[members][:, columns] for each in values]
             if objective.compares:
                 values = joined_samples(*values)
             losses.append(objective(*values, drawn))
+            thresholds += [] if objective.threshold_now is None else [objective.threshold_now]
             if drawn.n_hard:
                 self.run.batches.keep(batch.rows[members][:, columns], members, objective.hardest)
-        for name, n in before.items():
-            values = objective.trace[name]
-            values[n:] = [torch.cat(values[n:]).mean().reshape(1)] if len(values) > n else []
-        return torch.cat(losses).sum() / self.settings.n_members
+        threshold = torch.stack(thresholds).mean() if thresholds else None
+        return torch.cat(losses).sum() / self.settings.n_members, threshold
 
     def plain_history(self):
         """Return the history as a list with one dict per epoch. Values per step become arrays."""

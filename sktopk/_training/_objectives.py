@@ -100,8 +100,8 @@ class Objective(nn.Module):
 
     Attributes
     ----------
-    trace : dict of list
-        Values by name, of shape (1,), that `history_` shows for each step.
+    threshold_now : scalar Tensor or None
+        Mean threshold in the last call, if the loss has one. `history_` shows its value per step.
     compares : bool
         Whether the loss compares samples, so that processes which train together join theirs.
     takes_scores : bool
@@ -113,11 +113,7 @@ class Objective(nn.Module):
     """
 
     compares, draws, takes_scores, remedies, n_hard = False, False, True, (), 0
-    generator = None
-
-    def __init__(self):
-        super().__init__()
-        self.trace = {}
+    generator, threshold_now = None, None
 
     def seed(self, generator):
         """Draw noise from this torch.Generator from now on."""
@@ -282,7 +278,7 @@ class TopLoss(Objective):
     def __init__(self, threshold, errors, surrogate, n_hard):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
-        self.kinds, self.trace, self.hardest = check_errors(errors), {"threshold": []}, None
+        self.kinds, self.hardest = check_errors(errors), None
 
     def forward(self, scores, target, weight, drawn):
         scores, positive = scores.squeeze(-1), target == 1
@@ -311,7 +307,7 @@ class TopLoss(Objective):
         counts = in_training_set(own, positive, fresh, totals)
         t = self.threshold_of(scores, positive, counts)
         found = t.detach()[t.detach() > -math.inf] if drawn.lists is not None else t.detach()
-        self.trace["threshold"].append(found.mean().reshape(1) if len(found) else t[:1].detach())
+        self.threshold_now = found.mean() if len(found) else t[0].detach()
         if drawn.n_hard:
             of, known = getattr(self.threshold, "of", "all"), scores.detach()
             smallest = of == "positives" and not isinstance(self.threshold, Largest)
@@ -405,13 +401,18 @@ class Mixture(Objective):
     def __init__(self, named, cross_entropy, share):
         super().__init__()
         self.named, self.cross_entropy, self.share = named, cross_entropy, share
-        self.trace, self.compares, self.draws = named.trace, named.compares, named.draws
+        self.compares, self.draws = named.compares, named.draws
         self.n_hard, self.remedies = named.n_hard, named.remedies
 
     @property
     def hardest(self):
         """Return the positions of the next hard examples, see :class:`TopLoss`."""
         return self.named.hardest
+
+    @property
+    def threshold_now(self):
+        """Return the threshold in the last call."""
+        return self.named.threshold_now
 
     def seed(self, generator):
         super().seed(generator)

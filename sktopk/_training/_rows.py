@@ -1,6 +1,7 @@
 """Samples of X as tensors."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -116,18 +117,19 @@ class Rows:
 class HeldOut(SomeRows):
     """The samples that the networks of an ensemble hold out, sorted by fold.
 
-    The function `scores_of` returns the out-of-fold scores of these samples.
-
-    Attributes
-    ----------
-    parts : list of (table, list of int)
-        The samples of each fold, and the numbers of the networks that hold out this fold.
+    `parts` has, for each fold, a slice of these samples and the networks that hold out the fold.
     """
 
     def __init__(self, X, folds):
-        index = [np.flatnonzero(folds.fold == fold) for fold in range(folds.n_folds)]
-        super().__init__(X, np.concatenate(index))
+        order = np.argsort(folds.fold, kind="stable")
+        super().__init__(X, order[folds.fold[order] >= 0])
+        stop = np.cumsum(np.bincount(folds.fold[self.index], minlength=folds.n_folds)).tolist()
+        of_member = folds.of_member
         self.parts = [
-            (SomeRows(X, own), np.flatnonzero(folds.of_member == fold).tolist())
-            for fold, own in enumerate(index)
+            (slice(*ends), np.flatnonzero(of_member == fold).tolist())
+            for fold, ends in enumerate(pairwise([0, *stop]))
         ]
+
+    def part(self, own):
+        """Return the samples of a slice."""
+        return SomeRows(self.table, self.index[own])

@@ -49,7 +49,8 @@ def scores_of(net, X):
     For `HeldOut`, each sample gets the mean of the networks that hold out the sample.
     """
     if isinstance(X, HeldOut):
-        return np.concatenate([scores_of_members(net, *part) for part in X.parts])
+        each = [scores_of_members(net, X.part(own), members) for own, members in X.parts]
+        return np.concatenate(each)
     each = (mean_of_members(scores) for scores in score_chunks(net, X))
     return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
 

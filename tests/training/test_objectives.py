@@ -189,7 +189,7 @@ def test_the_threshold_keeps_its_share_while_the_scores_move():
         losses_of(objective, scores[None, rows], positive[rows], torch.ones(len(rows)), drawn)
         hard = rows[objective.hardest[0]]
         assert len(hard.unique()) == len(hard)
-        shares.append((scores[:n] >= objective.trace["threshold"][-1]).double().mean())
+        shares.append((scores[:n] >= objective.threshold_now).double().mean())
     # Of 100 samples the fifth: (5 / 101) of them lie above it in the mean.
     assert np.mean(shares) == pytest.approx(0.05, abs=0.004)
 
