@@ -127,25 +127,29 @@ def false_alarms():
 
 def draw(found, rates, path):
     """Save a figure of both parts."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
-    names = sorted(found, key=lambda name: found[name][:, :, 0].mean())
-    for i, (task, marker) in enumerate(zip(TASKS, "os", strict=True)):
-        top1 = np.array([found[name][i, :, 0] for name in names])
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
+    titles = ("Digits, 60 % of the labels wrong", "Digits, 2 to 60 samples per class")
+    for i, (ax, title) in enumerate(zip(axes, titles, strict=False)):
+        names = sorted(found, key=lambda name, i=i: found[name][i, :, 0].mean())
+        top1 = 100 * np.array([found[name][i, :, 0] for name in names])
         mean = top1.mean(1)
         ends = abs(np.array([top1.min(1), top1.max(1)]) - mean)
-        left.errorbar(mean, names, xerr=ends, fmt=marker, label=task, markersize=7)
-    left.get_yticklabels()[names.index(OURS)].set_weight("bold")
-    left.set(title="Digits", xlabel="Top-1 accuracy on correct labels")
-    left.grid(axis="x", alpha=0.3)
-    left.legend(loc="upper left")
+        colors = ["C1" if name == OURS else "C7" for name in names]
+        ax.errorbar(mean, names, xerr=ends, fmt="none", ecolor=colors)
+        ax.scatter(mean, names, c=colors, s=45, zorder=3)
+        ax.get_yticklabels()[names.index(OURS)].set_weight("bold")
+        ax.set(title=title, xlabel="First label right, %")
+        ax.grid(axis="x", alpha=0.3)
+    right = axes[2]
     bins = np.linspace(0, max(max(each) for each, _ in rates.values()), 30)
     for name, (each, _) in rates.items():
         label = f"{name}:\n{np.mean(each > FPR):.0%} above the limit"
-        right.hist(100 * each, 100 * bins, alpha=0.6, label=label)
+        color = "C1" if name == "BudgetClassifier" else "C7"
+        right.hist(100 * each, 100 * bins, alpha=0.6, color=color, label=label)
     right.axvline(100 * FPR, color="k", linestyle="--", label="limit")
     right.set(title="Limit: 1 % false alarms", xlabel="False alarms on new samples, %")
-    right.set(ylabel=f"Calibrations, of {N_CALIBRATIONS}")
-    right.legend(loc="upper right")  # in two lines, so that it hides no part of the limit
+    right.set(ylabel=f"Thresholds, of {N_CALIBRATIONS}", ylim=(0, 90))
+    right.legend(loc="upper right")
     figure.savefig(path, dpi=100)
 
 
