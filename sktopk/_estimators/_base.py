@@ -45,12 +45,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     Parameters
     ----------
     log_loss_share : float, default=0.6
-        Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
-        times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
-        0 trains the estimator's loss alone, as in the papers.
+        Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
+        weight ``1 - log_loss_share``. 0 trains the own loss alone, as in the papers.
     n_estimators : int or "auto", default="auto"
-        Number of networks whose scores are averaged. They have different initial weights and hold
-        out different folds. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
+        Number of networks. Their scores are averaged. Each network has its own initial weights and
+        holds out another fold. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
         handles missing values and categories. Other networks need scaled data, or
@@ -67,16 +66,15 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the larger of two numbers: 18, and the number of epochs that
-        have 360 steps.
+        Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
-        Stop after this number of epochs without improvement on held-out samples, and keep the best
-        epoch. None trains all epochs. Then the best epoch is kept if it is better than the last by
-        two standard errors, else the last.
+        Number of epochs without improvement on held-out samples after which training stops. The
+        best epoch is then kept. None trains all epochs and keeps the last one, unless an earlier
+        epoch is clearly better on held-out samples (by two standard errors of the difference).
     calibration : "temperature" or None, default="temperature"
-        Calibration of `predict_proba` on held-out samples by temperature scaling, which keeps the
-        order of the classes. With None and without `n_iter_no_change`, no samples are held out, and
-        the last epoch is kept.
+        Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
+        order of the classes. None does not calibrate. If `n_iter_no_change` is None, too, no
+        samples are held out, and the last epoch is kept.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. They get class indices as labels.
     net_params : dict, default=None
@@ -104,15 +102,15 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
-        Epoch, from 1, whose weights the network has. They are averages over about one epoch.
+        Number of the epoch that `fit` kept, from 1.
     history_ : list of dict
-        One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
-        `valid_loss` with `callbacks`, `X_val` or a single network, and values from callbacks.
-        `valid_score` is the mean of top-1 and top-k accuracy on held-out samples (with losses that
-        correct for class frequencies, the mean over classes).
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
+        are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses
+        that correct for class frequencies: averaged over classes). With `X_val`, `callbacks` or a
+        single network, also `valid_loss`.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Result of `decision_function` for each sample of `fit`, from the networks that held it out,
-        or NaN. Only for ensembles that hold out samples and have at most 2**27 outputs for them.
+        `decision_function` of each training sample, from the networks that did not train with it
+        (NaN if there is none). Only for several networks, and for at most 2**27 scores.
     oob_score_ : float
         The metric of `score` for these out-of-fold scores (a part of them, if there are more).
     calibration_ : tuple (float, float)

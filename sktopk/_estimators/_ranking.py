@@ -47,17 +47,17 @@ class RankingClassifier(BaseNetClassifier):
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. For
-        other labels, it means (with a warning) the first label if rarer than 25 %, else the second.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Set
+        `pos_label` for other labels: None then takes the second label in sorted order, or the first
+        if less than 25 % of the samples have it, with a warning.
     log_loss_share : float, default=0.8
-        Share of cross-entropy in the training loss, in [0, 1]. The loss is ``(1 - log_loss_share)``
-        times the estimator's loss plus `log_loss_share` times the cross-entropy of the same scores.
-        0 trains the estimator's loss alone, as in the papers. If classes overlap, the network may
-        then give all samples nearly the same score.
+        Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
+        weight ``1 - log_loss_share``. 0 trains the own loss alone, as in the papers. If classes
+        overlap, the network may then give all samples nearly the same score.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba` on held-out samples by a sigmoid of the score (Platt). With
-        None, `predict_proba` is not calibrated and needs ``log_loss_share > 0``. Samples are then
-        held out only if `n_iter_no_change` is set.
+        Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
+        does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If `n_iter_no_change`
+        is None, too, no samples are held out.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
         handles missing values and categories. If it has hidden layers, it also encodes numerical
@@ -65,8 +65,7 @@ class RankingClassifier(BaseNetClassifier):
         :class:`~sktopk.modules.TableEncoder` as their first layer. A module with `n_members` builds
         the whole ensemble.
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" is the larger of two numbers: 24, and the number of epochs that
-        have 200 steps.
+        Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Values for the loss only, such as ``{"fpr": 0.05}``, of the parameter that `score` and
         `threshold_` use as well. ``loss__fpr`` is also a parameter of `set_params` and searches: it
@@ -81,18 +80,18 @@ class RankingClassifier(BaseNetClassifier):
     Attributes
     ----------
     threshold_ : float
-        Decision threshold, which `decision_function` has already subtracted. If samples are held
-        out, `threshold_` is computed from estimates of the scores of new samples, otherwise from
-        the training scores.
+        Decision threshold, which `decision_function` has already subtracted. It is computed from
+        the scores of the training samples. Several networks that hold out samples correct these
+        scores before, so that they are distributed like those of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
         Number of groups in `fit`, if there are several.
     history_ : list of dict
-        One entry per epoch: `train_loss`, `dur` (seconds), `valid_score` if samples are held out,
-        `valid_loss` with `callbacks`, `X_val` or a single network, and values from callbacks.
-        `valid_score` is the area under the ROC curve of held-out samples, with a logarithmic scale
-        of the false-positive rate.
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
+        are held out, also `valid_score`: the area under their ROC curve, with a logarithmic scale
+        of the false-positive rate. With `X_val`, `callbacks` or a single network, also
+        `valid_loss`.
     """
 
     _: KW_ONLY

@@ -104,8 +104,9 @@ class FScoreClassifier(BatchClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss is an upper bound of 1 - F that uses the hinge. The loss is the optimum of a
-    linear-fractional program [1]_, computed in closed form (:func:`sktopk.losses.fbeta_loss`).
+    The loss replaces the counts of errors in 1 - F by sums of hinges, an upper bound. It is the
+    optimum of a linear-fractional program [1]_, computed in closed form
+    (:func:`sktopk.losses.fbeta_loss`).
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
 
