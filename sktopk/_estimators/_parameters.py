@@ -32,6 +32,8 @@ OWN = {
 }
 # skorch arguments that users cannot set, because the estimator sets the minibatches and the loss.
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
+# Arguments of the DataLoaders that read a Dataset: iterator_train__num_workers, ...
+LOADING = ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "worker_init_fn")
 # `set_params(module__x=1)` sets the entry "module__x" of the dict `net_params`, and so on.
 ROUTED = {
     "module__": "net_params",
@@ -243,15 +245,12 @@ def check_net_params(net_params):
             raise TypeError(f"net_params must have strings as keys; got {name!r}")
         if name in OWN:
             raise ValueError(f"net_params must not set {name!r}: use {OWN[name]}")
-        if name.endswith("__num_workers"):
-            raise ValueError(
-                f"net_params must not set {name!r}: the estimator makes its own minibatches, in "
-                "one process. Give the Dataset a method __getitems__(indices) to read in parallel"
-            )
-        if name.split("__")[0] in FEEDING:
+        part, _, argument = name.partition("__")
+        if part in FEEDING and not (part.startswith("iterator") and argument in LOADING):
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator makes its own minibatches. "
-                "Allowed are optimizer, module__*, optimizer__*, callbacks__*, precision, compile "
+                "Allowed are optimizer, module__*, optimizer__*, callbacks__*, precision, compile, "
+                "iterator_train__num_workers (and iterator_valid__num_workers, for predictions) "
                 "and skorch's other arguments"
             )
 

@@ -108,12 +108,15 @@ class MiniBatches:
         """Yield sample indices, positions that are drawn, their numbers, and samples or None."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
-        if device.type == "cpu":
+        if device.type == "cpu" and not self.rows.loading:
             return ((*each, None) for each in plan)
         index, own, lengths = zip(*plan, strict=True)
         moved = moved_together(index, device)
         own = [None] * len(own) if own[0] is None else moved_together(own, device)
-        ahead = [None] * len(index) if self.rows.resident else one_ahead(self.rows, index)
+        ahead = [None] * len(index)
+        if not self.rows.resident:
+            ahead = self.rows.read(index)
+            ahead = ahead if device.type == "cpu" else one_ahead(ahead, device)
         return zip(moved, own, lengths, ahead, strict=True)
 
     def _batch(self, index, own, lengths, x):
@@ -183,19 +186,18 @@ def moved_together(tensors, device):
     return [part.view(each.shape) for part, each in zip(parts, tensors, strict=True)]
 
 
-def one_ahead(rows, batches):
+def one_ahead(batches, device):
     """Yield the samples of each minibatch, while a second CUDA stream copies the next minibatch."""
-    copying, computing = torch.cuda.Stream(rows.device), torch.cuda.current_stream(rows.device)
-    ready = None
-    for index in [*batches, None]:
+    copying, computing = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+    with torch.cuda.stream(copying):
+        ready = next(batches, None)
+    while ready is not None:
         before = ready
-        if before is not None:
-            computing.wait_stream(copying)
-            before.record_stream(computing)
+        computing.wait_stream(copying)
+        before.record_stream(computing)
         with torch.cuda.stream(copying):
-            ready = None if index is None else rows[index]
-        if before is not None:
-            yield before
+            ready = next(batches, None)
+        yield before
 
 
 class Groups:

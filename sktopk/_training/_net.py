@@ -200,8 +200,18 @@ class Net(NeuralNetClassifier):
             # Hard examples and several processes need dense samples.
             sparse = not self.criterion_.n_hard and is_single_process()
             sparse = sparse and not self._callbacks_read_batches()
-        device = torch.device(self.device)
-        return Rows(X, device, self.settings.row_dtype, resident=resident, sparse=sparse)
+        loading = self.get_params_for("iterator_train" if resident else "iterator_valid")
+        if loading:
+            # Seeds of the worker processes.
+            loading["generator"] = torch.Generator().manual_seed(self.generator.initial_seed())
+        return Rows(
+            X,
+            torch.device(self.device),
+            self.settings.row_dtype,
+            resident=resident,
+            sparse=sparse,
+            loading=loading,
+        )
 
     def encoded_rows(self, X):
         """Return the encoded training samples, or None if each step has to encode its samples.

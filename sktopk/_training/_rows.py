@@ -6,9 +6,10 @@ from itertools import pairwise
 import numpy as np
 import torch
 from scipy.sparse import issparse
+from torch.utils.data import DataLoader, Dataset
 
 from sktopk._common._input import is_memory_map
-from sktopk._common._lazy_rows import SomeRows
+from sktopk._common._lazy_rows import LazyRows, SomeRows
 from sktopk.modules._mlp import SparseRows
 
 # Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.
@@ -63,10 +64,13 @@ class Rows:
         `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed.
     sparse : bool, default=False
         Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
+    loading : dict, default=None
+        Arguments of torch's DataLoader, with which `read` reads the samples of a Dataset.
     """
 
-    def __init__(self, X, device, dtype, *, resident=False, sparse=False):
+    def __init__(self, X, device, dtype, *, resident=False, sparse=False, loading=None):
         self.device, self.dtype = device, dtype
+        self.loading = loading if isinstance(X, LazyRows) else None
         self._sparse = sparse and stays_sparse(X)
         is_array = isinstance(X, np.ndarray)
         resident = resident and is_array and (X.base is None or not is_memory_map(X))
@@ -96,6 +100,13 @@ class Rows:
         rows = rows.toarray() if issparse(rows) else np.array(rows)
         return self._moved(torch.from_numpy(rows))
 
+    def read(self, parts):
+        """Yield the samples of each part. Worker processes read a Dataset ahead."""
+        if not self.loading:
+            return (self[part] for part in parts)
+        loader = DataLoader(_Parts(self._X, parts), batch_size=None, **self.loading)
+        return map(self._moved, loader)
+
     def _moved(self, rows, own=False):
         if self.device.type == "cuda" and not self.resident:
             return rows.to(self.dtype).pin_memory().to(self.device, non_blocking=True)
@@ -112,6 +123,20 @@ class Rows:
         step = min(most, n_numbers // max(1, row_size))
         step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
         return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
+
+
+class _Parts(Dataset):
+    """Dataset whose items are several samples each."""
+
+    def __init__(self, X, parts):
+        self.X, self.parts = X, list(parts)
+
+    def __len__(self):
+        return len(self.parts)
+
+    def __getitem__(self, i):
+        part = self.parts[i]
+        return torch.from_numpy(np.array(self.X[part if isinstance(part, slice) else part.numpy()]))
 
 
 class HeldOut(SomeRows):

@@ -36,10 +36,10 @@ def score_chunks(net, X, module=None):
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()
     with evaluating(net.module_):
-        for chunk in rows.chunks(settings.n_members * settings.n_outputs):
+        for x in rows.read(rows.chunks(settings.n_members * settings.n_outputs)):
             # Predict without mixed precision, because rounding would cause ties between scores.
             with torch.inference_mode():
-                scores = module(rows[chunk])
+                scores = module(x)
             yield scores.to(settings.dtype)
 
 

@@ -77,12 +77,12 @@ class Counting(Rows):
 
 def test_rows_are_copied_one_batch_ahead(X, streams):
     rows, batches = Counting(X, CPU, torch.float32), torch.arange(10).split(3)
-    for i, batch in enumerate(one_ahead(rows, batches)):
+    for i, batch in enumerate(one_ahead(rows.read(batches), CPU)):
         np.testing.assert_array_equal(batch, X[batches[i].numpy()])
         assert rows.n_asked == min(i + 2, 4)
         assert streams.waits == i + 1
     assert i == 3
-    assert list(one_ahead(rows, [])) == []
+    assert list(one_ahead(rows.read([]), CPU)) == []
 
 
 def test_noise_drawn_by_draw_is_noise_of_all_draws():
