@@ -12,18 +12,8 @@ from sktopk.metrics._top_scorer import positive_scores
 def rows_on_top(scores, n, groups=None):
     """Return the indices of the n samples with the highest scores, or of n samples per group.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples,)
-    n : int
-        Number of samples, at least 1.
-    groups : array-like of shape (n_samples,), default=None
-        Group of each sample.
-
-    Returns
-    -------
-    index : ndarray of shape (n_top,)
-        Sorted by decreasing score, also across groups. Ties are in the order of the samples.
+    `groups` has the group of each sample, or is None. The indices are sorted by decreasing score,
+    also across groups. Ties are in the order of the samples.
     """
     check_number(n, "n", 1, integer=True)
     order = np.argsort(-scores, kind="stable")

@@ -89,14 +89,8 @@ def own_parameters(loss):
 def make_objective(loss, params, n_classes, k):
     """Return the `Objective` of a loss.
 
-    Parameters
-    ----------
-    loss : str, nn.Module or callable
-    params : dict
-        Parameters of a named loss, with `k` if the loss has this parameter.
-    n_classes : int
-    k : int or dict
-        A dict {k: weight} stands for the weighted mean of the loss over several k.
+    `params` are those of a named loss, with `k` if the loss has this parameter. A dict {k: weight}
+    as `k` stands for the weighted mean of the loss over several k.
     """
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
@@ -119,11 +113,7 @@ def make_objective(loss, params, n_classes, k):
 def make_partner(named, parameters):
     """Return the `CrossEntropy` that is trained together with a loss.
 
-    Parameters
-    ----------
-    named : NamedLoss or None
-    parameters : dict
-        Parameters of the loss, or the attributes of a module. The function has the others.
+    `parameters` are those of the loss, or the attributes of a module. Others have their defaults.
     """
     if named is None:
         return CrossEntropy()

@@ -36,53 +36,28 @@ from ._losses import loss_models_proba
 
 @dataclass(frozen=True)
 class Training:
-    """How networks are trained for a task.
+    """How networks are trained for a task."""
 
-    Parameters
-    ----------
-    objective : callable
-        Function without arguments that returns an `Objective`.
-    min_positives : int or None
-        Smallest number of positives in a minibatch.
-    least_epochs, least_steps, n_bins, beta2
-        Meaning of ``max_epochs="auto"``, bins per column, and the parameter of AdamW.
-    cosines_for : str
-        Name of the loss if its scores must be cosines.
-    """
-
-    objective: Callable
-    min_positives: int | None = None
-    least_epochs: int = 18
+    objective: Callable  # without arguments, returns an `Objective`
+    min_positives: int | None = None  # smallest number of positives in a minibatch
+    least_epochs: int = 18  # max_epochs="auto" trains at least these epochs and steps
     least_steps: int = 360
-    n_bins: int = 0
+    n_bins: int = 0  # bins per column
     # torch's beta2 of 0.999 averages over more steps than the training has.
     beta2: float = 0.95
-    cosines_for: str = ""
+    cosines_for: str = ""  # name of the loss if its scores must be cosines
 
 
 @dataclass(frozen=True)
 class LabelTask:
-    """Task with one score per class.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-    metric : callable
-        Metric of `score`, a function of (target, result of `decide`, weight).
-    k : int
-    training : Training
-    models_proba : bool
-        Whether the softmax of the scores estimates class probabilities.
-    balanced : bool
-        Whether the loss corrects for class frequencies.
-    """
+    """Task with one score per class."""
 
     classes: np.ndarray
-    metric: Callable
+    metric: Callable  # metric of `score`, a function of (target, result of `decide`, weight)
     k: int
     training: Training | None = None
-    models_proba: bool = False
-    balanced: bool = False
+    models_proba: bool = False  # whether the softmax of the scores estimates probabilities
+    balanced: bool = False  # whether the loss corrects for class frequencies
 
     is_ranking = False
 
@@ -144,31 +119,16 @@ class LabelTask:
 
 @dataclass(frozen=True)
 class RankingTask:
-    """Task with one score per sample and a decision threshold.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (2,)
-    pos_label : label
-        The label of the positives.
-    metric : callable
-        Metric of `score`, a function of (positive, scores, weight).
-    cut : callable
-        Function that returns the lowest score predicted as positive. Its arguments are the float64
-        tensors (scores, positive, weight).
-    training : Training
-    models_proba : bool
-        Whether the sigmoid of the score estimates the probability of a positive.
-    midway : callable
-        Function of (scores, t) that returns a threshold between the score t and the next score.
-    """
+    """Task with one score per sample and a decision threshold."""
 
     classes: np.ndarray
     pos_label: Label
-    metric: Callable
+    metric: Callable  # metric of `score`, a function of (positive, scores, weight)
+    # Returns the lowest score predicted as positive, from tensors (scores, positive, weight).
     cut: Callable | None = None
     training: Training | None = None
-    models_proba: bool = False
+    models_proba: bool = False  # whether the sigmoid of the score estimates the probability
+    # Returns a threshold between the score t and the next score, from (scores, t).
     midway: Callable = field(default=midway_below)
 
     is_ranking, n_outputs = True, 1
@@ -291,14 +251,8 @@ def log_fpr_values(positive, scores, weight):
 def fit_calibration(scores, target, weight):
     """Return the slope and the intercept that calibrate scores.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Scores of class 1 of two classes, or a score for each class.
-    target : ndarray of int of shape (n_samples,)
-        Class indices.
-    weight : ndarray of shape (n_samples,)
-        Sample weights.
+    Scores have shape (n_samples, n_classes), or (n_samples,) for class 1 of two classes. `target`
+    has class indices.
     """
     scores = scores.astype(np.float64)
     return (fit_sigmoid if scores.ndim == 1 else fit_temperature)(scores, target, weight)

@@ -17,28 +17,16 @@ LEAST_DRAWN = 0.8
 
 @dataclass(frozen=True)
 class Batch:
-    """A minibatch, with the samples that each network draws.
+    """A minibatch, with the samples that each network draws."""
 
-    Parameters
-    ----------
-    x : Tensor or SparseRows of shape (n_samples, ...)
-        Samples that at least one network draws.
-    own : Tensor of int of shape (n_members, longest) or None
-        Positions in x of the samples of each network. None: all networks draw all of x.
-    target, weight : Tensor of shape (n_members, longest)
-        Weight is in float64, or None.
-    rows : Tensor of int of shape (n_members, longest)
-        Indices of the samples in the training set.
-    parts : list of (members, columns, Drawn)
-        Networks that draw equally many samples, their columns in `own`, and what the objective
-        knows of these samples.
-    """
-
-    x: object
+    x: object  # Tensor or SparseRows (n_samples, ...): the samples that any network draws
+    # Positions in x of the samples of each network: (n_members, longest). None: all of x.
     own: torch.Tensor | None
-    target: torch.Tensor
-    weight: torch.Tensor | None
-    rows: torch.Tensor
+    target: torch.Tensor  # (n_members, longest)
+    weight: torch.Tensor | None  # the same shape, float64
+    rows: torch.Tensor  # indices in the training set: (n_members, longest)
+    # (members, columns, Drawn): networks that draw equally many samples, their columns in `own`,
+    # and what the objective knows of these samples.
     parts: list
 
     def __iter__(self):
@@ -53,26 +41,9 @@ class MiniBatches:
     Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
     earlier minibatches are copied later, because the previous minibatch determines them.
 
-    Parameters
-    ----------
-    rows : Rows
-    target : Tensor of shape (n_samples,)
-    weight : Tensor of float64 of shape (n_samples,) or None
-    sampler : iterable of Tensor
-        Sample indices of each minibatch of an epoch.
-    totals : Totals
-    holds_out : Tensor of bool of shape (n_members, n_samples) or None
-        The samples that each network does not draw.
-    n_hard : int
-        Number of hard examples of each network that join its minibatches.
-    groups : Groups or None
-    least_drawn : float
-        See `LEAST_DRAWN`. 0: networks always draw equally many samples. inf: always all of theirs.
-
-    Attributes
-    ----------
-    hard : Tensor of int of shape (n_members, up to n_hard)
-        Indices of the hard examples.
+    `holds_out` is a mask (n_members, n_samples) of the samples that each network does not draw, or
+    None. `least_drawn` is `LEAST_DRAWN`, or 0: networks draw equally many samples, or inf: all of
+    theirs. `hard` has the indices of the hard examples: (n_members, up to n_hard).
     """
 
     def __init__(
@@ -201,18 +172,7 @@ def one_ahead(batches, device):
 
 
 class Groups:
-    """The groups of `fit`, each with its own threshold.
-
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_samples,)
-    target : ndarray of int of shape (n_samples,)
-        1 for positives.
-    weight : ndarray of shape (n_samples,)
-    holds_out : ndarray of bool of shape (n_members, n_samples) or None
-    batches : GroupBatches
-    device : torch.device
-    """
+    """The groups of `fit`, each with its own threshold. `codes` has the group of each sample."""
 
     def __init__(self, codes, target, weight, holds_out, n_members, batches, device):
         n_groups, n_parts = len(batches.n_parts), np.maximum(batches.n_parts, 1)
@@ -257,19 +217,9 @@ def make_batches(
 ):  # fmt: skip
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
-    Parameters
-    ----------
-    rows : Rows
-    target : ndarray of int of shape (n_samples,)
-        Class indices.
-    weight : ndarray of shape (n_samples,)
-    min_positives : int or None
-        Minimum number of samples of class 1 per minibatch, for losses that need positives.
-    folds : Folds or None
-        Samples that each network holds out.
-    groups : ndarray of int of shape (n_samples,) or None
-    class_total : ndarray of shape (n_classes,), default=None
-        Sum of the sample weights of each class, if it is not that of these samples.
+    `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
+    minibatch, or None. `class_total` has the weight of each class, if it is not that of these
+    samples.
     """
     totals = totals_of(target, weight, folds, n_classes, n_members, class_total, device)
     n_samples, of_groups, holds_out, fold, least_drawn = len(target), None, None, None, LEAST_DRAWN

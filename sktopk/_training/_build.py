@@ -36,20 +36,9 @@ def build_net(
 ):  # fmt: skip
     """Return an initialized, untrained `Net`.
 
-    Parameters
-    ----------
-    module : callable
-        Called as ``module(n_features, n_outputs, **module_params)``; returns an nn.Module.
-    objective : Objective
-    task : object
-        Functions that convert scores to predictions, and settings of the training.
-    net_params : dict
-        Additional arguments of skorch's net, and the keys "precision" and "compile".
-    dtypes : pair of str
-        Data types of the weights and of X. TabularMLP scales samples in the dtype of X. Other
-        networks get samples in the dtype of the weights.
-    seed : int
-        Seed of initial weights, dropout, minibatches and random numbers in the loss.
+    `dtypes` has the names of the data types of the weights and of X. TabularMLP scales samples in
+    the type of X, other networks get samples in the type of the weights. `seed` determines initial
+    weights, dropout, minibatches and random numbers in the loss.
     """
     params = dict(net_params)
     dtype, row_dtype = (getattr(torch, name) for name in dtypes)

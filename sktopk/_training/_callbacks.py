@@ -53,15 +53,10 @@ class Validation(Callback):
     With `patience`, training stops early and the best epoch is kept. Otherwise, the best epoch is
     kept if it is better than the last by more than `N_ERRORS` standard errors, else the last.
 
-    Parameters
-    ----------
-    values : callable
-        Called with the net. Returns three arrays with one entry per held-out sample, and the mean
-        loss or None. The arrays are the value of a sample (the larger, the better), its weight and
-        the number of its cluster. Samples of a cluster are equal or belong together, and count as
-        one in the standard error.
-    patience : int or None
-        Number of epochs without improvement after which training stops.
+    ``values(net)`` returns three arrays with one entry per held-out sample, and the mean loss or
+    None. The arrays are the value of a sample (the larger, the better), its weight and the number
+    of its cluster. Samples of a cluster are equal or belong together, and count as one in the
+    standard error. `patience` is the number of epochs without improvement, or None.
     """
 
     def __init__(self, values, patience):
@@ -145,15 +140,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
     """Raise ValueError if callbacks of skorch read minibatches or samples that do not exist.
 
     skorch would record nothing, without an error. `partial_fit`, which holds out no samples, warns
-    instead, because a network keeps its callbacks.
-
-    Parameters
-    ----------
-    callbacks : list of tuple (name, callback)
-    has_val : bool
-        Whether samples are held out.
-    is_fit : bool
-        Whether the caller is `fit` and not `partial_fit`.
+    instead, because a network keeps its callbacks. `has_val` says whether samples are held out.
     """
     for _, each in callbacks:
         kind = type(each).__name__

@@ -41,18 +41,8 @@ class Checkpoint:
     without running code. The file restores network, optimizer, random generators, history, early
     stopping and learning-rate schedules. Parameters of the estimator are never read from the file.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-    call : dict
-        Hashes of the call's parameters and data, see `describe_call`.
-
-    Raises
-    ------
-    CheckpointError
-        If the file, or its folder, cannot be read or written.
-    ValueError
-        If the file is damaged or belongs to another call.
+    `call` is the result of `describe_call`. Raises CheckpointError if the file or its folder cannot
+    be read or written, ValueError if the file is damaged or belongs to another call.
     """
 
     def __init__(self, path, call):

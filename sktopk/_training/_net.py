@@ -54,50 +54,24 @@ def one_cycle(u):
 
 @dataclass(frozen=True)
 class Settings:
-    """What does not change after a net is built.
+    """What does not change after a net is built."""
 
-    Parameters
-    ----------
-    task : object
-        Functions that convert scores to predictions, see :mod:`sktopk._estimators._task`.
-    n_outputs, n_members : int
-        Number of scores per sample and network, and number of networks.
-    dtype, row_dtype : torch.dtype
-        Of the weights, and of the samples.
-    precision : str or None
-        Name of the dtype for automatic mixed precision.
-    draws : bool
-        Whether the network uses torch's global random generators.
-    plain : bool
-        Whether the network runs on a CPU, without compilation and mixed precision.
-    """
-
-    task: object
-    n_outputs: int
-    n_members: int
-    dtype: torch.dtype
-    row_dtype: torch.dtype
-    precision: str | None
-    draws: bool
-    plain: bool
+    task: object  # of :mod:`sktopk._estimators._task`, converts scores to predictions
+    n_outputs: int  # scores per sample and network
+    n_members: int  # number of networks
+    dtype: torch.dtype  # of the weights
+    row_dtype: torch.dtype  # of the samples
+    precision: str | None  # name of the dtype for automatic mixed precision
+    draws: bool  # whether the network uses torch's global random generators
+    plain: bool  # whether it runs on a CPU, without compilation and mixed precision
 
 
 class WeightAverage:
     """Exponential moving average of weights and buffers, over about `n_steps` steps.
 
     The average of the first t steps has weights proportional to ``decay ** (t - i)``. With one
-    step, the average is the last value.
-
-    Parameters
-    ----------
-    module : nn.Module
-    n_steps : int
-        Number of steps whose weights are averaged, at least 1.
-
-    Attributes
-    ----------
-    applied : bool
-        Whether the module has the average. Otherwise, it has the weights that are trained.
+    step, it is the last value. `applied` says whether the module has the average, or otherwise the
+    weights that are trained.
     """
 
     def __init__(self, module, n_steps):
@@ -138,21 +112,16 @@ class WeightAverage:
 
 @dataclass
 class Run:
-    """State of one call of :meth:`Net.train`.
-
-    `encoded` tells whether minibatches have encoded samples. `forward` is the module, with
-    gradients averaged over processes. `rates` are the largest learning rates of a cycle.
-    `first_loss` is the loss of the first minibatch.
-    """
+    """State of one call of :meth:`Net.train`."""
 
     batches: object
     weight: torch.Tensor
     average: WeightAverage
-    encoded: bool = False
-    forward: object = None
-    rates: list | None = None
+    encoded: bool = False  # whether minibatches have encoded samples
+    forward: object = None  # the module, with gradients averaged over processes
+    rates: list | None = None  # the largest learning rates of a cycle
     progress: tuple = (0.0, 0.0)
-    first_loss: float | None = None
+    first_loss: float | None = None  # of the first minibatch
 
 
 class Net(NeuralNetClassifier):

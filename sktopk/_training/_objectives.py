@@ -25,21 +25,11 @@ LABEL_SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class Totals:
-    """Weights of the training samples, with one column per network (or per list of samples).
+    """Weights of the training samples in float64, per network (or per list of samples)."""
 
-    Parameters
-    ----------
-    weight : Tensor of float64 of shape (n_classes, n_members)
-        Sum of the weights of each class.
-    mean : Tensor of float64 of shape (n_classes, n_members)
-        Mean of the positive weights of each class.
-    unit : Tensor of float64 of shape (n_members,)
-        Mean of all weights.
-    """
-
-    weight: torch.Tensor
-    mean: torch.Tensor
-    unit: torch.Tensor
+    weight: torch.Tensor  # sum of the weights of each class: (n_classes, n_members)
+    mean: torch.Tensor  # mean of the positive weights of each class: (n_classes, n_members)
+    unit: torch.Tensor  # mean of all weights: (n_members,)
 
     def of(self, members):
         """Return the columns of some networks."""
@@ -48,72 +38,41 @@ class Totals:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What an objective knows of the samples that some networks have drawn.
+    """What an objective knows of the samples that some networks have drawn."""
 
-    Parameters
-    ----------
-    totals : Totals
-        Of the training samples of these networks.
-    n_fresh : int, default=None
-        Number of new samples of each network, which come first. The other samples are hard examples
-        of earlier minibatches. They only help to estimate a threshold. None: all are new.
-    repeated : Tensor of bool of shape (n_members, n_fresh), default=None
-        New samples that the minibatch contains twice, such as hard examples that are drawn again.
-    lists : Lists, default=None
-        The lists that have their own threshold, if `fit` got groups.
-    n_hard : int
-        Number of hard examples for the next minibatch.
-    """
-
-    totals: Totals
+    totals: Totals  # of the training samples of these networks
+    # Number of new samples of each network, which come first (None: all). The others are hard
+    # examples of earlier minibatches, which only help to estimate a threshold.
     n_fresh: int | None = None
+    # Mask (n_members, n_fresh) of new samples that the minibatch contains twice.
     repeated: torch.Tensor | None = None
-    lists: "Lists | None" = None
-    n_hard: int = 0
+    lists: "Lists | None" = None  # the groups of samples, if `fit` got groups
+    n_hard: int = 0  # number of hard examples for the next minibatch
 
 
 @dataclass(frozen=True)
 class Lists:
-    """Groups, or parts of groups, in a minibatch. Each has its own threshold.
+    """Groups, or parts of groups, in a minibatch. Each has its own threshold."""
 
-    Parameters
-    ----------
-    place : Tensor of int of shape (n_lists, longest)
-        Positions in the flattened samples (n_members * n_samples). Short lists end with any.
-    known : Tensor of bool of shape (n_lists, longest)
-        Which entries of `place` belong to the list.
-    totals : Totals
-        Of the groups, with one column per list.
-    share : Tensor of shape (3, n_lists)
-        Factor of the mean over the negatives, over the positives, and over both. With it, the mean
-        over the minibatches of an epoch is about the mean over the groups that have these samples.
-    """
-
+    # Positions (n_lists, longest) in the flattened samples (n_members * n_samples).
     place: torch.Tensor
-    known: torch.Tensor
-    totals: Totals
+    known: torch.Tensor  # mask of the entries of `place` that belong to the list
+    totals: Totals  # of the groups, with one column per list
+    # Factor (3, n_lists) of the mean over the negatives, over the positives, and over both. With
+    # it, the mean over an epoch is about the mean over the groups that have these samples.
     share: torch.Tensor
 
 
 class Objective(nn.Module):
-    """Base class of objectives.
+    """Base class of objectives."""
 
-    Attributes
-    ----------
-    threshold_now : scalar Tensor or None
-        Mean threshold in the last call, if the loss has one. `history_` shows its value per step.
-    compares : bool
-        Whether the loss compares samples, so that processes which train together join theirs.
-    takes_scores : bool
-        Whether the loss takes arbitrary real scores, not probabilities.
-    remedies : tuple of str
-        Advice to users if training diverges.
-    generator : torch.Generator or None
-        Source of noise, if the loss draws noise.
-    """
-
-    compares, draws, takes_scores, remedies, n_hard = False, False, True, (), 0
-    generator, threshold_now = None, None
+    compares = False  # whether the loss compares samples, so that processes join theirs
+    draws = False  # whether the loss draws noise, from `generator`
+    takes_scores = True  # whether the loss takes any real scores, not probabilities
+    remedies = ()  # advice to users if training diverges
+    n_hard = 0  # number of hard examples for the next minibatch
+    threshold_now = None  # scalar Tensor, the mean threshold in the last call, if there is one
+    generator = None
 
     def seed(self, generator):
         """Draw noise from this torch.Generator from now on."""
@@ -148,15 +107,9 @@ def positive_totals(totals):
 
 
 class SampleLoss(Objective):
-    """Mean over samples of a function of :mod:`sktopk.losses`.
+    """Mean over samples of ``function(scores, target, reduction="none", **parameters)``.
 
-    Parameters
-    ----------
-    function : callable
-        Called as ``function(scores, target, reduction="none", **parameters)``.
-    parameters : dict
-    counts, draws : bool, default=False
-        Whether the function takes `class_counts`, and a `generator`.
+    `counts` and `draws` say whether the function takes `class_counts` and a `generator`.
     """
 
     def __init__(self, function, parameters, *, counts=False, draws=False):
@@ -255,22 +208,10 @@ class TopLoss(Objective):
     Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). Lists of samples have no hard examples.
 
-    Parameters
-    ----------
-    threshold : callable
-        A threshold of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
-        weights (as defined above) that returns a scalar with a gradient.
-    errors : {"false_negatives", "false_positives"} or dict
-        The kind of errors, or a dict with the weight of each kind.
-    surrogate : str
-    n_hard : int
-        Number of hard examples: those with the largest scores among the samples that determine the
-        threshold. For a quantile of the positives, those with the smallest scores.
-
-    Attributes
-    ----------
-    hardest : Tensor of shape (n_members, n_hard)
-        Positions of the hard examples in the samples of the last call.
+    `threshold` is one of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
+    weights that returns a scalar with a gradient. The hard examples are the `n_hard` samples with
+    the largest scores (for a quantile of the positives: the smallest) among the samples that
+    determine the threshold. `hardest` has their positions in the last call: (n_members, n_hard).
     """
 
     compares = True
@@ -351,12 +292,8 @@ class BatchLoss(Objective):
     """Loss that compares the samples of a minibatch, such as AUC.
 
     The samples are weighted to the class proportions of the training set. With lists, the loss is
-    the mean over lists that have both classes.
-
-    Parameters
-    ----------
-    loss : nn.Module
-        Called as ``loss(scores, positive, sample_weight)``; groups are passed as fourth argument.
+    the mean over lists that have both classes. `loss` is a module, which is called as
+    ``loss(scores, positive, sample_weight)``; groups are passed as fourth argument.
     """
 
     compares = True
@@ -388,14 +325,7 @@ class Mixture(Objective):
     .. math::
         (1 - \lambda) L(f) + \lambda L_{CE}(f)
 
-    Hard examples of earlier minibatches belong to L alone.
-
-    Parameters
-    ----------
-    named, cross_entropy : Objective
-        The estimator's loss L, and its partner.
-    share : float
-        The share of cross-entropy, in [0, 1].
+    `named` is L, and `share` is lambda. Hard examples of earlier minibatches belong to L alone.
     """
 
     def __init__(self, named, cross_entropy, share):

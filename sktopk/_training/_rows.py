@@ -56,16 +56,10 @@ class Rows:
     X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and read-only
     memory maps are copied on access, so that memory holds no second copy of X.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, ...), CSR matrix or array, or LazyRows
-    resident : bool, default=False
-        Whether to copy X to `device` once. This applies only to a dense X in memory that fits in
-        `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed.
-    sparse : bool, default=False
-        Whether to return samples of a CSR matrix as `SparseRows` if this is faster.
-    loading : dict, default=None
-        Arguments of torch's DataLoader, with which `read` reads the samples of a Dataset.
+    `resident` copies X to `device` once, if X is a dense array in memory that fits in
+    `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed. `sparse`
+    returns samples of a CSR matrix as `SparseRows` if this is faster. `loading` has arguments of
+    torch's DataLoader, with which `read` reads the samples of a Dataset.
     """
 
     def __init__(self, X, device, dtype, *, resident=False, sparse=False, loading=None):

@@ -73,13 +73,7 @@ def scores_by_member(net, X):
 def loss_of(net, scores, target, weight, totals):
     """Return the mean loss of samples with target >= 0. The random generator keeps its state.
 
-    Parameters
-    ----------
-    net : Net
-    scores : ndarray of shape (n_samples, n_outputs)
-    target, weight : ndarray of shape (n_samples,)
-    totals : Totals
-        Of the training samples.
+    Arrays of shape (n_samples, n_outputs) and (n_samples,); the `Totals` of the training samples.
     """
     objective, known = net.criterion_, target >= 0
     noise = objective.generator
