@@ -143,7 +143,7 @@ def draw(found, rates, path):
     right = axes[2]
     bins = np.linspace(0, max(max(each) for each, _ in rates.values()), 30)
     for name, (each, _) in rates.items():
-        label = f"{name}:\n{np.mean(each > FPR):.0%} above the limit"
+        label = f"{name}:\nlimit broken in {np.sum(each > FPR)}"
         color = "C1" if name == "BudgetClassifier" else "C7"
         right.hist(100 * each, 100 * bins, alpha=0.6, color=color, label=label)
     right.axvline(100 * FPR, color="k", linestyle="--", label="limit")
