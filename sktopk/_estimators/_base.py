@@ -202,6 +202,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             train, validation, folds = data, None, None
             if X_val is not None or y_val is not None:
                 validation = check_validation(new, X_val, y_val, new.classes_)
+                validation = validation._replace(target=new._task_.target(validation.y))
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
                 checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation))

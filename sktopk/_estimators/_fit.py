@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from sktopk._common._folds import Folds, deal, scores_as_unseen
-from sktopk._common._input import Samples, check_labelled, columns_with_missing
+from sktopk._common._input import check_labelled, columns_with_missing
 from sktopk._common._labels import check_labels, class_weights, encode
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
@@ -80,7 +80,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     if data.groups is not None:
         clf.n_groups_ = len(np.unique(data.groups))
     clf._task_ = clf._make_task()
-    return data._replace(weight=weight)
+    return data._replace(weight=weight, target=clf._task_.target(data.y))
 
 
 def hold_out(clf, data, seed):
@@ -88,7 +88,7 @@ def hold_out(clf, data, seed):
 
     Both are None if the samples are too few.
     """
-    order, target = data.order(seed), clf._task_.target(data.y)
+    order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
         fold = deal(order, target, n_folds)
@@ -151,7 +151,7 @@ def make_net(clf, dtypes, seed, device):
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
     """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
-    net, task, target = clf.net_, clf._task_, clf._task_.target(data.y)
+    net, task, target = clf.net_, clf._task_, data.target
     callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
     # `partial_fit` counts the samples of all calls.
     class_total = task.in_target_order(clf._class_total_) if resumed else None
@@ -173,9 +173,9 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     )
     if validation is not None or folds is not None:
         unseen = validation if folds is None else held_out_by_fold(data, folds)
-        given |= {"X_val": unseen.X, "y_val": task.target(unseen.y)}
+        given |= {"X_val": unseen.X, "y_val": unseen.target}
         totals = batches.totals if clf.callbacks or folds is None else None
-        values = values_of(task, unseen, given["y_val"], folds, totals)
+        values = values_of(task, unseen, folds, totals)
         callbacks["validation"] = Validation(values, clf.n_iter_no_change)
     n_epochs = 1 if resumed else clf.max_epochs_
     if clf.verbose == 1:
@@ -200,21 +200,21 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
 def held_out_by_fold(data, folds):
     """Return the samples that the networks hold out, with X of the type `HeldOut`."""
     X = HeldOut(data.X, folds)
-    groups = None if data.groups is None else data.groups[X.index]
-    return Samples(X, data.y[X.index], data.weight[X.index], groups)
+    columns = data.y, data.weight, data.groups, data.target
+    return Samples(X, *(None if each is None else each[X.index] for each in columns))
 
 
-def values_of(task, unseen, target, folds, totals):
+def values_of(task, unseen, folds, totals):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
     The loss takes as long as a training step for each fold. If `totals` is None, the loss is None.
     """
-    parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(target))
+    parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(unseen.target))
     if folds is not None:
         cluster = np.unique(folds.order[unseen.X.index], return_inverse=True)[1]
         # The scores of different networks are not compared, and need not be in memory together.
         parts, name = unseen.X.parts, "X"
-    columns = target, unseen.weight, unseen.groups
+    columns = unseen.target, unseen.weight, unseen.groups
 
     def values(net):
         found, losses, shares = [], [], []
@@ -260,10 +260,10 @@ def finish(clf, data, validation=None, folds=None):
         if folds is not None:
             return finish_out_of_fold(clf, data, folds)
         if task.is_ranking:
-            set_threshold(clf, scores_of(net, data.X), task.target(data.y), data)
+            set_threshold(clf, scores_of(net, data.X), data)
         if validation is not None and clf.calibration is not None:
             scores = scores_of(net, validation.X)
-            calibrate(clf, scores, task.target(validation.y), validation.weight)
+            calibrate(clf, scores, validation.target, validation.weight)
 
 
 def finish_out_of_fold(clf, data, folds):
@@ -276,11 +276,11 @@ def finish_out_of_fold(clf, data, folds):
     X, known = HeldOut(data.X, folds), folds.fold >= 0
     scores = scores_of(net, X)[np.argsort(X.index)]
     held_out = data.take(known)
-    target, weight = task.target(held_out.y), held_out.weight
+    target, weight = held_out.target, held_out.weight
     if task.is_ranking:
         unseen = folds.fold[known, np.newaxis] == folds.of_member
         fresh = scores_as_unseen(scores_by_member(net, data.X)[known], unseen, target, weight)
-        set_threshold(clf, fresh.astype(scores.dtype)[:, np.newaxis], target, held_out)
+        set_threshold(clf, fresh.astype(scores.dtype)[:, np.newaxis], held_out)
     decision = in_dtype_of(data.X, task.decide(scores, clf))
     if n_scores <= MOST_SCORES:
         of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
@@ -291,9 +291,9 @@ def finish_out_of_fold(clf, data, folds):
         calibrate(clf, scores, target, weight)
 
 
-def set_threshold(clf, scores, target, data):
+def set_threshold(clf, scores, data):
     """Set `threshold_` from the scores of all processes."""
-    scores, target, weight = joined(scores, target, data.weight)
+    scores, target, weight = joined(scores, data.target, data.weight)
     vars(clf).update(clf._task_.finish(scores, target, weight, data.groups))
 
 

@@ -98,6 +98,8 @@ def make_objective(loss, params, n_classes, k):
     if "k" in params and isinstance(k, dict):
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss
     objective = SampleLoss(function, params, counts=named.counts, draws=named.draws)
+    if params.keys() <= {"k", "tau", "sigma"}:  # checked before
+        return objective
     # Evaluate the loss once, so that invalid parameters raise an error before the training.
     if named.draws:
         objective.seed(torch.Generator())

@@ -12,7 +12,6 @@ import torch
 from sktopk._common._scalars import check_auto, check_number, check_option, check_random
 from sktopk._common._warnings import warn
 from sktopk._training._build import OURS
-from sktopk._training._process import check_device
 
 Estimator = TypeVar("Estimator")
 
@@ -207,7 +206,6 @@ def check_net_parameters(estimator):
     if estimator.n_iter_no_change is not None:
         check_number(estimator.n_iter_no_change, "n_iter_no_change", 1, integer=True)
     check_option(estimator.calibration, "calibration", (None, type(estimator).calibration))
-    check_device(estimator.device)
     check_random(estimator.random_state)
     if estimator.net_params is not None:
         check_net_params(estimator.net_params)
