@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from sktopk._common._folds import Folds, deal, scores_as_unseen
-from sktopk._common._input import check_labelled, columns_with_missing
+from sktopk._common._input import Samples, check_labelled, columns_with_missing
 from sktopk._common._labels import check_labels, class_weights, encode
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
