@@ -138,7 +138,7 @@ def draw(found, rates, path):
         ax.errorbar(mean, names, xerr=ends, fmt="none", ecolor=colors)
         ax.scatter(mean, names, c=colors, s=45, zorder=3)
         ax.get_yticklabels()[names.index(OURS)].set_weight("bold")
-        ax.set(title=title, xlabel="First label right, %")
+        ax.set(title=title, xlabel="Accuracy, %")
         ax.grid(axis="x", alpha=0.3)
     right = axes[2]
     bins = np.linspace(0, max(max(each) for each, _ in rates.values()), 30)
