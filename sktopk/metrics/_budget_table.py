@@ -92,7 +92,7 @@ def budget_table(
         check_count(budget, "budgets")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, None)
+    ranking = Ranking.of(y_true, y_score, pos_label, None)
     # `selected` and `found` count samples and positives in the first 0, 1, ... blocks of ties.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])

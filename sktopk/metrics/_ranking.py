@@ -43,10 +43,13 @@ class Ranking:
     group: np.ndarray
 
     @classmethod
-    def from_labels(
-        cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
-    ):
-        """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels."""
+    def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
+        """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels.
+
+        Scorers pass a ranking as `y_true`, which is returned.
+        """
+        if isinstance(y_true, cls):
+            return y_true
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)

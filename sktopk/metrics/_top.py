@@ -1,8 +1,4 @@
-"""Metrics of the k samples with the highest scores.
-
-Each public function checks its arguments and ranks the samples. The function of the same name
-without "_score" computes the metric from a `Ranking`.
-"""
+"""Metrics of the k samples with the highest scores."""
 
 from numpy.typing import ArrayLike
 
@@ -80,14 +76,7 @@ def precision_at_k_score(
     >>> precision_at_k_score(fraud, y_score, k=2, groups=day)  # 1 of 2, and 2/3 of 2
     0.4166...
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups
-    )
-    return precision_at_k(ranking, k)
-
-
-def precision_at_k(ranking, k):
-    """Return the share of positives among the `k` best samples of a `Ranking`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups)
     found, selected, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("precision_at_k_score", "no positives")
@@ -129,25 +118,13 @@ def recall_at_k_score(
         In [0, 1]. It is 1 if `k` is at least the number of samples. If `k` is greater, there is a
         warning. NaN, with a warning, if there are no positives.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As in `precision_at_k_score`.
-
     Examples
     --------
     >>> from sktopk.metrics import recall_at_k_score
     >>> recall_at_k_score([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.3], k=2)
     0.5
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups
-    )
-    return recall_at_k(ranking, k)
-
-
-def recall_at_k(ranking, k):
-    """Return the share of the positives among the `k` best samples of a `Ranking`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups)
     found, selected, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")
@@ -187,11 +164,6 @@ def enrichment_factor_score(
         At least 0, and at most the smaller of n / k and n / (number of positives). The expected
         score of a random order is 1. NaN, with a warning, if there are no positives.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `fraction` is not a number in (0, 1], or as in `precision_at_k_score`.
-
     Examples
     --------
     >>> from sktopk.metrics import enrichment_factor_score
@@ -200,12 +172,7 @@ def enrichment_factor_score(
     >>> enrichment_factor_score(active, y_score, fraction=0.2)
     2.5
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
-    return enrichment_factor(ranking, fraction)
-
-
-def enrichment_factor(ranking, fraction):
-    """Return the enrichment factor of the best `fraction` of the samples."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
     check_rate(fraction, "fraction")
     if not ranking.total_value:
         return undefined("enrichment_factor_score", "no positives")

@@ -11,6 +11,23 @@ from sktopk._common._types import Label
 from ._ranking import Ranking, check_rate, undefined
 
 
+def partial_auc_log_score(
+    y_true, y_score, *, max_fpr=0.05, min_fpr=1e-5, pos_label=None, sample_weight=None
+):
+    """Compute the metric "partial_auc_log", which `make_top_scorer` describes."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
+    check_rate(max_fpr, "max_fpr")
+    check_rate(min_fpr, "min_fpr")
+    if not min_fpr < max_fpr:
+        raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
+    if missing := ranking.missing_class():
+        return undefined("partial_auc_log_score", missing)
+    found, false = ranking.cumulative_value, ranking.cumulative_negatives
+    # The true positive rate is a step function of the false positive rate.
+    steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
+    return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))
+
+
 def auc_at_quantile_score(
     y_true,
     y_score,
@@ -22,12 +39,7 @@ def auc_at_quantile_score(
     sample_weight=None,
 ):
     """Compute the metric "auc_at_quantile", which `make_top_scorer` describes."""
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
-    return auc_at_quantile(ranking, quantile, normalize=normalize)
-
-
-def auc_at_quantile(ranking, quantile, *, normalize=False):
-    """Return the mean precision over all shares of selected samples from 0 to `quantile`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
     check_rate(quantile, "quantile")
     found, selected = ranking.cumulative_value, ranking.cumulative_weight
     if not found[-1]:
@@ -80,11 +92,6 @@ def bedroc_score(
         1 if all positives are above all negatives, and 0 if all positives are below all negatives.
         NaN, with a warning, if a class is absent.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `alpha` is not a positive finite number, or as in `precision_at_k_score`.
-
     References
     ----------
     .. [1] J.-F. Truchon, C. I. Bayly. Evaluating virtual screening methods: good
@@ -97,12 +104,7 @@ def bedroc_score(
     >>> bedroc_score([1, 1, 0, 0], [0.9, 0.8, 0.7, 0.6])
     1.0
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
-    return bedroc(ranking, alpha)
-
-
-def bedroc(ranking, alpha=20.0):
-    """Return the BEDROC score of a `Ranking`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
     if isinstance(alpha, bool) or not isinstance(alpha, Real):
         raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
     if not 0 < alpha <= sys.float_info.max:
@@ -126,25 +128,3 @@ def bedroc(ranking, alpha=20.0):
     score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
     # Clip the score, because rounding can move it slightly outside [0, 1].
     return float(np.clip(score, 0, 1))
-
-
-def partial_auc_log_score(
-    y_true, y_score, *, max_fpr=0.05, min_fpr=1e-5, pos_label=None, sample_weight=None
-):
-    """Compute the metric "partial_auc_log", which `make_top_scorer` describes."""
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
-    return partial_auc_log(ranking, max_fpr, min_fpr)
-
-
-def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
-    """Return the mean true positive rate over a logarithmic axis of the false positive rate."""
-    check_rate(max_fpr, "max_fpr")
-    check_rate(min_fpr, "min_fpr")
-    if not min_fpr < max_fpr:
-        raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
-    if missing := ranking.missing_class():
-        return undefined("partial_auc_log_score", missing)
-    found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    # The true positive rate is a step function of the false positive rate.
-    steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
-    return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))

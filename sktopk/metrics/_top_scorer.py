@@ -11,43 +11,31 @@ import numpy as np
 from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 from sktopk._common._types import Label
 
+from . import _top, _top_curves, _top_thresholds
 from ._ranking import Ranking, is_positive, undefined
 from ._scorer import Scorer, predict_scores
-from ._top import enrichment_factor, precision_at_k, recall_at_k
-from ._top_curves import auc_at_quantile, bedroc, partial_auc_log
-from ._top_thresholds import (
-    positives_at_top,
-    precision_at_recall,
-    recall_at_precision,
-    true_positive_rate_at_fpr,
-)
 
-_SCORES = {
-    score.__name__: score
-    for score in (
-        precision_at_k,
-        recall_at_k,
-        enrichment_factor,
-        precision_at_recall,
-        recall_at_precision,
-        positives_at_top,
-        true_positive_rate_at_fpr,
-        partial_auc_log,
-        auc_at_quantile,
-        bedroc,
-    )
+# The metrics, with their names without "_score".
+METRICS = {
+    name.removesuffix("_score"): function
+    for module in (_top, _top_thresholds, _top_curves)
+    for name, function in vars(module).items()
+    if name.endswith("_score")
 }
-_WITH_TIES = ("precision_at_k", "recall_at_k", "enrichment_factor", "auc_at_quantile", "bedroc")
-_WITH_GROUPS = ("precision_at_k", "recall_at_k")
 
 
-def top_score(
-    name, positive, y_score, sample_weight=None, *, ties="expected", groups=None, **params
-):
-    """Return the metric `name` for Boolean or 0/1 targets, which are not checked."""
+def _parameters(name):
+    """Return a dict of the parameters of a metric, except labels, scores and weights."""
+    data = ("y_true", "y_score", "pos_label", "sample_weight")
+    parameters = inspect.signature(METRICS[name]).parameters
+    return {key: each for key, each in parameters.items() if key not in data}
+
+
+def top_score(name, positive, y_score, sample_weight, *, ties="expected", groups=None, **params):
+    """Return the metric `name` for Boolean targets, which are not checked."""
     positive = np.asarray(positive)
     ranking = Ranking.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
-    return _SCORES[name](ranking, **params)
+    return METRICS[name](ranking, y_score, **params)
 
 
 def make_top_scorer(
@@ -144,14 +132,14 @@ def make_top_scorer(
     [0.25 0.25 0.25]
     """
     scorer = TopScorer(**locals())
-    check_option(name, "name", tuple(_SCORES))
+    check_option(name, "name", tuple(METRICS))
     check_pos_label(pos_label)
     params = scorer.score_params()
-    _, *takes = inspect.signature(_SCORES[name]).parameters.values()
-    needs = [each.name for each in takes if each.default is inspect.Parameter.empty]
-    takes = [each.name for each in takes] + ["ties"] * (name in _WITH_TIES)
-    if not set(needs) <= set(params) <= set(takes):
-        optional = [each for each in takes if each not in needs]
+    takes = _parameters(name)
+    takes.pop("groups", None)
+    needs = [key for key, each in takes.items() if each.default is each.empty]
+    if not set(needs) <= params.keys() <= takes.keys():
+        optional = [key for key in takes if key not in needs]
         raise ValueError(
             f"name={name!r} requires {', '.join(needs) or 'no parameter'} and also takes "
             f"{', '.join(optional) or 'no other parameter'}; "
@@ -160,7 +148,7 @@ def make_top_scorer(
     # Call the metric once to check the parameters. Ignore the warning about large k.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        top_score(name, [False, True], [0.0, 1.0], **params)
+        top_score(name, [False, True], [0.0, 1.0], None, **params)
     return scorer
 
 
@@ -196,7 +184,7 @@ class TopScorer(Scorer):
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
         """Return the metric of a fitted classifier for the samples X with labels y."""
-        if groups is not None and self.name not in _WITH_GROUPS:
+        if groups is not None and "groups" not in _parameters(self.name):
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
         if y_score is None:

@@ -40,11 +40,6 @@ def precision_at_recall_score(
         In [0, 1]. It is 1 if there are no negatives. It is NaN, with a warning, if there are no
         positives.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `recall` is not a number in (0, 1], or as in `precision_at_k_score`.
-
     References
     ----------
     .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
@@ -57,12 +52,7 @@ def precision_at_recall_score(
     >>> precision_at_recall_score(y_true, y_score, recall=0.5)
     0.6666...
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
-    return precision_at_recall(ranking, recall)
-
-
-def precision_at_recall(ranking, recall):
-    """Return the precision of a `Ranking` at the highest threshold that reaches `recall`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
     check_rate(recall, "recall")
     found = ranking.cumulative_value
     if not found[-1]:
@@ -99,11 +89,6 @@ def recall_at_precision_score(
         In [0, 1]. It is 0 if no threshold reaches the precision. It is NaN, with a warning, if
         there are no positives.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `precision` is not a number in (0, 1], or as in `precision_at_k_score`.
-
     Examples
     --------
     >>> from sktopk.metrics import recall_at_precision_score
@@ -111,12 +96,7 @@ def recall_at_precision_score(
     >>> recall_at_precision_score(y_true, y_score, precision=0.75)
     1.0
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
-    return recall_at_precision(ranking, precision)
-
-
-def recall_at_precision(ranking, precision):
-    """Return the largest recall of a `Ranking` at a precision of at least `precision`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
     check_rate(precision, "precision")
     found = ranking.cumulative_value
     if not found[-1]:
@@ -156,11 +136,6 @@ def positives_at_top_score(
         In [0, 1]. Positives tied with the k-th negative do not count. It is 1 if there are fewer
         than k negatives, with a warning if `k` > 1. NaN, with a warning, if there are no positives.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `k` is not an integer of at least 1, or as in `precision_at_k_score`.
-
     References
     ----------
     .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
@@ -173,11 +148,7 @@ def positives_at_top_score(
     >>> positives_at_top_score(y_true, y_score)
     0.25
     """
-    return positives_at_top(Ranking.from_labels(y_true, y_score, pos_label, sample_weight), k)
-
-
-def positives_at_top(ranking, k=1):
-    """Return the share of the positives that score above the `k`-th negative."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
     check_count(k, "k")
     found = ranking.cumulative_value
     if not found[-1]:
@@ -218,11 +189,6 @@ def true_positive_rate_at_fpr_score(
         In [0, 1]. Tied samples are selected together or not at all. NaN, with a warning, if a
         class is absent.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `fpr` is not a number in [0, 1], or as in `precision_at_k_score`.
-
     Examples
     --------
     >>> from sktopk.metrics import true_positive_rate_at_fpr_score
@@ -230,12 +196,7 @@ def true_positive_rate_at_fpr_score(
     >>> true_positive_rate_at_fpr_score(y_true, y_score, fpr=0.5)
     0.75
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
-    return true_positive_rate_at_fpr(ranking, fpr)
-
-
-def true_positive_rate_at_fpr(ranking, fpr):
-    """Return the largest recall of a `Ranking` at a false positive rate of at most `fpr`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
     check_rate(fpr, "fpr", zero=True)
     if missing := ranking.missing_class():
         return undefined("true_positive_rate_at_fpr_score", missing)

@@ -66,7 +66,7 @@ class EnrichmentDisplay(CurveDisplay):
     @classmethod
     def _curve(cls, y_true, y_score, **options):
         options = {"pos_label": None, "sample_weight": None, **options}
-        selected, found = Ranking.from_labels(y_true, y_score, **options).curve()
+        selected, found = Ranking.of(y_true, y_score, **options).curve()
         fraction = selected / selected[-1] if selected[-1] else selected
         if not found[-1]:
             recall = np.full(len(found), undefined("EnrichmentDisplay", "no positives"))
