@@ -41,12 +41,11 @@ def budget_table(
     Parameters
     ----------
     y_true, y_score, pos_label
-        As in `precision_at_k_score`. Use samples that the classifier was not trained on.
+        As in `precision_at_k_score`, with the same errors. Do not use training samples.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
     n_rows : int, default=None
-        Number of samples from which a budget selects, such as the samples of a day. None means
-        the number of given samples.
+        Number of samples of a day. None means the number of given samples.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     n_bootstraps : int, default=500
@@ -60,11 +59,6 @@ def budget_table(
         The columns budget, hits, hits_low, hits_high, precision, precision_low, precision_high,
         recall, recall_low and recall_high. ``pandas.DataFrame(table)`` makes a data frame. Recall
         is NaN if there are no positives.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `y_true` lacks two labels, a budget exceeds `n_rows`, or an argument is not valid.
 
     References
     ----------
@@ -122,10 +116,8 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return the number of positives among the k best, and in total, for each bootstrap sample.
-
-    Counts of blocks of ties are multinomial. Samples far below the largest k form one block.
-    """
+    """Return the number of positives among the k best, and in total, for each bootstrap sample."""
+    # Counts of blocks of ties are multinomial. Samples far below the largest k form one block.
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16
     last = min(np.searchsorted(selected, deepest) + 1, len(selected))

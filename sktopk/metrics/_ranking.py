@@ -30,10 +30,9 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Let w and v be the weight and the value of a sample, with v = 1 for positives and 0 for
-    negatives. `weight`, `value` and `negative` are the sums of w, w v and w (1 - v) over the
-    `count` samples of a block, which have a random order. With other `ties`, a block also has only
-    one value.
+    For samples of weight w and value v (1 for positives, 0 for negatives), `weight`, `value` and
+    `negative` are the sums of w, w v and w (1 - v) over the `count` samples of a block, which have
+    a random order. With other `ties` than "expected", a block also has only one value.
     """
 
     weight: np.ndarray
@@ -59,13 +58,10 @@ class Ranking:
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
         """Return the ranking of samples with numeric values, without samples of weight 0."""
         check_option(ties, "ties", TIES)
-        n_samples = len(value)
-        value = value.astype(np.float64)
+        n_samples, value = len(value), value.astype(np.float64)
         y_score = check_score(y_score, n_samples)
         weight = row_weights(sample_weight, n_samples)
-        group = np.zeros(n_samples, dtype=np.intp)
-        if groups is not None:
-            group = encode_groups(groups, n_samples)
+        group = np.zeros(n_samples, np.intp) if groups is None else encode_groups(groups, n_samples)
         # `np.lexsort` sorts by the last key first, so the most important key comes last.
         keys = [y_score] if groups is None else [y_score, group]
         if ties != "expected":
@@ -88,30 +84,12 @@ class Ranking:
             group=group[order[start]],
         )
 
-    @property
-    def total_weight(self):
-        """Sum of the weights of all samples."""
-        return self.cumulative_weight[-1]
-
-    @property
-    def total_value(self):
-        """Sum of weight times value over all samples. For labels, the weight of the positives."""
-        return self.cumulative_value[-1]
-
-    @property
-    def cumulative_weight(self):
-        """Array whose entry j is the total weight of the first j blocks."""
-        return np.concatenate([[0.0], np.cumsum(self.weight)])
-
-    @property
-    def cumulative_value(self):
-        """Array whose entry j is the total value of the first j blocks."""
-        return np.concatenate([[0.0], np.cumsum(self.value)])
-
-    @property
-    def cumulative_negatives(self):
-        """Array whose entry j is the total weight of the negatives in the first j blocks."""
-        return np.concatenate([[0.0], np.cumsum(self.negative)])
+    # Entry j of these arrays is the total of the first j blocks.
+    cumulative_weight = property(lambda self: np.append(0.0, np.cumsum(self.weight)))
+    cumulative_value = property(lambda self: np.append(0.0, np.cumsum(self.value)))
+    cumulative_negatives = property(lambda self: np.append(0.0, np.cumsum(self.negative)))
+    total_weight = property(lambda self: self.cumulative_weight[-1])
+    total_value = property(lambda self: self.cumulative_value[-1])
 
     @property
     def average_precision(self):
@@ -151,7 +129,7 @@ class Ranking:
         """Return, for each j, the total weight and the expected value of the j best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
-        selected = np.concatenate([[0.0], np.cumsum(per_sample)])
+        selected = np.append(0.0, np.cumsum(per_sample))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 

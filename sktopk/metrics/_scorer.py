@@ -34,15 +34,9 @@ class Scorer(BaseEstimator):
 def make_topk_scorer(
     k: int | float, *, average: str = "micro", ties: str = "expected"
 ) -> TopKScorer:
-    r"""Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
+    """Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
 
-    The score is `topk_accuracy_score` with ``labels=estimator.classes_``:
-
-    .. math::
-        \frac{\sum_i w_i h_i}{\sum_i w_i}
-
-    where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else 0.
-    For labels without training samples, :math:`h_i = 0`. Classes without test samples are ignored.
+    The score is `topk_accuracy_score` with ``labels=estimator.classes_``.
 
     Parameters
     ----------
@@ -60,15 +54,13 @@ def make_topk_scorer(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or range. The scorer raises an error if the estimator has
-        no ``classes_`` or does not return one score per class, such as
+        By the scorer, if the estimator does not return one score per class, such as
         ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
 
     Warns
     -----
     UserWarning
-        By the scorer, if `k` is at least the number of classes of the estimator. The score is then
-        1 for every classifier, unless test samples have other labels.
+        By the scorer, if `k` is at least the number of classes of the estimator.
 
     Examples
     --------
@@ -144,15 +136,11 @@ def no_classifier(estimator):
 
 
 def predict_scores(estimator, X):
-    """Return the classes of a fitted classifier, and its scores (n_samples, n_classes).
-
-    With two classes, scores of the second class may have shape (n_samples,).
-    """
+    """Return the classes of a fitted classifier, and its scores: (n_samples,) for two classes."""
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
-    predict = getattr(estimator, "decision_function", None)
-    if predict is None:
-        predict = getattr(estimator, "predict_proba", None)
+    methods = ("decision_function", "predict_proba")
+    predict = next((getattr(estimator, m) for m in methods if hasattr(estimator, m)), None)
     if classes is None or predict is None:
         check_is_fitted(estimator)
         raise no_classifier(estimator)

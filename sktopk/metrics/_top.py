@@ -25,8 +25,8 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
-    :math:`m_i` is the weight of the samples with an equal score, including sample i. Therefore
-    :math:`a_i` is 1 for selected samples, 0 for others, and between 0 and 1 for ties at rank k.
+    :math:`m_i` is the weight of the samples with an equal score. Therefore :math:`a_i` is 1 for
+    selected samples, 0 for others, and between 0 and 1 for ties at rank k.
 
     Parameters
     ----------
@@ -43,15 +43,14 @@ def precision_at_k_score(
         Label of the positives. None means 1 or True if the other label is 0, -1 or False. Other
         labels, such as "fraud" and "ok", need `pos_label`.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Which samples are selected if several have the k-th largest score. "expected" is the
-        expected value for a random choice. "optimistic" selects positives first, and
-        "pessimistic" selects negatives first.
+        Which of the samples tied at rank k are selected. "expected" is the expected score of a
+        random choice. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected.
-        Positives and k are then summed over the groups. None means one group.
+        Positives and k are then summed over the groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`. The last
-        selected sample may count only in part, so that the selected weight is exactly `k`.
+        selected sample may count in part, so that the selected weight is exactly `k`.
 
     Returns
     -------
@@ -109,14 +108,14 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        As in `precision_at_k_score`. With groups, the selected positives are divided by the
-        positives of all groups.
+        As in `precision_at_k_score`, with the same errors. With groups, the selected positives are
+        divided by the positives of all groups.
 
     Returns
     -------
     score : float
-        In [0, 1]. It is 1 if `k` is at least the number of samples. If `k` is greater, there is a
-        warning. NaN, with a warning, if there are no positives.
+        In [0, 1]. NaN, with a warning, if there are no positives. If `k` exceeds the number of
+        samples, the score is 1, with a warning.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def enrichment_factor_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        As in `precision_at_k_score`.
+        As in `precision_at_k_score`, with the same errors.
     fraction : float
         Share f of the samples that are selected, in (0, 1], rounded up to whole samples.
 

@@ -80,11 +80,11 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        As in `precision_at_k_score`. The scale of the weights does not matter.
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     alpha : float, default=20.0
         Weight of the first ranks, positive and finite. The best :math:`1.6 / \alpha` of the
-        samples have 80 % of the weight; with the default, these are the best 8 %. As alpha goes to
-        0, the score goes to the area under the ROC curve.
+        samples, by default 8 %, have 80 % of the weight. As alpha goes to 0, the score goes to the
+        area under the ROC curve.
 
     Returns
     -------

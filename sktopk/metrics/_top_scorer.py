@@ -56,10 +56,8 @@ def make_top_scorer(
 ) -> TopScorer:
     r"""Make a ``scoring`` argument for the top of a ranking, for any binary classifier.
 
-    The scorer calls the function ``<name>_score`` with the scores of the positive class:
-
-    .. math::
-        \mathrm{score}(y, s(X)), \qquad s = \text{decision function, or probability}
+    The scorer calls the function ``<name>_score`` with the decision scores, or the probabilities,
+    of the positive class.
 
     ===========================  =======================  ==========================
     name                         required                 optional
@@ -111,14 +109,13 @@ def make_top_scorer(
     Raises
     ------
     TypeError, ValueError
-        If `name` is unknown, or if a parameter is missing, out of range or not used by `name`. The
-        scorer raises an error if the estimator has no ``classes_``, no scores or more than two
-        classes, if the positive label is not known, or if groups are passed and `name` takes none.
+        If `name` is unknown, or a parameter is missing, out of range or not used by `name`. By the
+        scorer, if the estimator has more than two classes, or the positive label is not known.
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020, section 4.2 and table 4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method for accuracy at
+       the top. 2020, section 4.2 and table 4.
 
     Examples
     --------
@@ -205,10 +202,7 @@ def own_pos_label(estimator):
 
 
 def positive_scores(estimator, X, pos_label=None):
-    """Return the positive label of a fitted classifier, and its scores of the positive class.
-
-    Both are None if the classifier was trained on only one class.
-    """
+    """Return the positive label of a fitted classifier and its scores; None, None for one class."""
     classes, y_score = predict_scores(estimator, X)
     if len(classes) > 2:
         raise ValueError(f"estimator must have two classes; got {len(classes)} from {estimator!r}")

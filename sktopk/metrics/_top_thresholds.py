@@ -30,15 +30,14 @@ def precision_at_recall_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`. The scale of the weights does not matter.
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     recall : float
         Share r of the positives to find, in (0, 1].
 
     Returns
     -------
     score : float
-        In [0, 1]. It is 1 if there are no negatives. It is NaN, with a warning, if there are no
-        positives.
+        In [0, 1]. 1 without negatives. NaN, with a warning, without positives.
 
     References
     ----------
@@ -79,15 +78,14 @@ def recall_at_precision_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`. The scale of the weights does not matter.
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     precision : float
         Minimum share p of positives among the samples above the threshold, in (0, 1].
 
     Returns
     -------
     score : float
-        In [0, 1]. It is 0 if no threshold reaches the precision. It is NaN, with a warning, if
-        there are no positives.
+        In [0, 1]. 0 if no threshold reaches the precision. NaN, with a warning, without positives.
 
     Examples
     --------
@@ -125,7 +123,7 @@ def positives_at_top_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`.
+        As in `precision_at_k_score`, with the same errors.
     k : int, default=1
         Rank of the negative that the positives must exceed, at least 1. With weights, it is the
         first negative at which the cumulative weight of the negatives reaches `k`.
@@ -133,8 +131,8 @@ def positives_at_top_score(
     Returns
     -------
     score : float
-        In [0, 1]. Positives tied with the k-th negative do not count. It is 1 if there are fewer
-        than k negatives, with a warning if `k` > 1. NaN, with a warning, if there are no positives.
+        In [0, 1]. Positives tied with the k-th negative do not count. 1 with fewer than k
+        negatives, with a warning if `k` > 1. NaN, with a warning, without positives.
 
     References
     ----------
@@ -179,7 +177,7 @@ def true_positive_rate_at_fpr_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`. The scale of the weights does not matter.
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     fpr : float
         Largest allowed false positive rate f, in [0, 1]. 0 gives `positives_at_top_score`.
 

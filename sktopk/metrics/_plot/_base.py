@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_nonnegative, on_host
 from sktopk._common._types import RowsLike
+from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._top_scorer import scores_of_two_classes
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _MOST_MARKED_POINTS = 100
 # With more points, matplotlib takes seconds to find the best location of a legend.
 _MAX_POINTS_FOR_BEST = 300_000
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
+LEVEL_STYLE = {"color": "0.45", "linestyle": "--", "zorder": 1.9}
 _GROUP_WIDTH = 0.8
 
 
@@ -36,7 +38,7 @@ class Display:
     _markevery = 1
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display. Several displays can be drawn on the same axes.
+        """Draw the display on `ax_`, and return it. Axes can have several displays.
 
         Parameters
         ----------
@@ -48,11 +50,6 @@ class Display:
         **kwargs : dict
             Options that the class docstring lists, and arguments of matplotlib's ``plot``, ``bar``
             or ``errorbar``. If the axes already have a reference line, it is not drawn again.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`.
         """
         plt = import_pyplot(f"{type(self).__name__}.plot")
         if ax is None:
@@ -73,7 +70,7 @@ class ScoreDisplay(Display):
     """
 
     _options = ()
-    # Name of the argument with class labels. `from_estimator` reads its value from the classifier.
+    # Argument whose value `from_estimator` reads from the classifier: "pos_label" or "labels".
     _label = "pos_label"
     _name = "Classifier"
 
@@ -81,7 +78,7 @@ class ScoreDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: RowsLike, y: ArrayLike, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the display of a fitted classifier.
+        """Draw the display of a fitted classifier, and return it.
 
         Parameters
         ----------
@@ -95,16 +92,6 @@ class ScoreDisplay(Display):
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
             As in `from_predictions`. ``pos_label=None`` means the `pos_label_` of the classifier.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `estimator` is not a fitted classifier with scores, or as in `from_predictions`.
         """
         kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
         if name is not None:
@@ -122,7 +109,7 @@ class ScoreDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the display of given scores.
+        """Draw the display of given scores, and return it.
 
         Parameters
         ----------
@@ -138,11 +125,6 @@ class ScoreDisplay(Display):
         **kwargs : dict
             Options that the class docstring lists, and arguments of `plot`.
 
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`.
-
         Raises
         ------
         ImportError
@@ -150,9 +132,8 @@ class ScoreDisplay(Display):
         TypeError, ValueError
             If labels and scores have different lengths, or an argument is not valid.
         """
-        options = cls._split(kwargs)
-        arguments = {"name": cls._name if name is None else name}
-        return cls._draw(arguments | cls._curve(y_true, y_score, **options), ax, options, **kwargs)
+        options, name = cls._split(kwargs), cls._name if name is None else name
+        return cls(name=name, **cls._curve(y_true, y_score, **options)).plot(ax, **kwargs)
 
     @classmethod
     def _split(cls, kwargs):
@@ -165,13 +146,10 @@ class ScoreDisplay(Display):
         return {}
 
     @classmethod
-    def _draw(cls, arguments, ax, options, **kwargs):
-        """Create a display from its constructor arguments, draw it on `ax`, and return it."""
-        return cls(**arguments).plot(ax, **kwargs)
-
-    @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores for X. Multiclass displays return all labels."""
+        """Return the positive label and its scores for X, or all labels and their scores."""
+        if cls._label == "labels":
+            return predict_scores(estimator, X)
         return scores_of_two_classes(estimator, X, label)
 
 
@@ -189,7 +167,10 @@ class CurveDisplay(ScoreDisplay):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of each test fold of a cross-validation.
+        """Draw the curve of each test fold of a cross-validation, and return the display.
+
+        The arrays of the display and `line_` are lists with one element per fold. Reference lines
+        are means over the folds.
 
         Parameters
         ----------
@@ -202,17 +183,6 @@ class CurveDisplay(ScoreDisplay):
             As in `from_estimator` and `from_predictions`.
         **kwargs : dict
             As in `from_estimator`, except `groups`. Arrays have one value per row of X.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`. Its arrays and `line_` are lists with one element per
-            fold. Reference lines are means over the folds.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `cv_results` lacks "estimator" or "indices", or as in `from_predictions`.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(
@@ -235,7 +205,7 @@ class CurveDisplay(ScoreDisplay):
             folds.append(cls._curve(y[test], y_score, **{cls._label: own}, **options, **parts))
         name = type(estimators[0]).__name__ if name is None else name
         name = f"{name} ({len(estimators)} folds)"
-        return cls._draw({"name": name} | cls._join(folds), ax, options, **kwargs)
+        return cls(name=name, **cls._join(folds)).plot(ax, **kwargs)
 
 
 def import_pyplot(caller):
@@ -250,8 +220,7 @@ def import_pyplot(caller):
 def draw_curves(ax, x, y, kwargs, **single):
     """Draw one curve, or one curve per fold with the same color and label, and return the lines.
 
-    `single` has defaults for a single curve. If it has more than 100 points, it has a line style
-    instead of markers.
+    `single` has defaults for a single curve. With many points, it has a line style, not markers.
     """
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
@@ -292,12 +261,10 @@ def draw_reference(ax, x, y, label, *, zorder=1.9):
     return ax.plot(x, y, label=label, **style)[0]
 
 
-def draw_level(ax, draw, level, label):
-    """Return the line of `draw` (ax.axhline or ax.axvline). Reuse a line with the same label."""
-    for line in ax.lines:
-        if line.get_label() == label:
-            return line
-    return draw(level, color="0.45", linestyle="--", zorder=1.9, label=label)
+def draw_once(artists, draw, *levels, label, **style):
+    """Return the result of `draw`, such as ax.axhline. Reuse an artist with the same label."""
+    known = (artist for artist in artists if artist.get_label() == label)
+    return next(known, None) or draw(*levels, label=label, **style)
 
 
 def draw_legend(ax, loc="best", **kwargs):

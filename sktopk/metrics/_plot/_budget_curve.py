@@ -12,7 +12,6 @@ from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, check_score, is_positive, warn_of_scores
-from sktopk.metrics._top_scorer import scores_of_two_classes
 
 from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 
@@ -33,8 +32,7 @@ _BUDGET = "budget"
 class BudgetCurveDisplay(CurveDisplay):
     r"""Curve of the precision, recall or value of a review budget of k samples.
 
-    For samples sorted by decreasing score, with labels :math:`y_i \in \{0, 1\}` and values
-    :math:`v_i`:
+    With labels :math:`y_i \in \{0, 1\}` and values :math:`v_i`, sorted by decreasing score:
 
     .. math::
         \text{precision} = \frac{1}{k} \sum_{i \le k} y_i, \qquad
@@ -64,17 +62,15 @@ class BudgetCurveDisplay(CurveDisplay):
 
     Parameters
     ----------
-    k : array-like of shape (n_points,) or list of arrays
-        Numbers of selected samples. A list has one array per fold.
-    score : array-like of shape (n_points,) or list of arrays
-        Precision, recall or value at each k.
+    k, score : array-like of shape (n_points,) or list of arrays
+        Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
     chance, ideal : array-like of shape (n_points,), default=None
         Scores of a random order and of the best order. For folds, the arrays have the length of the
         shortest `k`. None means no line.
     budget : int, default=None
-        The k to mark, if it is in `k`. None means no mark.
+        The k to mark, if it is in `k`.
     name : str, default=None
         Name of the curve in the legend. None means no legend entry.
     by : {"rows", "group"}, default="rows"
@@ -119,10 +115,10 @@ class BudgetCurveDisplay(CurveDisplay):
     _options = ("metric", "value", "max_k", "budget", "pos_label", "groups", "share_of_groups")
 
     @classmethod
-    def _draw(cls, arguments, ax, options, **kwargs):
-        if options.get("max_k") is not None:
+    def _split(cls, kwargs):
+        if kwargs.get("max_k") is not None:
             kwargs.setdefault("n_budgets", None)
-        return super()._draw(arguments, ax, options, **kwargs)
+        return super()._split(kwargs)
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
@@ -134,11 +130,10 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores, also for a classifier with a budget."""
         if _has_budget(estimator):
             label = estimator.pos_label_ if label is None else label
             estimator = estimator.estimator_
-        return scores_of_two_classes(estimator, X, label)
+        return super()._scores(estimator, X, label)
 
     @classmethod
     def _curve(cls, y_true, y_score, **options):

@@ -16,7 +16,7 @@ from sktopk.metrics._statistics import (
     verdict_of,
 )
 
-from ._base import Display, draw_legend, draw_level
+from ._base import LEVEL_STYLE, Display, draw_legend, draw_once
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,7 @@ class LossComparisonDisplay(Display):
 
     Each run (a fold or a random split) trains a model with each loss on the same samples, and gives
     a difference :math:`d_j` between a loss and the baseline. The point is the mean over J runs.
-    The interval is from a corrected t-test, where :math:`\rho` is the `overlap`, the mean share of
-    test samples that two runs have in common:
+    The interval is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -41,21 +40,17 @@ class LossComparisonDisplay(Display):
 
     For random splits, this is the corrected resampled t-test [1]_. In simulations, intervals of
     level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
-    0.95 for one. Each loss gets a verdict:
-    "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
-    and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
-    for multiple comparisons: at level 0.95, about one of twenty losses without any effect gets
-    the verdict "better" or "worse".
-
-    Create it with `from_scores` or `from_cv_results`.
+    0.95 for one. Each loss gets a verdict: "better" or "worse" if the interval excludes zero,
+    "equivalent" if it includes zero and lies within the shaded margin, else "inconclusive".
+    Intervals are not corrected for multiple comparisons: at level 0.95, about one of twenty losses
+    without any effect is "better" or "worse". Create it with `from_scores` or `from_cv_results`.
 
     Parameters
     ----------
     names : array-like of str of shape (n_losses,)
         Losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean difference of each loss from the baseline (positive is better), and half the length
-        of the confidence interval.
+        Mean difference of each loss (positive is better), and half the length of its interval.
     baseline, metric : str, default="cross_entropy" and "score"
         Names of the baseline and of the score.
     confidence : float, default=0.95
@@ -116,7 +111,7 @@ class LossComparisonDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences of the given scores from the baseline.
+        """Draw the differences of the given scores from the baseline, and return the display.
 
         Parameters
         ----------
@@ -127,21 +122,14 @@ class LossComparisonDisplay(Display):
             Mean share of test samples that two runs have in common, in [0, 1). It is 0 for one
             repetition of folds, (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size`
             for random splits.
-        baseline, metric, confidence, margin, name
-            As in the constructor.
-        ax, **kwargs
-            As in `plot`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
-            This display, drawn on `ax_`.
+        baseline, metric, confidence, margin, name, ax, **kwargs
+            As in the constructor and in `plot`.
 
         Raises
         ------
         TypeError, ValueError
-            If a number is out of range, if `scores` lacks `baseline` or contains no other loss, or
-            if the scores are not finite or have different lengths.
+            If `scores` lacks `baseline` or another loss, if its arrays are not finite or have
+            different lengths, or if a number is out of range.
         """
         found = paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
@@ -160,7 +148,7 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences between losses in the result of a search.
+        """Draw the differences between losses in the result of a search, and return the display.
 
         Each loss has the scores of its best setting, by the mean score. This favors losses with
         more settings. Compare the best settings on new samples.
@@ -176,16 +164,6 @@ class LossComparisonDisplay(Display):
             of a pipeline. Losses that are not strings are converted by ``str``.
         metric : str, default="score"
             Name of one of the metrics in `cv_results`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
         """
         scores = best_runs(cv_results, param, metric)
         return cls.from_scores(scores, overlap=overlap, metric=metric, **kwargs)
@@ -199,16 +177,22 @@ class LossComparisonDisplay(Display):
         style = {"label": label, "linestyle": "", "capsize": 3, **kwargs}
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
-        self.zero_ = draw_level(ax, ax.axvline, 0.0, "_zero")
+        self.zero_ = draw_once(ax.lines, ax.axvline, 0.0, label="_zero", **LEVEL_STYLE)
         # Place texts at the right edge of the axes, at the height of the points.
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
         self.texts_ = []
         words = intervals_in_words(self.difference, self.half_width)
-        rows_shown = zip(self.difference, self.half_width, y, words, strict=True)
-        for difference, half_width, height, text in rows_shown:
+        shown = zip(self.difference, self.half_width, y, words, strict=True)
+        for difference, half_width, height, text in shown:
             text += f": {verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
-        self.margin_ = _draw_margin(ax, self.margin)
+        style = {
+            "color": "0.93",
+            "zorder": 0.5,
+            "linewidth": 0,
+            "label": f"_margin {self.margin:g}",
+        }
+        self.margin_ = draw_once(ax.patches, ax.axvspan, -self.margin, self.margin, **style)
         low, high = ax.dataLim.intervalx
         low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
         ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)
@@ -220,12 +204,3 @@ class LossComparisonDisplay(Display):
             f"Gain in {self.metric} over {self.baseline} ({level}; shaded: ±{self.margin:g})"
         )
         draw_legend(ax)
-
-
-def _draw_margin(ax, margin):
-    """Return the shaded band between -margin and margin. Reuse an equal band on the axes."""
-    label = f"_margin {margin:g}"
-    for patch in ax.patches:
-        if patch.get_label() == label:
-            return patch
-    return ax.axvspan(-margin, margin, color="0.93", zorder=0.5, linewidth=0, label=label)

@@ -12,21 +12,20 @@ from sktopk.metrics._ranking import row_weights
 from sktopk.metrics._sets import covered_rows, predict_sets, set_sizes
 from sktopk.metrics._topk import grouped_means
 
-from ._base import ScoreDisplay, draw_bars, draw_level
+from ._base import LEVEL_STYLE, ScoreDisplay, draw_bars, draw_once
 
 
 @dataclass(eq=False, repr=False)
 class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
-    A bar shows the share of the samples whose set has a given size. A line shows the coverage: the
-    share of these samples whose set contains the label. Larger points stand for more samples. Sets
-    of all sizes are equally reliable if the line is constant.
+    A bar shows the share of the samples whose set has a given size. A line shows the share of these
+    samples whose set contains the label. Larger points stand for more samples. Sets of all sizes
+    are equally reliable if the line is constant.
 
     Create it with `from_estimator` from an estimator with ``predict_set``, such as `SetClassifier`,
-    or with `from_predictions` from sets as in `set_coverage_score`. Both take `sample_weight` and
-    `target`. In `from_estimator`, `target` defaults to the `coverage` of the estimator.
-    `from_predictions` also takes the `labels` of the columns.
+    or with `from_predictions` from sets and their `labels`, as in `set_coverage_score`. Both take
+    `sample_weight` and `target`, by default the `coverage` of the estimator.
 
     Parameters
     ----------
@@ -114,15 +113,13 @@ class SetSizeDisplay(ScoreDisplay):
         self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})
         self.target_line_ = None
         if self.target is not None:
-            self.target_line_ = draw_level(ax, ax.axhline, self.target, f"Target {self.target:g}")
+            style = {**LEVEL_STYLE, "label": f"Target {self.target:g}"}
+            self.target_line_ = draw_once(ax.lines, ax.axhline, self.target, **style)
         if len(position) >= n_ticks:
-            crowded = {}
-            if len(position) > 12:
-                crowded = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-                crowded["fontsize"] = "small"
             bins = zip(self.lower, self.upper, strict=True)
             names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
-            ax.set_xticks(position, names, **crowded)
+            crowded = {"rotation": 45, "ha": "right", "rotation_mode": "anchor", "size": "small"}
+            ax.set_xticks(position, names, **(crowded if len(position) > 12 else {}))
         ax.set(xlabel="Labels in the set", ylabel="Share of samples (bars), coverage (line)")
         ax.set_ylim(0, 1.02)
         handles = zip(*ax.get_legend_handles_labels(), strict=True)

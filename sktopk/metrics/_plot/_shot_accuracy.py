@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import n_kept
-from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import shot_accuracy_score
 
 from ._base import ScoreDisplay, draw_bars, draw_legend, draw_reference
@@ -73,10 +72,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
     _label = "labels"
 
     @classmethod
-    def _scores(cls, estimator, X, label):
-        return predict_scores(estimator, X)
-
-    @classmethod
     def _defaults(cls, estimator, X, kwargs):
         if hasattr(estimator, "class_count_") or "class_counts" in kwargs:
             return {"class_counts": getattr(estimator, "class_count_", None)}
@@ -97,9 +92,8 @@ class ShotAccuracyDisplay(ScoreDisplay):
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
         self.chance_level_ = None
         if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(
-                ax, [-0.5, 2.5], [self.chance] * 2, "Chance", zorder=3
-            )
+            chance = [self.chance] * 2
+            self.chance_level_ = draw_reference(ax, [-0.5, 2.5], chance, "Chance", zorder=3)
         bounds = f"> {self.many:g}", f"{self.few:g} to {self.many:g}", f"< {self.few:g}"
         bars = [[bar.get_height() for bar in each] for each in ax.containers]
         absent = np.where(np.isnan(bars).all(axis=0), "\nno class tested", "")

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_count
-from sktopk.metrics._scorer import predict_scores
 from sktopk.metrics._topk import LabelRanks
 
 from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
@@ -57,10 +56,6 @@ class TopKCurveDisplay(CurveDisplay):
 
     _options = ("labels", "max_k", "average", "ties", "sample_weight")
     _label = "labels"
-
-    @classmethod
-    def _scores(cls, estimator, X, label):
-        return predict_scores(estimator, X)
 
     @classmethod
     def _curve(cls, y_true, y_score, labels=None, max_k=10, sample_weight=None, **options):
