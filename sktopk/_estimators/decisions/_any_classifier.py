@@ -50,10 +50,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the classes of a fitted classifier, and the class probabilities of each sample.
-
-    Without `predict_proba`, or with `use_scores`, these are the softmax of decision scores.
-    """
+    """Return the classes and class probabilities, with `use_scores` the softmax of scores."""
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")

@@ -36,8 +36,7 @@ _MANY_SAMPLES = 200
 class Trained(NamedTuple):
     """A trained classifier and its calibration samples, with their indices (None means all).
 
-    `y_train` has the training labels, except for a frozen classifier. `y_score` has the out-of-fold
-    scores, only with `cross_fit`.
+    `y_train` is None for a frozen classifier. `y_score` has out-of-fold scores with `cross_fit`.
     """
 
     estimator: Any
@@ -52,9 +51,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     """Base class of meta-estimators that are calibrated on samples held out from the training.
 
     `fit` of a subclass calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
-    `_fitted_names` has the fitted attributes that do not end with an underscore.
     """
 
+    # Fitted attributes whose names do not end with an underscore.
     _fitted_names = ("_seed",)
 
     # Request sample weights by default, because `fit` drops samples of weight 0.
@@ -70,16 +69,16 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         fit_params: dict[str, Any] | None = None,
         **params: Any,
     ) -> Self:
-        """Return an estimator that is calibrated with existing scores instead of a classifier.
+        """Return a fitted estimator that is calibrated with existing scores.
 
-        All methods of the returned estimator take scores instead of X.
+        All its methods take scores with the same columns as `y_score` instead of X.
 
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of the classes in sorted order. For two classes, one number per sample is
-            enough: a score of the positive class for `BudgetClassifier`, or the probability of the
-            second label for `SetClassifier`. The samples must not be training samples.
+            Probabilities of the classes in sorted order, not of training samples. For two classes,
+            one number per sample is enough: a score of the positive class for `BudgetClassifier`,
+            or the probability of the second label for `SetClassifier`.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None
@@ -88,11 +87,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             Additional arguments of `fit`, such as groups.
         **params : dict
             Parameters of the estimator.
-
-        Returns
-        -------
-        estimator : estimator
-            Fitted estimator. Its methods take scores with the same columns as `y_score`.
         """
         refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
@@ -169,8 +163,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, it is trained on all samples, and one sample is left to check its
-        output.
+        If `calibrates` is False, it trains on all samples, one of which is left to check its output.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):

@@ -32,8 +32,7 @@ from sktopk.metrics._top_scorer import own_pos_label
 
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
-from ._guarantees import calibration_rates, drift, separates
-from ._selection import simultaneous_hits
+from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 
 
 @public
@@ -47,39 +46,35 @@ class BudgetClassifier(CalibratedDecision):
         s(x) > t.
 
     `fit` computes the threshold t from calibration samples that the classifier is not trained on.
-    The prediction for a sample does not depend on other samples. `predict_top` returns exactly n
-    samples of a batch or of each group.
+    `predict_top` returns exactly n samples of a batch or of each group.
 
     Parameters
     ----------
     estimator : estimator
         Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
-        part of the samples and calibrates with the other part. A fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are used for
-        calibration.
+        part of the samples and calibrates with the other part. With a fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
     budget : int or float, default=0.1
         Limit for the rate that `constraint` names, in (0, 1). With "count", it is the share of
         samples to flag. An integer is also possible then: the number of samples to flag if
         `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
-        Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
-        and the false discovery rate have an upper bound. Precision and recall have a lower bound.
+        Rate that `budget` bounds: from above the share of flagged samples ("count"), the false
+        positive rate and the false discovery rate, from below precision and recall.
     delta : float, default=0.05
-        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
-        or that the bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level
-        1 - delta. Smaller values need more calibration samples.
+        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the
+        bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
         The guarantee is then not proven. Not allowed with "fdr".
     validation_fraction : float, default=0.2
-        Share of the samples of `fit` that is held out for calibration, stratified by class. Ignored
-        with a frozen estimator or `cross_fit`.
+        Share of the samples that is held out for calibration, stratified by class. Ignored with a
+        frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
-        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`. If
-        `estimator` has none, None means 1 or True, with a warning if this is the label of more than
-        75 % of the samples. For other labels, set `pos_label`; None then chooses a label, with a
-        warning.
+        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
+        else 1 or True, with a warning if more than 75 % of the samples have this label. For other
+        labels, None chooses a label, with a warning.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision".
 
@@ -93,18 +88,15 @@ class BudgetClassifier(CalibratedDecision):
         Label of the positives.
     threshold_ : float
         Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
-        `pos_label_` is ``classes_[0]``) or probability. It is already subtracted in
-        `decision_function`. Infinite if `predict` flags no sample or all samples.
+        `pos_label_` is ``classes_[0]``) or probability. Infinite if no or every sample is flagged.
     rates_ : dict
         Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
         "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
         interval [3]_. Rates without samples are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
-    calibration_scores_ : ndarray of shape (n_calibration,)
-        Scores of the calibration samples. Only without `cross_fit`.
-    calibration_positive_ : ndarray of shape (n_calibration,), bool
-        Whether each calibration sample is positive. Only without `cross_fit`.
+    calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
+        Score of each calibration sample, and whether it is positive. Only without `cross_fit`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
 
@@ -116,20 +108,19 @@ class BudgetClassifier(CalibratedDecision):
     Notes
     -----
     The guarantees hold for any classifier if calibration samples and new samples are drawn
-    independently from the same distribution.
+    independently from the same distribution:
 
     - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
       the rate at the threshold satisfies the budget. The threshold is an order statistic of the
-      negatives [2]_ or positives. For precision, it is the result of fixed sequence testing [1]_.
+      negatives [2]_ or positives or, for precision, the result of fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
       The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
       t) at most the budget, counted among the calibration samples.
     - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
-    If there are too few calibration samples for a guarantee, no sample is flagged (for "recall",
-    every sample), with a warning. A sample whose score equals the threshold is not flagged.
-    `predict_top` breaks ties by the order of the samples.
+    With too few calibration samples for a guarantee, no sample is flagged (for "recall", every
+    sample), with a warning. A sample whose score equals the threshold is not flagged.
 
     References
     ----------
@@ -199,10 +190,6 @@ class BudgetClassifier(CalibratedDecision):
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
@@ -237,20 +224,10 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores of the samples relative to the threshold.
+        """Return the score of each sample minus `threshold_`, which can be infinite.
 
-        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
-        ``classes_[0]``).
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`, negated if `pos_label_` is ``classes_[0]``;
-            infinite if `threshold_` is infinite.
+        It is negated if the positive label is ``classes_[0]``. A sample is flagged if its score is
+        above 0 (below 0 if negated).
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -260,20 +237,8 @@ class BudgetClassifier(CalibratedDecision):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.
 
-        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
-        ``classes_[0]``).
-
         There is a warning if the share of flagged samples differs from the share in the calibration
         samples, with a p-value of Fisher's exact test below 1e-6.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
         """
         flagged = self._scores(X).astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
@@ -301,8 +266,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Indices of the selected samples, sorted by decreasing score. Tied samples are in the
-            order of X.
+            Sorted by decreasing score. Tied samples are in the order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -328,7 +292,7 @@ class BudgetClassifier(CalibratedDecision):
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            All samples of the batch, from which the n best are selected.
+            All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).
@@ -362,11 +326,10 @@ class BudgetClassifier(CalibratedDecision):
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return a metric of the ranking at the budget.
+        """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
 
-        The metric depends on `constraint`, but not on `threshold_`. A threshold that violates the
-        budget therefore does not increase the score. For the accuracy of `predict`, use
-        ``scoring="accuracy"``.
+        A threshold that violates the budget therefore does not increase the score. For the accuracy
+        of `predict`, use ``scoring="accuracy"``. The metric of each `constraint` is
 
         - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
@@ -374,17 +337,8 @@ class BudgetClassifier(CalibratedDecision):
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
         - "fdr": :func:`sktopk.metrics.recall_at_precision_score` at a precision of 1 - `budget`.
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels. All labels except `pos_label_` are negative.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            In [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class.
+        It is in [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class. All
+        labels except `pos_label_` are negative.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)

@@ -25,19 +25,16 @@ from sktopk.metrics._ranking import row_weights
 
 from ._any_classifier import predict_class_proba, proba_of_scores
 from ._base import CalibratedDecision
-from ._conditional import (
-    CONDITIONS,
-    check_conditional_groups,
-    class_thresholds,
-    group_thresholds,
-    thresholds_of_samples,
-)
 from ._conformal import (
+    CONDITIONS,
     METHODS,
     USERS,
     Conformity,
+    check_conditional_groups,
     class_shares,
+    conditional_thresholds,
     find_threshold,
+    thresholds_of_samples,
     warn_of_single_samples,
     warn_of_unknown,
 )
@@ -76,9 +73,9 @@ class SetClassifier(CalibratedDecision):
     ----------
     estimator : estimator
         Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. `fit`
-        trains a clone on one part of the samples and calibrates with the other part. A fitted
-        classifier in a :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are
-        used for calibration. For preprocessing, pass a pipeline as `estimator`.
+        trains a clone on one part of the samples and calibrates with the other part. With a fitted
+        classifier in a :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
+        For preprocessing, pass a pipeline.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
         Conformity score (see Notes).
     k : int or float, default=5
@@ -106,24 +103,20 @@ class SetClassifier(CalibratedDecision):
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
         The guarantee is then not proven.
     validation_fraction : float, default=0.2
-        Share of the samples of `fit` that is held out for calibration, stratified by class.
+        Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for u.
 
     Attributes
     ----------
-    estimator_ : estimator
-        Fitted classifier.
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
+    estimator_, classes_ : estimator, ndarray of shape (n_classes,)
+        Fitted classifier, and its sorted labels.
     threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
         Minimum conformity score of labels in a set. With `conditional`, one per class or group.
     groups_ : ndarray of shape (n_groups,)
         Sorted names of the groups, with ``conditional="group"``.
-    k_ : int or float
-        Value of k, reduced to at most the number of classes.
-    n_calibration_ : int
-        Number of calibration samples, 0 for "topk".
+    k_, n_calibration_ : int or float, int
+        k, at most the number of classes, and the number of calibration samples (0 for "topk").
     prevalence_ : ndarray of shape (n_classes,) or None
         Class shares of "pas".
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -148,9 +141,7 @@ class SetClassifier(CalibratedDecision):
       Sets contain labels of rare classes more often, and labels of frequent classes less often.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
-    new samples.
-
-    No set covers classes without training samples. `fit` warns if such classes are likely.
+    new samples. No set covers classes without training samples. `fit` warns if they are likely.
 
     References
     ----------
@@ -219,8 +210,7 @@ class SetClassifier(CalibratedDecision):
             Samples in a format that `estimator` accepts. For "topk", all samples are used for
             training.
         y : array-like of shape (n_samples,)
-            Class labels. If a frozen estimator does not know the label of a calibration sample,
-            this sample counts as not covered.
+            Class labels. Labels that a frozen estimator does not know count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
@@ -229,10 +219,6 @@ class SetClassifier(CalibratedDecision):
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
         self._warn_of_ignored()
@@ -264,12 +250,13 @@ class SetClassifier(CalibratedDecision):
         else:
             warn_of_unknown(code)
             scores = conformity.of_labels(proba, u, code)
-            if self.conditional == "class":
-                fitted["threshold_"] = class_thresholds(scores, code, len(classes), coverage)
-            else:
+            names, each = classes, code
+            if self.conditional == "group":
                 groups = take_rows(groups, trained.index)
-                thresholds = group_thresholds(scores, groups, coverage)
-                fitted["groups_"], fitted["threshold_"] = thresholds
+                names, each = np.unique(groups, return_inverse=True)
+                fitted["groups_"] = names
+            which = len(names), coverage, self.conditional
+            fitted["threshold_"] = conditional_thresholds(scores, each, *which)
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
@@ -296,17 +283,17 @@ class SetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample. Required with ``conditional="group"``, else not allowed.
+            As in `fit`.
         output : {"matrix", "labels"}, default="matrix"
-            "matrix" returns a Boolean array with one column per class. Metrics such as
-            :func:`sktopk.metrics.set_coverage_score` need this array. "labels" returns a list with
-            the labels of each sample.
+            Boolean array with one column per class, as metrics such as
+            :func:`sktopk.metrics.set_coverage_score` need it, or list with the labels of each
+            sample.
 
         Returns
         -------
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
-            True if the class of the column is in the set. With "labels", one array per sample,
-            sorted by decreasing conformity. Tied labels are in the order of `classes_`.
+            The labels of a list are sorted by decreasing conformity. Tied labels are in the order
+            of `classes_`.
 
         Examples
         --------
@@ -362,18 +349,6 @@ class SetClassifier(CalibratedDecision):
         """Return the accuracy of `predict`, which does not depend on the sets.
 
         For scores of the sets, use :func:`sktopk.metrics.make_set_scorer`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            Accuracy, in [0, 1].
         """
         y = check_labels(y)
         if sample_weight is not None:

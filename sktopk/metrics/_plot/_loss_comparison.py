@@ -186,12 +186,8 @@ class LossComparisonDisplay(Display):
         for difference, half_width, height, text in shown:
             text += f": {verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
-        style = {
-            "color": "0.93",
-            "zorder": 0.5,
-            "linewidth": 0,
-            "label": f"_margin {self.margin:g}",
-        }
+        style = {"color": "0.93", "zorder": 0.5, "linewidth": 0}
+        style["label"] = f"_margin {self.margin:g}"
         self.margin_ = draw_once(ax.patches, ax.axvspan, -self.margin, self.margin, **style)
         low, high = ax.dataLim.intervalx
         low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
