@@ -34,7 +34,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Returns
     -------
     path : str
-        Path of the file.
+        Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
+        Network weights are stored as NumPy arrays, LightGBM's trees as text.
 
     Warns
     -----
@@ -44,23 +45,11 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 
     Raises
     ------
-    ImportError
-        If skops is missing: ``pip install "sktopk[io]"``.
-    TypeError
-        If `estimator` is not an estimator.
-    ValueError
-        If the estimator contains an object that skops cannot write, such as a lambda.
-    OSError
-        If the file cannot be written, or `path` names a folder.
-
-    See Also
-    --------
-    load : Load an estimator from such a file.
-
-    Notes
-    -----
-    The file has the format of :func:`skops.io.dump`, and the version of sktopk. Network weights are
-    stored as NumPy arrays, LightGBM's trees as text.
+    ImportError, OSError
+        If skops is missing (``pip install "sktopk[io]"``), or the file cannot be written.
+    TypeError, ValueError
+        If `estimator` is not an estimator, or contains an object that skops cannot write, such as a
+        lambda.
 
     Examples
     --------
@@ -103,8 +92,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, the function does not execute code of untrusted types. Memory and
-    time are limited by the size of the file. A file can still contain any model.
+    Like :func:`skops.io.load`, it does not execute code of untrusted types. Memory and time are
+    limited by the size of the file. A file can still contain any model.
 
     Parameters
     ----------
@@ -112,32 +101,24 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         File to read.
     trusted : collection of str or type, default=()
         Additional types to trust, such as a custom `module` class: classes, functions, or their
-        full names. The warning of `dump` lists them. Public estimators, losses and networks of this
-        package, the searches, ensembles and calibrated classifiers of scikit-learn and the defaults
-        of skops are always trusted. Check each type that you add.
+        full names, which the warning of `dump` lists. Check each type that you add. Public
+        estimators, losses and networks of this package, the searches, ensembles and calibrated
+        classifiers of scikit-learn and the defaults of skops are always trusted.
 
     Returns
     -------
     estimator : estimator
-        Estimator with the same predictions as the saved one. The parameters `checkpoint`,
-        `compile`, `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested
-        estimators. Networks trained on a GPU are loaded to the CPU if there is no GPU.
+        Estimator with the same predictions. The parameters `checkpoint`, `compile`, `memory`,
+        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators. Networks
+        trained on a GPU are loaded to the CPU if there is no GPU.
 
     Raises
     ------
-    ImportError
-        If skops is missing: ``pip install "sktopk[io]"``.
-    TypeError
-        If `path` is not a path, or `trusted` is not a collection.
+    ImportError, OSError
+        If skops is missing (``pip install "sktopk[io]"``), or `path` is not a readable file.
     ValueError
         If the file contains types that are not trusted (the message lists them), if it is damaged,
-        if another version of sktopk wrote it in another format, or if it is not a file of `dump`.
-    OSError
-        If the file cannot be read, or `path` is not a regular file.
-
-    See Also
-    --------
-    dump : Save an estimator.
+        or if it is not a file of `dump` in the format of this version.
 
     Examples
     --------

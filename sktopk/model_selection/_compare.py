@@ -68,17 +68,14 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    All models are trained on the same folds with the same seeds, and the same number of settings is
-    tried. In each fold, a setting is selected on a held-out quarter of the training samples. A
-    model with this setting is fitted to all training samples and scored on the test samples.
-    :class:`LossComparison` describes the intervals and p-values of the differences.
+    All models have the same folds, seeds and number of settings. In each fold, a setting is
+    selected on a held-out quarter of the training samples. A model with this setting is fitted to
+    all training samples and scored on the test samples. :class:`LossComparison` describes the
+    intervals and p-values of the differences. Its verdict compares with the best baseline:
 
-    Every comparison includes these baselines. The verdict compares with the best of them:
-
-    - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn. They get
-      imputed and scaled columns and encoded categories. Boosting is omitted for more than 30
-      classes, and for sparse data that would need more than 512 MiB as a dense array. `omitted`
-      gives the reasons for omitted baselines.
+    - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn get imputed
+      and scaled columns and encoded categories. Boosting is omitted for more than 30 classes, and
+      for sparse data that would need more than 512 MiB as a dense array. `omitted` has the reasons.
     - for a TopKClassifier, "cross_entropy", "logit_adjusted"
       (:func:`sktopk.losses.logit_adjusted_loss`) and "weighted_cross_entropy", with balanced class
       weights. `TunedThresholdClassifierCV` also tunes its threshold if there are two classes, a
@@ -87,10 +84,9 @@ def compare_losses(
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline that contains exactly one. Each name in `losses` replaces
-        the loss of the TopKClassifier. For any other classifier, such as a ranker, the comparison
-        includes `estimator` itself, with the name of its class. Every `random_state` is set to the
-        seed of the run.
+        A TopKClassifier, or a pipeline that contains exactly one, whose loss is replaced by each
+        name in `losses`. Any other classifier, such as a ranker, is itself compared, with the name
+        of its class. Every `random_state` is set to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -98,21 +94,21 @@ def compare_losses(
     scoring : str or callable, default=None
         Score to maximize. None means :func:`sktopk.metrics.make_topk_scorer` with the k of a
         TopKClassifier, at most n_classes - 1. Required for other classifiers, such as
-        :func:`sktopk.metrics.make_top_scorer` for rankers. If `estimator` or the scorer has a
-        `pos_label`, the others use it too.
+        :func:`sktopk.metrics.make_top_scorer` for rankers. A `pos_label` of `estimator` or of the
+        scorer is used by all.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
     n_seeds : int, default=2
-        Number of repetitions of all folds with different seeds. In simulations, intervals of level
-        0.95 had a coverage of 0.94 to 0.98 for two repetitions. One repetition takes half the time,
-        but its intervals are about 15 % wider and had a coverage of 0.91 to 0.95.
+        Number of repetitions of all folds with different seeds. Intervals of one repetition are
+        about 15 % wider, and their coverage was lower in simulations
+        (:class:`sktopk.metrics.LossComparisonDisplay`).
     grid : "default", None or dict, default="default"
-        Settings of each loss. "default" means four settings: the learning rate times 1/3, 1, 3 and
-        10. For losses with a temperature, it means the learning rate times 1 and 3, combined with
-        tau and tau / 10. None means no selection. A dict maps losses to ``ParameterGrid``
-        arguments; other losses use the default. All losses must have equally many settings.
-        Classifiers without a learning rate have one setting.
+        Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
+        losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
+        None means no selection. A dict maps losses to ``ParameterGrid`` arguments; other losses use
+        the default. All losses must have equally many settings. Classifiers without a learning rate
+        have one setting.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -142,7 +138,7 @@ def compare_losses(
     Warns
     -----
     UserWarning
-        Warnings of the fits. The same warning appears once per loss.
+        Warnings of the fits, each once per loss.
 
     Examples
     --------
@@ -176,8 +172,7 @@ def compare_losses(
     rows = Rows(X, y, weight, groups)
     references = {}
     if prefix is not None:
-        is_weighted = weight is not None
-        references = loss_baselines(with_loss, prefix, len(classes), scorer, is_weighted)
+        references = loss_baselines(with_loss, prefix, len(classes), scorer, weight is not None)
     first = rows.take(splits[0][3])
     others, omitted = other_baselines(estimator, len(classes), first.X, first.y)
     references |= others | more
@@ -301,8 +296,7 @@ def candidates_of(estimators, grid):
     """Return a dict that maps each name to a list of settings. A setting is a parameter dict."""
     if grid is None:
         return {name: [{}] for name in estimators}
-    if grid == "default":
-        grid = {}
+    grid = {} if grid == "default" else grid
     if not isinstance(grid, Mapping):
         raise ValueError(f'grid must be "default", None or a dict of grids; got {grid!r}')
     if unknown := sorted(grid.keys() - estimators.keys()):
@@ -343,8 +337,7 @@ def _default_candidates(estimator):
 def with_pos_label(estimator, scorer, estimators, classes, y):
     """Return the scorer and the dict of estimators with a positive label, if they have none.
 
-    It is the `pos_label` of the scorer or of `estimator`, or else of all samples: folds could
-    differ.
+    Without a given `pos_label`, it is the one of all samples: folds could differ.
     """
     named = {"scorer": scorer, "estimator": estimator} | estimators
     own = {name: _own_parameter(each) for name, each in named.items()}

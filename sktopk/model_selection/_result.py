@@ -28,23 +28,15 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values and intervals are from a t-test, corrected for the test samples that two splits have in
-    common [1]_. For J splits with differences :math:`d_j` between a loss and the baseline, and the
-    `overlap` :math:`\rho`, the p-value is
+    P-values, intervals and verdicts are from the corrected t-test [1]_ that
+    :class:`sktopk.metrics.LossComparisonDisplay` describes. The p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    The formula of the interval is in :class:`sktopk.metrics.LossComparisonDisplay`. Scores of
-    several seeds on the same split are averaged first. If all differences are equal, the p-value
-    is 1 if they are zero, else 0.
-
-    The verdict on a loss with the interval :math:`\bar d \pm h` and a `margin` m is
-
-    - "better" or "worse" if the interval excludes zero, :math:`|\bar d| > h`;
-    - "equivalent" if it includes zero and lies within the margin, :math:`|\bar d| + h \le m`;
-    - "inconclusive" otherwise.
+    Scores of several seeds on the same split are averaged first. If all differences are equal, the
+    p-value is 1 if they are zero, else 0.
 
     Parameters
     ----------
@@ -58,12 +50,8 @@ class LossComparison:
     baseline : str, default="cross_entropy"
         Loss with which the others are compared. It can be changed, such as
         ``comparison.baseline = "logistic_regression"``.
-    metric : str, default="score"
-        Name of the score.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    margin : float, default=0.01
-        Largest difference of scores that is negligible, at least 0.
+    metric, confidence, margin : str, float, float, default="score", 0.95, 0.01
+        As in :class:`sktopk.metrics.LossComparisonDisplay`.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
@@ -137,8 +125,7 @@ class LossComparison:
         words = words.get(row["verdict"], f"{row['verdict']} than")
         which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
         within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
-        verdict = f"{which} {words} {self.baseline}{within}: "
-        verdict += f"difference {_in_words(row)}"
+        verdict = f"{which} {words} {self.baseline}{within}: difference {_in_words(row)}"
         if row["verdict"] == INCONCLUSIVE:
             verdict += f". A conclusive result needs {_missing_in_words(row)}"
         if highest not in (best, self.baseline):
@@ -159,9 +146,9 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            For an inconclusive verdict, `more_folds` and `times_rows` estimate what would make it
-            conclusive: the number of additional folds, or the factor of the number of samples.
-            Both can be infinite. For a conclusive verdict they are 0 and 1, for the baseline NaN.
+            The last two estimate what would make an inconclusive verdict conclusive: the number of
+            additional folds, or the factor of the number of samples (infinity if impossible). For
+            a conclusive verdict they are 0 and 1, for the baseline NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -183,10 +170,7 @@ class LossComparison:
         return table
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
-        """Draw the differences and their intervals.
-
-        `ax` and `kwargs` are passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
-        """
+        """Draw the intervals, as :meth:`sktopk.metrics.LossComparisonDisplay.plot`."""
         names = ("overlap", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}
         return LossComparisonDisplay.from_scores(self.scores, ax=ax, **kwargs)

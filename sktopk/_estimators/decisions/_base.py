@@ -163,7 +163,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, it trains on all samples, one of which is left to check its output.
+        If `calibrates` is False, it trains on all samples; one is returned to check its output.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):

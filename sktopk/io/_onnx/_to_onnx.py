@@ -38,9 +38,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. If the estimator
-        accepts missing values in all columns, the comparison is repeated with added missing values.
-        If only some columns can have missing values, include such samples in X.
+        Samples for the comparison, such as a few hundred training samples. If only some columns can
+        have missing values, include such samples. If all can, missing values are also added.
 
     Returns
     -------
@@ -49,22 +48,14 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Raises
     ------
-    ImportError
-        If a package is missing: ``pip install "sktopk[onnx]"``.
-    NotFittedError
-        If the estimator is not fitted.
+    ImportError, OSError
+        If a package is missing (``pip install "sktopk[onnx]"``), or the file cannot be written.
     TypeError
         If the estimator has no network of this package, or if ONNX does not support its labels.
     ValueError
         If a step or the network cannot be converted, if the classifier was trained on categorical
         columns, if ONNX Runtime cannot run the graph, or if its outputs differ from those of the
         estimator. No file is written.
-    OSError
-        If the file cannot be written.
-
-    See Also
-    --------
-    dump : Save an estimator for use in Python.
 
     Notes
     -----
