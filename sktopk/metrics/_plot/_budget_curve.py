@@ -43,10 +43,10 @@ class BudgetCurveDisplay(CurveDisplay):
     all samples. The ideal line shows the best order: positives first, by decreasing value. The
     methods `from_estimator`, `from_predictions` and `from_cv_results` take:
 
-    - ``metric``: "precision", "recall" or "value". The default is "value" if ``value`` is given,
-      else "recall". Without positives, recall is NaN, with an `UndefinedMetricWarning`.
-    - ``value``: benefit of finding each sample if it is positive, such as an amount of money. The
-      values must be finite and nonnegative. Only the metric "value" takes them.
+    - ``metric``: "precision", "recall" or, by default if ``value`` is given, "value". Without
+      positives, recall is NaN, with an `UndefinedMetricWarning`.
+    - ``value``: benefit of finding each sample if it is positive, such as an amount of money;
+      finite and nonnegative. Only the metric "value" takes it.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
       wrapped classifier, and marks the number of selected samples of X.
@@ -136,14 +136,34 @@ class BudgetCurveDisplay(CurveDisplay):
         return super()._scores(estimator, X, label)
 
     @classmethod
-    def _curve(cls, y_true, y_score, **options):
-        if options.get("groups") is not None:
-            curve = budget_curve_of_groups(y_true, y_score, **options)
+    def _curve(
+        cls, y_true, y_score, *, pos_label=None, groups=None, share_of_groups=0.8, **options
+    ):
+        metric, value, max_k, budget = _checked(**options)
+        positive = is_positive(y_true, pos_label)
+        y_score, gain = check_score(y_score, len(positive)), positive.astype(np.float64)
+        if value is not None:
+            gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
+        names = ("score", "chance", "ideal")
+        if groups is None:
+            curve = dict(zip(names, _curves(gain, y_score, metric)[:, :max_k], strict=True))
         else:
-            options = {name: each for name, each in options.items() if "groups" not in name}
-            curve = budget_curve(y_true, y_score, **options)
-        warn_of_scores(y_true, y_score, is_positive(y_true, options.get("pos_label")))
-        return curve
+            check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
+            code = encode_groups(groups, len(gain))
+            # Groups without positives have no recall, so omit them.
+            known = np.unique(code[positive] if metric == "recall" and positive.any() else code)
+            each = [_curves(gain[code == i], y_score[code == i], metric) for i in known]
+            # Repeat the last value of short curves: small groups have no more samples to select.
+            n = np.bincount(code).max()
+            each = [np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each]
+            each = np.stack(each)[:, :, :max_k]
+            curve = dict(zip(names, each.mean(axis=0), strict=True))
+            tail = (1 - share_of_groups) / 2
+            curve["low"], curve["high"] = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
+            curve["by"] = "group"
+        warn_of_scores(y_true, y_score, positive)
+        k = np.arange(1, len(curve["score"]) + 1)
+        return curve | {"k": k, "metric": metric, "budget": budget}
 
     @classmethod
     def _join(cls, folds):
@@ -216,19 +236,10 @@ def _has_budget(estimator):
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
 
 
-def budget_curve(
-    y_true, y_score, *, pos_label=None, metric=None, value=None, max_k=None, budget=None
-):
-    """Return the constructor arguments of the display, for k of all samples."""
-    metric = _checked_metric(metric, value, max_k, budget)
-    positive = is_positive(y_true, pos_label)
-    each = np.ones(len(positive))
-    if value is not None:
-        each = check_nonnegative(value, "value", len(each), "one per row of y_score")
-    gain = positive * each
+def _curves(gain, y_score, metric):
+    """Return the curves of the scores, of a random order and of the best order, in three rows."""
     k = np.arange(1, len(gain) + 1)
     found = Ranking.from_values(gain, y_score).curve()[1][1:]
-    # Compute three curves: of the given scores, of a random order and of the best order.
     curves = np.stack([found, k * gain.mean(), np.cumsum(np.sort(gain)[::-1])])
     if metric == "precision":
         curves /= k
@@ -237,44 +248,13 @@ def budget_curve(
     elif metric == "recall":
         warn("BudgetCurveDisplay: no positives, recall is NaN", UndefinedMetricWarning)
         curves[:] = np.nan
-    score, chance, ideal = curves[:, :max_k]
-    curve = {"k": k[:max_k], "score": score, "chance": chance, "ideal": ideal}
-    return curve | {"metric": metric, "budget": budget}
+    return curves
 
 
-def budget_curve_of_groups(
-    y_true, y_score, *, groups, share_of_groups=0.8, pos_label=None, value=None, **options
-):
-    """Return the constructor arguments of the display, for k samples of each group."""
-    check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
-    metric = _checked_metric(value=value, **options)
-    positive = is_positive(y_true, pos_label)
-    y_score = check_score(y_score, len(positive))
-    codes = encode_groups(groups, len(positive))
-    if value is not None:
-        value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
-    # Groups without positives have no recall, so omit them.
-    known = np.unique(codes[positive] if metric == "recall" and positive.any() else codes)
-    k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k", None), []
-    for own in (codes == code for code in known):
-        each = None if value is None else value[own]
-        curves.append(budget_curve(positive[own], y_score[own], value=each, **options))
-    curve = {"k": k[:max_k], "metric": metric, "budget": options.get("budget"), "by": "group"}
-    for name in ("score", "chance", "ideal"):
-        # Repeat the last value of short curves: small groups have no more samples to select.
-        padded = [np.pad(c[name], (0, len(k) - len(c[name])), mode="edge") for c in curves]
-        padded = np.stack(padded)[:, :max_k]
-        curve[name] = padded.mean(axis=0)
-        if name == "score":
-            tail = (1 - share_of_groups) / 2
-            curve["low"], curve["high"] = np.quantile(padded, [tail, 1 - tail], axis=0)
-    return curve
-
-
-def _checked_metric(metric=None, value=None, max_k=None, budget=None):
-    """Check the arguments and return the metric. The default is "value" or "recall"."""
+def _checked(metric=None, value=None, max_k=None, budget=None):
+    """Return the arguments after checks. The default of `metric` is "value" or "recall"."""
     metric = ("recall" if value is None else "value") if metric is None else metric
-    check_option(metric, "metric", ("precision", "recall", "value"))
+    check_option(metric, "metric", tuple(_YLABELS))
     for name, count in {"max_k": max_k, "budget": budget}.items():
         if count is not None:
             check_count(count, name)
@@ -283,4 +263,4 @@ def _checked_metric(metric=None, value=None, max_k=None, budget=None):
         raise ValueError(
             f'value must be passed with metric="value" only; got {given} and {metric!r}'
         )
-    return metric
+    return metric, value, max_k, budget
