@@ -40,10 +40,7 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return the full names of all types in an archive, which may call the types `constructed`.
-
-    ValueError is raised if reading it would need more memory or time than its size allows.
-    """
+    """Return the full names of all types in an archive, which may call the types `constructed`."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())

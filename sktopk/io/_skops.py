@@ -1,7 +1,6 @@
-"""The functions `dump` and `load`, which save estimators in skops files.
+"""The functions `dump` and `load`, which save estimators in skops files."""
 
-skops is imported only when it is used, because it imports torch if torch is installed.
-"""
+# skops is imported only when it is used, because it imports torch if torch is installed.
 
 import errno
 import os

@@ -43,10 +43,8 @@ class Ranking:
 
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
-        """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels.
-
-        Scorers pass a ranking as `y_true`, which is returned.
-        """
+        """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels."""
+        # Scorers pass a ranking instead of labels.
         if isinstance(y_true, cls):
             return y_true
         positive = is_positive(y_true, pos_label)
@@ -104,10 +102,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return value and weight of the `k` best samples of each group, and the weights asked for.
-
-        For an integer `k`, these can exceed the weight of a small group.
-        """
+        """Return value and weight of the `k` best samples of each group, and the weight asked for."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -134,15 +129,13 @@ class Ranking:
 
 
 def _sum_before(weight, is_first):
-    """Return, for each block, the total weight of the earlier blocks of the same group.
-
-    Cumulative sums over all groups would lose small weights, so add 1, 2, 4, ... blocks of a group.
-    """
+    """Return, for each block, the total weight of the earlier blocks of the same group."""
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
+    # Cumulative sums over all groups would lose small weights. Add 1, 2, 4, ... blocks of a group.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():

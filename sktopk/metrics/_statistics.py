@@ -17,11 +17,7 @@ _MOST_RUNS = 1000
 
 
 class PairedDifference(NamedTuple):
-    """Mean difference between the scores of a loss and of the baseline on the same splits.
-
-    `error` is the standard error of the mean, corrected for the mean share `overlap` of test
-    samples that two runs have in common.
-    """
+    """Mean difference of a loss from the baseline, and its standard error for this `overlap`."""
 
     mean: float
     error: float
@@ -51,10 +47,7 @@ class PairedDifference(NamedTuple):
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin, test_fraction):
-        """Estimate how many more runs, of the same kind, are needed for another verdict.
-
-        It is infinite if it exceeds 1000.
-        """
+        """Estimate how many more runs are needed for another verdict; infinity if above 1000."""
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 0.0
         allowed = _conclusive_half_width(self.mean, margin)
@@ -76,22 +69,18 @@ class PairedDifference(NamedTuple):
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Estimate the factor by which n_samples must grow for another verdict, or infinity.
-
-        The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
-        """
+        """Estimate the factor by which n_samples must grow for another verdict, or infinity."""
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 1.0
         allowed = _conclusive_half_width(self.mean, margin)
+        # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
 
 
 def _variance_of_mean(n_runs, overlap):
-    """Return the variance of the mean of runs, as a multiple of their sample variance.
-
-    With the correlation r = `overlap` of two runs, these are (1 + (n_runs - 1) r) / n_runs and 1 -
-    r times the variance of a run.
-    """
+    """Return the variance of the mean of runs, as a multiple of their sample variance."""
+    # With the correlation r = `overlap` of two runs, these are (1 + (n_runs - 1) r) / n_runs and
+    # 1 - r times the variance of a run.
     return 1 / n_runs + overlap / (1 - overlap)
 
 
@@ -106,10 +95,7 @@ def _conclusive_half_width(difference, margin):
 
 
 def verdict_of(difference, half_width, margin):
-    """Return BETTER or WORSE if the interval difference ± half_width excludes zero.
-
-    Otherwise return EQUIVALENT if the interval lies within ±margin, else INCONCLUSIVE.
-    """
+    """Return the verdict on the interval difference ± half_width (see LossComparisonDisplay)."""
     check_number(margin, "margin", 0)
     if sign := clear_sign(difference, half_width):
         return BETTER if sign > 0 else WORSE

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
@@ -155,7 +154,7 @@ def compare_losses(
     with_loss = None if prefix is None else partial(_with_loss, estimator, prefix)
     asked = _named_estimators(with_loss, losses, "losses")
     if prefix is None:
-        asked = {type(last_step(estimator)).__name__: estimator} | asked
+        asked = {type(last_step(estimator)[1]).__name__: estimator} | asked
     more = _named_estimators(None, baselines or {}, "baselines")
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
@@ -249,8 +248,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
 
 
 def _said(value):
-    is_class = isinstance(value, type)
-    return f"the class {value.__name__}: call it" if is_class else repr(value)
+    return f"the class {value.__name__}: call it" if isinstance(value, type) else repr(value)
 
 
 def _named_estimators(with_loss, losses, parameter):
@@ -325,43 +323,33 @@ def _default_candidates(estimator):
         return [{}]
     rate = params[rates[0]]
     for name in params:
-        loss = str(params.get(name.removesuffix("tau") + "loss"))
-        if name.split("__")[-1] == "tau" and loss in LOSSES:
-            if "tau" in inspect.signature(LOSSES[loss]).parameters:
-                taus = [params[name] * factor for factor in _TAUS]
-                grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
-                return list(ParameterGrid(grid))
+        loss = LOSSES.get(str(params.get(name.removesuffix("tau") + "loss")))
+        uses_tau = loss is not None and "tau" in inspect.signature(loss).parameters
+        if name.split("__")[-1] == "tau" and uses_tau:
+            taus = [params[name] * factor for factor in _TAUS]
+            grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
+            return list(ParameterGrid(grid))
     return [{rates[0]: rate * step} for step in _RATES]
 
 
 def with_pos_label(estimator, scorer, estimators, classes, y):
-    """Return the scorer and the dict of estimators with a positive label, if they have none.
-
-    Without a given `pos_label`, it is the one of all samples: folds could differ.
-    """
-    named = {"scorer": scorer, "estimator": estimator} | estimators
-    own = {name: _own_parameter(each) for name, each in named.items()}
-    given = [named[name].get_params()[param] for name, param in own.items() if param is not None]
+    """Return the scorer and the dict of estimators with a positive label: folds could differ."""
+    pairs = [(each, _own_parameter(each)) for each in (scorer, estimator, *estimators.values())]
+    given = [each.get_params()[param] for each, param in pairs if param is not None]
     if not given:
         return scorer, estimators
     known = (label for label in given if label is not None)
     pos_label = positive_label(next(known, None), classes, class_counts(classes, y))
-
-    def with_label(name):
-        each, param = named[name], own[name]
-        if param is None or each.get_params()[param] is not None:
-            return each
-        return clone(each).set_params(**{param: pos_label})
-
-    return with_label("scorer"), {name: with_label(name) for name in estimators}
+    scorer, _, *others = (
+        each
+        if param is None or each.get_params()[param] is not None
+        else clone(each).set_params(**{param: pos_label})
+        for each, param in pairs
+    )
+    return scorer, dict(zip(estimators, others, strict=True))
 
 
 def _own_parameter(estimator):
     """Return "pos_label", or for a pipeline e.g. "clf__pos_label", or None if there is none."""
-    name = "pos_label"
-    last = estimator
-    while isinstance(last, Pipeline):
-        step, last = last.steps[-1]
-        name = name.replace("pos_label", f"{step}__pos_label")
-    params = getattr(last, "get_params", dict)()
-    return name if "pos_label" in params else None
+    prefix, last = last_step(estimator)
+    return f"{prefix}pos_label" if "pos_label" in getattr(last, "get_params", dict)() else None

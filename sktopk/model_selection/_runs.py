@@ -43,10 +43,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting on held-out samples, fit it to all training samples, and score it.
-
-    Return the results as a dict, and the warnings of the final fit.
-    """
+    """Select, fit and score a setting. Return a dict of results, and the warnings of the fit."""
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)
@@ -91,14 +88,14 @@ def _fit_and_score(run, params, train, test, scorer):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            weight = {}
+            of_fit, of_score = {}, {}
             if train.weight is not None:
                 routes = get_config()["enable_metadata_routing"]
-                weight = {"sample_weight" if routes else weight_name(estimator): train.weight}
-            estimator.fit(train.X, train.y, **weight)
-            takes = test.weight is not None and "sample_weight" in signature(scorer).parameters
-            weight = {"sample_weight": test.weight} if takes else {}
-            score = scorer(estimator, test.X, test.y, **weight)
+                of_fit = {"sample_weight" if routes else weight_name(estimator): train.weight}
+                if "sample_weight" in signature(scorer).parameters:
+                    of_score = {"sample_weight": test.weight}
+            estimator.fit(train.X, train.y, **of_fit)
+            score = scorer(estimator, test.X, test.y, **of_score)
             if np.ndim(score) or not np.isfinite(score):
                 raise ValueError(f"scoring must return a finite number; got {score!r}")
         except Exception as error:

@@ -20,10 +20,7 @@ VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return a list of ``(repeat, fold, seed, train, test, split)``, for each seed and fold.
-
-    `train` and `test` are indices. Equal pairs of `train` and `test` have the same number `split`.
-    """
+    """Return a list of (repeat, fold, seed, train, test, split), with the number of the split."""
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty for the second seed

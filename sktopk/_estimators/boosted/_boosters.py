@@ -74,12 +74,10 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 
 def constraints(statistics, direction, n_features):
-    """Return the parameters of LightGBM for the columns with target statistics of each class.
-
-    Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
-    decrease (-1) with each statistic, for the trees of all classes: LightGBM has one direction.
-    With several classes, a path from root to leaf uses statistics of one class only.
-    """
+    """Return the parameters of LightGBM for the columns with target statistics of each class."""
+    # Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
+    # decrease (-1) with each statistic, for the trees of all classes: LightGBM has one direction.
+    # With several classes, a path from root to leaf uses statistics of one class only.
     if not statistics:
         return {}
     monotone = np.zeros(n_features, dtype=int)

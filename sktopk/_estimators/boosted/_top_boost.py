@@ -217,8 +217,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each class or, for two classes, the score minus `threshold_`.
 
-        A sample is flagged if its score is above 0 (below 0 if the positive label is
-        `classes_[0]`).
+        A sample is flagged if its score is above 0 (below 0 if `pos_label_` is ``classes_[0]``).
         """
         now, scores = self._scored(X)
         return now._task().decide(scores, now)

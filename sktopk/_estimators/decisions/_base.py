@@ -48,10 +48,7 @@ class Trained(NamedTuple):
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
-    """Base class of meta-estimators that are calibrated on samples held out from the training.
-
-    `fit` of a subclass calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
-    """
+    """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
     # Fitted attributes whose names do not end with an underscore.
     _fitted_names = ("_seed",)
@@ -161,10 +158,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         return take_rows(X, present), take_rows(y, present), groups, params
 
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
-        """Train a clone of the classifier, and return the clone with its calibration samples.
-
-        If `calibrates` is False, it trains on all samples; one is returned to check its output.
-        """
+        """Train a clone of the classifier, and return the clone with its calibration samples."""
+        # If `calibrates` is False, it trains on all samples; one is returned to check its output.
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)

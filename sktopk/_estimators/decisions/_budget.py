@@ -304,11 +304,8 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the total number of positives among these K samples and the n best samples of X, the
-        number among the K samples is hypergeometric. The interval contains all numbers that two
-        one-sided tests at level :math:`\delta / 2` accept. Choose n without looking at X, because
-        the level does not hold for the best of several intervals.
+        Choose n without looking at X, because the level does not hold for the best of several
+        intervals.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:

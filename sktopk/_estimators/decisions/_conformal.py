@@ -27,11 +27,7 @@ _CHUNK_SIZE = 2**20
 
 @dataclass(frozen=True)
 class Conformity:
-    """Conformity score of one method in `METHODS`.
-
-    With u = 1, "aps" adds labels to a set in decreasing order of probability, and stops when their
-    total probability exceeds 1 - threshold.
-    """
+    """Conformity score of one method in `METHODS`, which `SetClassifier` defines."""
 
     method: str
     k: float = 1
@@ -47,10 +43,8 @@ class Conformity:
         return proba
 
     def draw(self, X, n_samples, seed):
-        """Return for each sample a number u, a hash of sample and seed; 1 if u is not used.
-
-        Conformity is a fixed function of sample and label, so the guarantee holds for every seed.
-        """
+        """Return for each sample a number u, a hash of sample and seed; 1 if u is not used."""
+        # Conformity is a fixed function of sample and label, so the guarantee holds for every seed.
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
@@ -63,12 +57,9 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the class indices of all sets, best first, and the index where each set starts.
-
-        `threshold` is a number or an array of shape (n_classes,) or (n_samples, 1).
-        """
+        """Return the class indices of all sets, best first, and the index where each set starts."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
-        per_row = np.ndim(threshold) == 2
+        per_row = np.ndim(threshold) == 2  # else a number, or one number per class
         for rows in chunks(*proba.shape):
             least = threshold[rows] if per_row else threshold
             chosen, size = _choose(self(proba[rows], u[rows]), least, max_size, empty)
@@ -142,10 +133,8 @@ def warn_of_single_samples(y, coverage, n_calibration):
 
 
 def conformal_threshold(scores, coverage):
-    """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small.
-
-    A new score reaches it with probability `coverage` or more, because its rank is uniform.
-    """
+    """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small."""
+    # A new score reaches it with probability `coverage` or more, because its rank is uniform.
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 

@@ -126,10 +126,7 @@ class FalsePositiveRate(_Constraint):
 
 
 class Recall(_Constraint):
-    """A lower bound on recall, with probability 1 - delta.
-
-    The threshold is below an order statistic of the positives, as in `FalsePositiveRate`.
-    """
+    """A lower bound on recall: as `FalsePositiveRate`, below an order statistic of positives."""
 
     metric = ("precision_at_recall", "recall")
 
@@ -195,19 +192,10 @@ class Precision(_Constraint):
 
 
 class FalseDiscoveryRate(_Constraint):
-    r"""An upper bound on the expected share of negatives among the flagged samples.
+    """An upper bound on the expected share of negatives among the flagged samples.
 
     The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr, among
-    the calibration scores and minus infinity.
-
-    Proof. Add a new sample to the n calibration samples, and let T be the lowest t with
-    negatives above t <= fdr * (samples above t) among the n + 1 samples. If the new sample is
-    negative and above the threshold, T is the threshold. Let q(t) be the share of negatives and
-    p(t) the share of samples above t in the population. By exchangeability, E[q(threshold)] =
-    E[w] with w = (negatives above T) / ((n + 1) p(T)). As t increases, (negatives above t) /
-    ((n + 1) p(t) q(t)) and (positives above t) / ((n + 1) p(t) (1 - q(t))) are martingales of mean
-    1, and T is a stopping time. So E[w / q(T)] <= 1 and E[w / (1 - q(T))] <= fdr / (1 - fdr). With
-    fdr^2 / q + (1 - fdr)^2 / (1 - q) >= 1 for all q, E[w] <= fdr^2 + (1 - fdr) fdr = fdr.
+    the calibration scores and minus infinity. docs/promises_details.md has the proof.
     """
 
     def find_threshold(self, scores, positive, n_samples, random):

@@ -45,11 +45,9 @@ def clopper_pearson(count, n, level):
 
 
 def n_errors_allowed(n, rate, delta):
-    """Return the largest x with P(Binomial(n, rate) <= x) <= delta, or -1 if there is none.
-
-    The probability R that a new score is above the (x + 1)-th largest of n scores is stochastically
-    at most Beta(x + 1, n - x), so P(R > rate) <= P(Binomial(n, rate) <= x).
-    """
+    """Return the largest x with P(Binomial(n, rate) <= x) <= delta, or -1 if there is none."""
+    # The probability R that a new score is above the (x + 1)-th largest of n scores is at most
+    # Beta(x + 1, n - x), stochastically, so P(R > rate) <= P(Binomial(n, rate) <= x).
     x = int(binom.ppf(delta, n, rate))
     return x if binom.cdf(x, n, rate) <= delta else x - 1
 
@@ -60,11 +58,8 @@ def n_rows_needed(rate, delta):
 
 
 def conformal_selection(old, positive, new, budget):
-    """Return the mask of the selected new scores, with a false discovery rate <= `budget`.
-
-    This is the procedure of Benjamini and Hochberg (1995) for the conformal p-values (1 + number of
-    negative calibration scores >= s) / (n + 1) of Jin and Candès (2023).
-    """
+    """Return the mask of the selected new scores, with a false discovery rate <= `budget`."""
+    # Procedure of Benjamini and Hochberg for the conformal p-values of Jin and Candès (2023).
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)
     return false_discovery_control((1 + n_above) / (1 + len(old))) <= budget
@@ -94,11 +89,9 @@ def hits_interval(old, positive, new, n, delta, random):
 
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
-    """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta.
-
-    Each interval has the level 1 - delta / len(ns) (Bonferroni), and is narrowed by the others: if
-    n increases by m, the number of positives increases by 0 to m.
-    """
+    """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta."""
+    # Each interval has the level 1 - delta / len(ns) (Bonferroni), and is narrowed by the others:
+    # if n increases by m, the number of positives increases by 0 to m.
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
     more = np.maximum(0, np.subtract.outer(ns, ns))  # by how much ns[i] exceeds ns[j]

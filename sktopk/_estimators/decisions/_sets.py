@@ -294,18 +294,6 @@ class SetClassifier(CalibratedDecision):
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
             The labels of a list are sorted by decreasing conformity. Tied labels are in the order
             of `classes_`.
-
-        Examples
-        --------
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from sktopk import SetClassifier
-        >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 9, ["ash", "elm", "elm", "oak"] * 9
-        >>> clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0).fit(X, y)
-        >>> clf.predict_set([[0.2], [1.5]], output="labels")
-        [array(['ash'], ...), array(['elm'], ...)]
-        >>> clf.predict_set([[0.2], [1.5]])
-        array([[ True, False, False],
-               [False,  True, False]])
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))

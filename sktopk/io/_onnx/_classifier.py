@@ -1,4 +1,4 @@
-"""Conversion of a fitted classifier to a torch module."""
+"""Conversion of a fitted classifier to a torch module. Only this file reads its internals."""
 
 import copy
 
@@ -11,10 +11,9 @@ from sktopk.modules._members import mean_of_members
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` with one matrix multiplication per ensemble member.
+    """A `MemberLinear` with one matrix multiplication per ensemble member."""
 
-    For zero samples, batched multiplications crash ONNX Runtime with a division by zero.
-    """
+    # For zero samples, batched multiplications crash ONNX Runtime with a division by zero.
 
     def __init__(self, layer):
         super().__init__()

@@ -31,10 +31,7 @@ def check_samples(X, dtype):
 
 
 def compare(model, estimator, X, rows, recipe):
-    """Check that ONNX Runtime gives the same outputs for the graph as the estimator.
-
-    X has the names of columns, `rows` is its result of `check_samples`. Errors end with `recipe`.
-    """
+    """Check that ONNX Runtime gives the same outputs for the graph as the estimator for X."""
     runtime = import_extra("onnxruntime", "to_onnx", "onnx")
     columns = X.columns if isinstance(X, pd.DataFrame) else None
     options = runtime.SessionOptions()

@@ -63,12 +63,9 @@ class Display:
 
 
 class ScoreDisplay(Display):
-    """Base class of displays that are computed from labels and scores.
+    """Base class of displays that are computed from labels and scores."""
 
-    The class method `_curve` of a subclass takes labels, scores and the parameters in `_options`,
-    and returns the arguments of the constructor.
-    """
-
+    # Parameters of `_curve`, which returns the constructor's arguments from labels and scores.
     _options = ()
     # Argument whose value `from_estimator` reads from the classifier: "pos_label" or "labels".
     _label = "pos_label"
@@ -218,10 +215,7 @@ def import_pyplot(caller):
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw one curve, or one curve per fold with the same color and label, and return the lines.
-
-    `single` has defaults for a single curve. With many points, it has a line style, not markers.
-    """
+    """Draw one curve (with the defaults `single`), or one per fold, and return the lines."""
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
             curves = [line for line in ax.lines if line.get_color() in _COLORS]
