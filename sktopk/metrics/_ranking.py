@@ -102,7 +102,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return value and weight of the `k` best samples of each group, and the weight asked for."""
+        """Return value, weight and requested weight of the `k` best samples of each group."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1

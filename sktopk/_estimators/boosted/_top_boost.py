@@ -85,8 +85,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
-        Number of boosting rounds. Each round grows one tree, or one per class if there are more
-        than two.
+        Number of boosting rounds, each of one tree, or one per class for more than two classes.
     learning_rate : float, default=0.1
         Shrinkage factor of the leaf values.
     num_leaves : int, default=31
@@ -115,19 +114,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
-        Number of threads. None means 1, unless joblib's ``parallel_config`` is used. -1 means all
-        cores.
+        Number of threads: None means 1 or that of joblib's ``parallel_config``, -1 all cores.
 
     Attributes
     ----------
-    boosters_ : list of lightgbm.Booster
-        Ensemble members. Their predictions do not include `init_score_`.
-    init_score_ : float or ndarray of shape (n_classes,)
-        See :func:`sktopk.boosting.initial_score`.
-    classes_, class_count_ : ndarray of shape (n_classes,)
-        Sorted labels, and the sum of the sample weights of each class.
-    pos_label_ : int, float, bool or str
-        Positive label of two classes.
+    boosters_, init_score_ : list of lightgbm.Booster, float or ndarray of shape (n_classes,)
+        Ensemble members, whose predictions do not include :func:`sktopk.boosting.initial_score`.
+    classes_, class_count_, pos_label_ : ndarray of shape (n_classes,), label
+        Sorted labels, their sums of sample weights, and the positive label of two classes.
     threshold_ : float
         Decision threshold for two classes, which `decision_function` has already subtracted: the
         quantile of the scores at the threshold of the loss, for the log loss 0. If the loss has no
@@ -139,11 +133,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Out-of-fold `decision_function` of the training samples, if there are several members. It
         is NaN for samples that no member holds out, such as samples of weight 0.
     oob_score_ : float
-        Value of the metric of `score` for out-of-fold scores, if there are several members.
-    calibration_ : tuple (float, float)
-        Slope and intercept of the calibration.
-    n_groups_ : int
-        Number of groups, if there is more than one.
+        Metric of `score` for out-of-fold scores, if there are several members.
+    calibration_, n_groups_ : tuple (float, float), int
+        Slope and intercept of the calibration, and the number of groups if there are several.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number of columns of X, and their names if X was a data frame with string names.
 

@@ -40,12 +40,8 @@ from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 class BudgetClassifier(CalibratedDecision):
     r"""Select samples to review by a threshold for the scores of any binary classifier.
 
-    A sample with the score s is flagged, that is, predicted positive, if
-
-    .. math::
-        s(x) > t.
-
-    `fit` computes the threshold t from calibration samples that the classifier is not trained on.
+    A sample is flagged, that is, predicted positive, if its score is above a threshold. `fit`
+    computes the threshold from calibration samples that the classifier is not trained on.
     `predict_top` returns exactly n samples of a batch or of each group.
 
     Parameters
@@ -55,9 +51,8 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. With a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
     budget : int or float, default=0.1
-        Limit for the rate that `constraint` names, in (0, 1). With "count", it is the share of
-        samples to flag. An integer is also possible then: the number of samples to flag if
-        `predict` gets as many samples as `fit`.
+        Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
+        number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
         Rate that `budget` bounds: from above the share of flagged samples ("count"), the false
         positive rate and the false discovery rate, from below precision and recall.
@@ -80,19 +75,14 @@ class BudgetClassifier(CalibratedDecision):
 
     Attributes
     ----------
-    estimator_ : estimator
-        Fitted classifier.
-    classes_ : ndarray of shape (2,)
-        Sorted labels.
-    pos_label_ : int, float, bool or str
-        Label of the positives.
+    estimator_, classes_, pos_label_ : estimator, ndarray of shape (2,), label
+        Fitted classifier, its sorted labels, and the label of the positives.
     threshold_ : float
         Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
         `pos_label_` is ``classes_[0]``) or probability. Infinite if no or every sample is flagged.
     rates_ : dict
-        Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
-        "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
-        interval [3]_. Rates without samples are omitted.
+        "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
+        n, value, low, high) with exact two-sided intervals [3]_. Rates without samples are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
@@ -115,8 +105,6 @@ class BudgetClassifier(CalibratedDecision):
       negatives [2]_ or positives or, for precision, the result of fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
-      The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
-      t) at most the budget, counted among the calibration samples.
     - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
     With too few calibration samples for a guarantee, no sample is flagged (for "recall", every
@@ -124,19 +112,16 @@ class BudgetClassifier(CalibratedDecision):
 
     References
     ----------
-    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
-       calibrating predictive algorithms to achieve risk control. arXiv:2110.01052, 2021.
+    .. [1] A. N. Angelopoulos et al. Learn then test: calibrating predictive algorithms to achieve
+       risk control. arXiv:2110.01052, 2021.
     .. [2] X. Tong, Y. Feng, J. J. Li. Neyman-Pearson classification algorithms and NP receiver
        operating characteristics. Science Advances 4(2), eaao1659, 2018.
     .. [3] C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in
-       the case of the binomial. Biometrika 26(4), 404-413, 1934.
-    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. Journal of
-       Machine Learning Research 24(244), 1-41, 2023.
-    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate: a practical and
-       powerful approach to multiple testing. Journal of the Royal Statistical Society B 57(1),
-       289-300, 1995.
+       the case of the binomial. Biometrika 26(4), 1934.
+    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. JMLR 24, 2023.
+    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate. JRSS B 57(1), 1995.
     .. [6] A. R. Thatcher. Relationships between Bayesian and confidence limits for predictions.
-       Journal of the Royal Statistical Society B 26(2), 176-210, 1964.
+       JRSS B 26(2), 176-210, 1964.
 
     Examples
     --------
@@ -151,11 +136,9 @@ class BudgetClassifier(CalibratedDecision):
     >>> print(f"{rate.count} of {rate.n}: {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
     34 of 901: 0.038 in [0.026, 0.052]
 
-    The best five samples of a batch, and bounds on the positives among the best 50:
-
-    >>> clf.predict_top(X[2000:2100], 5)
+    >>> clf.predict_top(X[2000:2100], 5)  # the best five samples
     array([71, 38, 70, 79, 78])
-    >>> clf.hits_interval(X[2000:], 50)
+    >>> clf.hits_interval(X[2000:], 50)  # bounds on the positives among the best 50
     (38, 50)
     """
 
@@ -183,7 +166,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts.
         y : array-like of shape (n_samples,)
-            Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
+            Two labels (see `pos_label`), one of which can be absent with a frozen estimator.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
@@ -209,9 +192,7 @@ class BudgetClassifier(CalibratedDecision):
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
         flagged = scores > threshold
         _warn_of_threshold(problem, threshold, flagged, self.constraint)
-        fitted = {}
-        if not self.cross_fit:
-            fitted = {"calibration_scores_": scores, "calibration_positive_": positive}
+        held_out = {"calibration_scores_": scores, "calibration_positive_": positive}
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
@@ -220,7 +201,7 @@ class BudgetClassifier(CalibratedDecision):
             threshold_=float(threshold),
             rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
             _seed=random.randint(np.iinfo(np.int32).max),
-            **fitted,
+            **({} if self.cross_fit else held_out),
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
@@ -281,13 +262,10 @@ class BudgetClassifier(CalibratedDecision):
         return order[flagged[order]]
 
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
-        r"""Return bounds on the number of positives among the n best samples.
+        """Return bounds on the number of positives among the n best samples.
 
-        If calibration samples and samples of X are exchangeable, and :math:`\delta` is `delta`,
-
-        .. math::
-            P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
-            \le \text{high} \bigr) \ge 1 - \delta.
+        If calibration samples and samples of X are exchangeable, the bounds hold with probability
+        1 - `delta`. Choose n without looking at X: the best of several intervals has a lower level.
 
         Parameters
         ----------
@@ -300,12 +278,6 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         low, high : int or ndarray of shape (n_numbers,)
-            Bounds on the number of positives.
-
-        Notes
-        -----
-        Choose n without looking at X, because the level does not hold for the best of several
-        intervals.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:

@@ -64,10 +64,7 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. The upper bound holds for scores without ties:
-
-    .. math::
-        1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
+    :math:`1 - \alpha` [1]_ [2]_ and, for scores without ties, at most 1 / (n + 1) above it.
 
     Parameters
     ----------
@@ -79,25 +76,25 @@ class SetClassifier(CalibratedDecision):
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
         Conformity score (see Notes).
     k : int or float, default=5
-        For "topk", the number of labels per set. For "average_k", the mean number of labels
-        per set. For "raps", the number of ranks without penalty.
+        Number ("topk") or mean number ("average_k") of labels per set; for "raps", the number of
+        ranks without penalty.
     coverage : float, default=0.9
         Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
         the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
-        in every set. The sets of a group with too few samples contain all labels. `fit` then warns.
+        in every set, and the sets of such a group contain all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u (see Notes). If True, the
-        coverage is exact, and some sets are empty. If False, u = 1.
+        For "aps" and "raps": whether `predict_set` uses a random u (see Notes), which makes the
+        coverage exact and some sets empty, instead of u = 1.
     penalty : float, default=0.1
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        means counts of the training samples, and ``class_count_`` for a frozen estimator. Without
-        ``class_count_``, calibration samples are counted, and the coverage is approximate.
+        means those of the training samples, for a frozen estimator ``class_count_`` or else those
+        of the calibration samples, with approximate coverage.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
@@ -145,17 +142,13 @@ class SetClassifier(CalibratedDecision):
 
     References
     ----------
-    .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with
-       bounded error levels. Journal of the American Statistical Association, 2019.
+    .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with bounded
+       error levels. Journal of the American Statistical Association, 2019.
     .. [2] V. Vovk, A. Gammerman, G. Shafer. Algorithmic learning in a random world. 2005.
-    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes for multiclass
-       classification. Journal of Machine Learning Research, 2017.
-    .. [4] Y. Romano, M. Sesia, E. J. Candès. Classification with valid and adaptive coverage.
-       NeurIPS 2020.
-    .. [5] A. N. Angelopoulos, S. Bates, M. I. Jordan, J. Malik. Uncertainty sets for image
-       classifiers using conformal prediction. ICLR 2021.
-    .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
-       classification. arXiv:2507.06867, 2025.
+    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes. JMLR 18, 2017.
+    .. [4] Y. Romano et al. Classification with valid and adaptive coverage. NeurIPS 2020.
+    .. [5] A. N. Angelopoulos et al. Uncertainty sets for image classifiers. ICLR 2021.
+    .. [6] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
 
     Examples
     --------
@@ -276,8 +269,7 @@ class SetClassifier(CalibratedDecision):
         """Return the set of labels of each sample.
 
         A larger `coverage` or k never removes labels from a set. The set of a sample does not
-        depend on the other samples of X: the random u is a hash of the sample and of a seed from
-        `random_state`.
+        depend on the other samples: u is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------

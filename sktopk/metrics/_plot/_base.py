@@ -81,10 +81,8 @@ class ScoreDisplay(Display):
         ----------
         estimator : object
             Fitted classifier with ``classes_`` and ``decision_function`` or ``predict_proba``.
-        X : array-like of shape (n_samples, n_features)
-            Samples to predict.
-        y : array-like of shape (n_samples,)
-            True labels.
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            Samples and their true labels.
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
@@ -113,14 +111,11 @@ class ScoreDisplay(Display):
         y_true : array-like of shape (n_samples,)
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Scores; a larger score means that the class is more likely. `SetSizeDisplay`
-            takes prediction sets instead.
+            Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
         name : str, default=None
             Name in the legend. None means "Classifier" or "Sets".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None creates a new figure.
-        **kwargs : dict
-            Options that the class docstring lists, and arguments of `plot`.
+        ax, **kwargs
+            As in `plot`, and options that the class docstring lists.
 
         Raises
         ------
@@ -172,13 +167,9 @@ class CurveDisplay(ScoreDisplay):
         Parameters
         ----------
         cv_results : dict
-            Result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
-            ``return_indices=True``.
-        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
-            Samples and labels that were passed to ``cross_validate``.
-        name, ax
-            As in `from_estimator` and `from_predictions`.
-        **kwargs : dict
+            Result of scikit-learn's ``cross_validate`` for X and y with ``return_estimator=True``
+            and ``return_indices=True``.
+        X, y, name, ax, **kwargs
             As in `from_estimator`, except `groups`. Arrays have one value per row of X.
         """
         if not {"estimator", "indices"} <= set(cv_results):

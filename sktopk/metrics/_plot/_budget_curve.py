@@ -81,14 +81,13 @@ class BudgetCurveDisplay(CurveDisplay):
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        Axes, figure, curve (a list for folds), reference lines, mark of the budget and band of
-        the groups. Artists that are not drawn are None.
+        Axes, figure, curve (a list for folds), reference lines, mark of the budget, and band. None
+        if not drawn.
 
     Examples
     --------
     >>> from sktopk.metrics import BudgetCurveDisplay
-    >>> fraud = [1, 0, 0, 1, 0, 1]
-    >>> y_score = [0.9, 0.8, 0.7, 0.6, 0.2, 0.2]
+    >>> fraud, y_score = [1, 0, 0, 1, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.2, 0.2]
     >>> amount = [20, 10, 10, 500, 10, 100]
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
     >>> display.score

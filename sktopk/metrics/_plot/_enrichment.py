@@ -19,10 +19,9 @@ _LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
 class EnrichmentDisplay(CurveDisplay):
     r"""Curve of the share of positives found, against the share of selected samples.
 
-    The axis of the samples is logarithmic, so that the best 1 % of the samples are visible. Among
-    a share f of the samples, a random order finds a share f of the positives, and a perfect order
-    finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives. The curve divided
-    by the chance line is the enrichment factor.
+    Among a share f of the samples, a random order finds a share f of the positives, and a perfect
+    order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives. The curve
+    divided by the chance line is the enrichment factor.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
     `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log"
@@ -30,10 +29,8 @@ class EnrichmentDisplay(CurveDisplay):
 
     Parameters
     ----------
-    fraction : array-like of shape (n_points,) or list of arrays
-        Share of selected samples, in [0, 1]. A list has one array per fold.
-    recall : array-like of shape (n_points,) or list of arrays
-        Share of the positives that are selected.
+    fraction, recall : array-like of shape (n_points,) or list of arrays
+        Selected share of the samples and of the positives, in [0, 1]. A list has an array per fold.
     prevalence : float, default=None
         Share of positives among all samples. None means no chance and ideal lines.
     name : str, default=None

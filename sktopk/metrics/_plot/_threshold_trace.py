@@ -48,13 +48,12 @@ class ThresholdTraceDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, true_line_, band_ : matplotlib artists
-        Axes, figure, estimates, true thresholds, and the range of the estimates, or None if not
-        drawn. With 100 or more steps, lines are moving averages over 1/50 of the steps.
+        Axes, figure, estimates, true thresholds, and range of the estimates; None if not drawn.
+        With 100 or more steps, lines are moving averages over 1/50 of the steps.
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020, Figure 3 and section 4.4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, Figure 3 and section 4.4.
 
     Examples
     --------
@@ -167,8 +166,7 @@ def _threshold_history(estimator):
 
 def _first_and_last(epoch, n_epochs):
     """Return the pair (first, last) for the parameter `epoch`: None, an integer or a pair."""
-    if epoch is None:
-        return 1, n_epochs
+    epoch = (1, n_epochs) if epoch is None else epoch
     pair = tuple(epoch) if isinstance(epoch, tuple | list) else (epoch, epoch)
     if len(pair) != 2:
         raise TypeError(f"epoch must be an integer or a pair (first, last); got {epoch!r}")
