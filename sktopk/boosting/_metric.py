@@ -1,7 +1,5 @@
 """Metrics of `sktopk.metrics` as evaluation functions for boosted trees."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 
@@ -17,7 +15,7 @@ from ._objective import group_codes
 LIBRARIES = ("lightgbm", "xgboost")
 
 
-def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
+def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric":
     """Return a metric of :mod:`sktopk.metrics` as `eval_metric` for LightGBM or XGBoost.
 
     Parameters

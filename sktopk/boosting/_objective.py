@@ -1,7 +1,5 @@
 """Losses of `sktopk.losses` as objectives for boosted trees."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +40,7 @@ def objective(
     log_loss_share: float = 0.6,
     hessian: str = "auto",
     **loss_params: Any,
-) -> Objective:
+) -> "Objective":
     r"""Return a loss of :mod:`sktopk.losses` as `objective` for LightGBM or XGBoost.
 
     .. math::

@@ -1,7 +1,5 @@
 """Base class of all scorers, and the scorer of top-k accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
@@ -33,7 +31,7 @@ class Scorer(BaseEstimator):
 
 def make_topk_scorer(
     k: int | float, *, average: str = "micro", ties: str = "expected"
-) -> TopKScorer:
+) -> "TopKScorer":
     """Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
 
     The score is `topk_accuracy_score` with ``labels=estimator.classes_``.

@@ -1,7 +1,5 @@
 """Coverage and size of prediction sets, and their scorer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -107,7 +105,7 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     return float(_clip_to_range(np.average(size, weights=weight), size))
 
 
-def make_set_scorer(score: str) -> SetScorer:
+def make_set_scorer(score: str) -> "SetScorer":
     """Make a ``scoring`` argument for the coverage or the size of a `SetClassifier`'s sets.
 
     Parameters

@@ -1,7 +1,5 @@
 """Scorers for the top of a ranking, for any binary classifier."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -53,7 +51,7 @@ def make_top_scorer(
     alpha: float | None = None,
     ties: str | None = None,
     pos_label: Label | None = None,
-) -> TopScorer:
+) -> "TopScorer":
     r"""Make a ``scoring`` argument for the top of a ranking, for any binary classifier.
 
     The scorer calls the function ``<name>_score`` with the decision scores, or the probabilities,

@@ -1,7 +1,5 @@
 """The class `LossComparison`, the result of `compare_losses`."""
 
-from __future__ import annotations
-
 import reprlib
 from dataclasses import KW_ONLY, dataclass
 from math import inf
@@ -169,7 +167,7 @@ class LossComparison:
         table.index.name = "loss"
         return table
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> LossComparisonDisplay:
         """Draw the intervals, as :meth:`sktopk.metrics.LossComparisonDisplay.plot`."""
         names = ("overlap", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}

@@ -1,7 +1,5 @@
 """Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Self
 
 import numpy as np

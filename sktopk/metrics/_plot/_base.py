@@ -1,7 +1,5 @@
 """Base classes and drawing functions of all displays. Only this module imports matplotlib."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -37,7 +35,7 @@ class Display:
     _figure: ClassVar = {}
     _markevery = 1
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the display on `ax_`, and return it. Axes can have several displays.
 
         Parameters
@@ -101,7 +99,7 @@ class ScoreDisplay(Display):
         y_score: ArrayLike,
         *,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the display of given scores, and return it.
@@ -156,7 +154,7 @@ class CurveDisplay(ScoreDisplay):
         y: ArrayLike,
         *,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the curve of each test fold of a cross-validation, and return the display.

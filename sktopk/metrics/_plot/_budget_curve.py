@@ -1,7 +1,5 @@
 """Display of precision, recall or value against the number of selected samples."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Display of the share of positives found against the share of selected samples."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Display of differences between losses, with confidence intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -108,7 +106,7 @@ class LossComparisonDisplay(Display):
         confidence: float = 0.95,
         margin: float = 0.01,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the differences of the given scores from the baseline, and return the display.

@@ -1,7 +1,5 @@
 """Display of the sizes of prediction sets, and of the coverage of the sets of each size."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Display of the top-k accuracy of frequent and rare classes."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 

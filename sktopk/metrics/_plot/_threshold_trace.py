@@ -1,7 +1,5 @@
 """Display of the threshold in each training step."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -83,7 +81,7 @@ class ThresholdTraceDisplay(Display):
         *,
         epoch: int | None = None,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the thresholds that a classifier recorded during its training; return the display.

@@ -1,7 +1,5 @@
 """Display of the top-k accuracy against k."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
