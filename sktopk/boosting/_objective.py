@@ -48,9 +48,8 @@ def objective(
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
     g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
-    factor c gives both gradients the same size. Each boosting round uses all samples, so the
-    threshold of the loss is exact. With a = 0, only samples near the threshold have a gradient. The
-    log loss also ranks the other samples.
+    factor c gives both gradients the same size. With a = 0, only samples near the threshold of the
+    loss have a gradient. The log loss also ranks the other samples.
 
     Parameters
     ----------
@@ -76,18 +75,12 @@ def objective(
         Returns gradient and Hessian as float64 arrays with the shape of the scores. The objective
         can be pickled and cloned. It raises ValueError if gradients are not finite.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, or if a parameter of the loss is unknown or missing.
-
     Notes
     -----
-    The Hessian is at least 0.001 times its mean. A sample of weight 2 counts as two samples. With a
-    custom objective, LightGBM starts from scores of 0. Pass
-    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. Groups have the
-    format of LightGBM's `LGBMRanker`. CatBoost is not supported, because it calls objectives with
-    chunks of the samples.
+    The Hessian is at least 0.001 times its mean. With a custom objective, LightGBM starts from
+    scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions.
+    Groups have the format of `LGBMRanker`. CatBoost calls objectives with chunks of the samples, so
+    it is not supported.
 
     Examples
     --------

@@ -27,28 +27,21 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         A classifier of this package, fitted or not, or a scikit-learn estimator with such
         classifiers, such as a Pipeline, a CalibratedClassifierCV or a GridSearchCV.
     path : str or path-like
-        File to write. An existing file is replaced atomically: after a crash, the file has either
-        its old or its new content.
+        File to write. An existing file is replaced atomically.
 
     Returns
     -------
     path : str
         Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
-        Network weights are stored as NumPy arrays, LightGBM's trees as text.
-
-    Warns
-    -----
-    UserWarning
-        If the estimator contains types that `load` does not trust, such as a class of your own. The
-        message has the argument `trusted` that `load` needs.
+        If the estimator contains types that `load` does not trust, such as a class of your own, a
+        warning shows the argument `trusted` that `load` needs.
 
     Raises
     ------
     ImportError, OSError
         If skops is missing (``pip install "sktopk[io]"``), or the file cannot be written.
     TypeError, ValueError
-        If `estimator` is not an estimator, or contains an object that skops cannot write, such as a
-        lambda.
+        If `estimator` is no estimator, or has an object that skops cannot write, such as a lambda.
 
     Examples
     --------
@@ -70,9 +63,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     try:
         data = skops.dumps(estimator)
     except Exception as error:  # the __reduce__ of an object can raise any type
-        raise ValueError(
-            f"estimator must have only objects that skops can write: {error}"
-        ) from error
+        message = f"estimator must have only objects that skops can write: {error}"
+        raise ValueError(message) from error
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}
     names = sorted(names - trusted_among(names))

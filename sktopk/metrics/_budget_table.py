@@ -33,10 +33,10 @@ def budget_table(
         \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. Tied samples count as the mean over
-    all their orders. If k is not an integer, the sum is interpolated. The intervals are percentiles
-    of bootstrap samples [1]_ and describe the mean over many days. The hits of a single day vary
-    more, with a standard deviation of about the square root of their mean.
+    with :math:`y_i \in \{0, 1\}` sorted by decreasing score, averaged over the orders of tied
+    samples, and interpolated if k is not an integer. The intervals are percentiles of bootstrap
+    samples [1]_ and describe the mean over many days. The hits of a single day vary more, with a
+    standard deviation of about the square root of their mean.
 
     Parameters
     ----------
@@ -48,22 +48,18 @@ def budget_table(
         Number of samples of a day. None means the number of given samples.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
-    n_bootstraps : int, default=500
-        Number of bootstrap samples, at least 10.
-    random_state : int, RandomState or None, default=0
-        Seed of the bootstrap samples.
+    n_bootstraps, random_state : int, default=500 and 0
+        Number of bootstrap samples, at least 10, and their seed (or RandomState or None).
 
     Returns
     -------
     table : dict of str to ndarray of shape (n_budgets,)
-        The columns budget, hits, hits_low, hits_high, precision, precision_low, precision_high,
-        recall, recall_low and recall_high. ``pandas.DataFrame(table)`` makes a data frame. Recall
-        is NaN if there are no positives.
+        Columns for ``pandas.DataFrame(table)``: budget, hits, hits_low, hits_high, precision,
+        precision_low, precision_high, and recall, recall_low and recall_high (NaN if undefined).
 
     References
     ----------
-    .. [1] B. Efron. Bootstrap methods: another look at the jackknife. The Annals of Statistics
-       7(1), 1-26, 1979.
+    .. [1] B. Efron. Bootstrap methods: another look at the jackknife. Ann. Stat. 7(1), 1979.
 
     Examples
     --------

@@ -47,18 +47,9 @@ def make_topk_scorer(
         Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier, or any
         object with ``classes_`` and ``decision_function`` (preferred) or ``predict_proba``.
         Returns a float; larger is better. It can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True)`` requests weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        By the scorer, if the estimator does not return one score per class, such as
-        ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
-
-    Warns
-    -----
-    UserWarning
-        By the scorer, if `k` is at least the number of classes of the estimator.
+        ``scorer.set_score_request(sample_weight=True)`` requests weights. It raises ValueError for
+        scores of pairs of classes, as from ``SVC(decision_function_shape="ovo")``, and warns if `k`
+        is at least the number of classes.
 
     Examples
     --------

@@ -98,17 +98,16 @@ def make_top_scorer(
     scorer : TopScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
         binary classifier, or any object with ``classes_`` and ``decision_function`` (preferred) or
-        ``predict_proba``. Returns a float; larger is better. The float is NaN, with an
+        ``predict_proba``. Returns a float; larger is better. It is NaN, with an
         `UndefinedMetricWarning`, if the test samples contain no positives, or if the classifier
         was trained on one class. The scorer can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and
-        groups. Only "precision_at_k" and "recall_at_k" take groups.
+        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
+        Only "precision_at_k" and "recall_at_k" take groups.
 
     Raises
     ------
     TypeError, ValueError
-        If `name` is unknown, or a parameter is missing, out of range or not used by `name`. By the
-        scorer, if the estimator has more than two classes, or the positive label is not known.
+        If `name` is unknown, or a parameter is missing, out of range or not used by `name`.
 
     References
     ----------

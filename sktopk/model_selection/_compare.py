@@ -100,20 +100,17 @@ def compare_losses(
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds. Intervals of one repetition are
-        about 15 % wider, and their coverage was lower in simulations
-        (:class:`sktopk.metrics.LossComparisonDisplay`).
+        about 15 % wider.
     grid : "default", None or dict, default="default"
         Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
         losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
-        None means no selection. A dict maps losses to ``ParameterGrid`` arguments; other losses use
-        the default. All losses must have equally many settings. Classifiers without a learning rate
-        have one setting.
+        None means no selection. A dict maps losses to ``ParameterGrid`` arguments. All losses must
+        have equally many settings, except for classifiers without a learning rate.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Passed to `fit`, and to `scoring` if it takes weights.
-    groups : array-like of shape (n_samples,), default=None
-        Passed to `cv`. Settings are selected on held-out groups.
+    sample_weight, groups : array-like of shape (n_samples,), default=None
+        Weights for `fit` and, if it takes weights, `scoring`; groups for `cv` and for held-out
+        samples.
     confidence, margin : float, default=0.95, 0.01
         Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None
@@ -126,18 +123,12 @@ def compare_losses(
     Returns
     -------
     comparison : LossComparison
-        Result with the attributes and methods `frame`, `summary()`, `verdict` and `plot()`.
 
     Raises
     ------
     RuntimeError
-        If a run fails. The message states its loss, fold and seed. Diverged settings are skipped
-        and counted in `frame`. The run fails only if all its settings diverge.
-
-    Warns
-    -----
-    UserWarning
-        Warnings of the fits, each once per loss.
+        If a run fails, with its loss, fold and seed. Diverged settings are skipped and counted in
+        `frame`, unless all diverge. Warnings of the fits appear once per loss.
 
     Examples
     --------

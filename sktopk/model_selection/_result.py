@@ -39,10 +39,9 @@ class LossComparison:
     Parameters
     ----------
     frame : DataFrame
-        One row per run, with the columns loss, repeat, fold, split, seed, score (of the test
-        samples), validation_score and params (of the selected setting), n_candidates, n_diverged
-        (number of settings whose training diverged), fit_seconds, run_seconds, n_train and n_test.
-        Only loss, split, score, n_train and n_test are required.
+        One row per run, with the columns loss, split, score (of the test samples), n_train and
+        n_test. `compare_losses` adds repeat, fold, seed, validation_score and params (of the
+        selected setting), n_candidates, n_diverged (settings), fit_seconds and run_seconds.
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
@@ -54,14 +53,12 @@ class LossComparison:
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
         Mean share of test samples that two splits have in common, in [0, 1). None means
-        `test_fraction`, the share for random splits.
+        `test_fraction`, the mean share of test samples in a split, as for random splits.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
         Scores of each loss on all splits. The baseline comes first.
-    test_fraction : float
-        Mean share of test samples in a split.
     verdict : str
         Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).

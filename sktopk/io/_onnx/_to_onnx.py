@@ -36,40 +36,28 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         Fitted classifier of this package with a network, or a Pipeline whose last step is such a
         classifier. skl2onnx must be able to convert the other steps. A FrozenEstimator is allowed.
     path : str or path-like
-        File to write. An existing file is replaced.
+        File to write, which is replaced if it exists. The function returns it as str.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples for the comparison, such as a few hundred training samples. If only some columns can
         have missing values, include such samples. If all can, missing values are also added.
-
-    Returns
-    -------
-    path : str
-        Path of the file.
 
     Raises
     ------
     ImportError, OSError
         If a package is missing (``pip install "sktopk[onnx]"``), or the file cannot be written.
-    TypeError
-        If the estimator has no network of this package, or if ONNX does not support its labels.
-    ValueError
-        If a step or the network cannot be converted, if the classifier was trained on categorical
-        columns, if ONNX Runtime cannot run the graph, or if its outputs differ from those of the
-        estimator. No file is written.
+    TypeError, ValueError
+        If the estimator has no network of this package, if a step, the network, its labels or
+        categorical columns cannot be converted, or if the outputs differ. No file is written.
 
     Notes
     -----
     The input of the graph is "X": any number of samples, with the floating-point type of X in
     `fit`, or that of the weights if `module` is a custom network. The outputs are:
 
-    =================  =================================================================
-    output             equal to
-    =================  =================================================================
-    "scores"           `decision_function`, with the threshold subtracted (flagged: above 0)
-    "topk_labels"      `predict_topk` of a `TopKClassifier`, with k = `k_`
-    "label"            `predict` of all other classifiers
-    "proba"            `predict_proba`, calibrated; only if the estimator has this method
-    =================  =================================================================
+    - "scores": `decision_function`, with the threshold subtracted;
+    - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
+    - "label" of all other classifiers: `predict`;
+    - "proba", if the estimator has this method: `predict_proba`.
 
     Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
     score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
