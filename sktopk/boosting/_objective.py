@@ -226,7 +226,6 @@ def _signature(loss):
 
 
 def _check_loss_params(loss, params):
-    """Check that the loss accepts all `params`, and that no required parameter is missing."""
     known = parameters_of(loss)
     unknown = sorted(params.keys() - known.keys())
     if unknown and not any(each.kind is each.VAR_KEYWORD for each in known.values()):
@@ -284,7 +283,6 @@ def initial_score(
 
 
 def _check_indices(y_true):
-    """Return labels as int64 class indices."""
     labels = np.asarray(y_true)
     if labels.ndim != 1 or labels.dtype.kind not in "fiub":
         came = f"dtype {labels.dtype} and shape {labels.shape}"

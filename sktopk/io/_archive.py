@@ -32,7 +32,6 @@ _HEADERS = {
 
 
 def with_version(data):
-    """Return an archive of skops with the versions of sktopk and of the format."""
     archive = io.BytesIO(data)
     with zipfile.ZipFile(archive, "a") as members:
         members.writestr(_VERSION, json.dumps({"format": FORMAT, "sktopk": __version__}))

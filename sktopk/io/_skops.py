@@ -149,7 +149,6 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
 
 
 def check_path(path):
-    """Return `path` as a string. Raise an error if `path` is not path-like."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")

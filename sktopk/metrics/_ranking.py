@@ -96,7 +96,6 @@ class Ranking:
         return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
     def missing_class(self):
-        """Return "no positives" or "no negatives" if a class is absent, else None."""
         if not self.total_value:
             return "no positives"
         return None if self.cumulative_negatives[-1] else "no negatives"
@@ -155,7 +154,6 @@ def last_within(cumulative, level):
 
 
 def warn_of_few(score, k, n, what):
-    """Warn that `k` exceeds the number `n` of samples. `score` is the name of the metric."""
     warn(
         f"{score}: k={k!r} exceeds the number of {what} ({n:g}), so every ranking has the same "
         "score; use a smaller k"
@@ -277,7 +275,6 @@ def check_score(y_score, n_samples):
 
 
 def check_rate(value, name, *, zero=False):
-    """Check that `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
     allowed = f"{name} must be a number in {'[' if zero else '('}0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{allowed}; got {value!r}")

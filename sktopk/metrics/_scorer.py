@@ -83,7 +83,6 @@ class TopKScorer(Scorer):
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier for the samples X with labels y."""
         ranks = label_ranks(estimator, X, y, sample_weight)
         if n_kept(self.k, ranks.n_classes) >= ranks.n_classes:
             # Python shows equal warnings of one line once, also those of all folds of a search.
@@ -117,7 +116,6 @@ def _row_chunks(X, n_rows):
 
 
 def no_classifier(estimator):
-    """Return the `TypeError` for an estimator without `classes_` or without scores."""
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"

@@ -153,7 +153,6 @@ class SetScorer(Scorer):
         return f"set_{self.score_name}"
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the metric of a fitted estimator for the samples X with labels y."""
         classes, y_set = predict_sets(estimator, X, groups)
         average = _AVERAGES[self.score_name]
         if average is None:
@@ -166,7 +165,6 @@ class SetScorer(Scorer):
 
 
 def predict_sets(estimator, X, groups=None):
-    """Return the classes of a fitted set classifier, and its prediction sets."""
     if not hasattr(estimator, "predict_set"):
         raise TypeError(
             f"estimator must have predict_set, such as a SetClassifier; got {estimator!r}. Put a "
@@ -216,5 +214,4 @@ def check_sets(y_set):
 
 
 def set_sizes(y_set):
-    """Return the number of labels in each set."""
     return np.asarray((y_set != 0).sum(axis=1)).ravel()

@@ -26,13 +26,11 @@ class PairedDifference(NamedTuple):
 
     @classmethod
     def of(cls, scores, baseline, overlap):
-        """Return the mean difference between two arrays of scores, with its standard error."""
         runs = np.subtract(scores, baseline)
         error = np.sqrt(_variance_of_mean(len(runs), overlap) * runs.var(ddof=1))
         return cls(float(runs.mean()), float(error), len(runs), float(overlap))
 
     def half_width(self, confidence):
-        """Return half the length of the confidence interval."""
         check_number(confidence, "confidence", 0, 1, bounds="neither")
         return _t_quantile(self.n_runs, confidence) * self.error
 
@@ -43,7 +41,6 @@ class PairedDifference(NamedTuple):
         return float(self.mean == 0)
 
     def verdict(self, confidence, margin):
-        """Return BETTER, WORSE, EQUIVALENT or INCONCLUSIVE, as defined in `verdict_of`."""
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin, test_fraction):
@@ -85,12 +82,10 @@ def _variance_of_mean(n_runs, overlap):
 
 
 def _t_quantile(n_runs, confidence):
-    """Return the quantile of the t-distribution for a two-sided confidence interval."""
     return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
 
 
 def _conclusive_half_width(difference, margin):
-    """Return the half width up to which an interval is not INCONCLUSIVE."""
     return max(abs(difference), margin - abs(difference))
 
 

@@ -171,13 +171,11 @@ class TopScorer(Scorer):
         return "_".join(map(str, [self.name, *self.score_params().values()]))
 
     def score_params(self):
-        """Return a dict of the metric's parameters that are not None."""
         params = self.get_params(deep=False)
         others = ("name", "pos_label")
         return {key: each for key, each in params.items() if key not in others and each is not None}
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the metric of a fitted classifier for the samples X with labels y."""
         if groups is not None and "groups" not in _parameters(self.name):
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)

@@ -205,7 +205,6 @@ class LabelRanks:
         return _clip_to_range(mean, hit)
 
     def accuracy(self, k, *, average="micro", ties="expected"):
-        """Return the hit rate over samples ("micro"), or its mean over classes ("macro")."""
         check_option(average, "average", ("micro", "macro"))
         if average == "macro":
             hit, weight = self.class_accuracy(k, ties=ties), None

@@ -90,7 +90,6 @@ def last_step(estimator):
 
 
 def _input_of_last(estimator, X, y):
-    """Return X as the last step of a pipeline gets it."""
     while isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
             X = clone(estimator[:-1]).fit_transform(X, y)
@@ -169,13 +168,11 @@ class DenseNumbers(TransformerMixin, BaseEstimator):
     """Convert X to a dense array. Boosting fails for empty columns, so they become zeros."""
 
     def fit(self, X, y=None):
-        """Find the columns whose values are all missing."""
         X = self._dense(X)
         self.empty_ = np.isnan(X).all(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], bool)
         return self
 
     def transform(self, X):
-        """Return the dense array."""
         X = self._dense(X)
         return np.where(self.empty_, 0.0, X) if self.empty_.any() else X
 

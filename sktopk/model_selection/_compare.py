@@ -216,7 +216,6 @@ def _classifier_prefix(estimator):
 
 
 def _scorer(estimator, prefix, scoring, n_classes):
-    """Return the scorer, and its name for the result."""
     if isinstance(scoring, str) or callable(scoring):
         with suppress(ValueError):
             scorer = check_scoring(estimator, scoring=scoring)

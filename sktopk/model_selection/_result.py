@@ -72,15 +72,12 @@ class LossComparison:
     --------
     >>> import pandas as pd
     >>> from sktopk.model_selection import LossComparison
-    >>> scores = {"cross_entropy": [0.80, 0.82, 0.79], "focal": [0.80, 0.81, 0.80]}
-    >>> rows = [
-    ...     {"loss": loss, "split": i, "score": score, "n_train": 80, "n_test": 20}
-    ...     for loss, each in scores.items()
-    ...     for i, score in enumerate(each)
-    ... ]
-    >>> LossComparison(pd.DataFrame(rows), margin=0.05).verdict
+    >>> frame = pd.DataFrame({"loss": ["cross_entropy", "focal"] * 3, "n_train": 80, "n_test": 20})
+    >>> frame["split"] = [0, 0, 1, 1, 2, 2]
+    >>> frame["score"] = [0.80, 0.80, 0.82, 0.81, 0.79, 0.80]
+    >>> LossComparison(frame, margin=0.05).verdict
     'focal is equivalent to cross_entropy within 0.05: difference +0.000 ± 0.033'
-    >>> LossComparison(pd.DataFrame(rows)).summary().loc["focal", "verdict"]
+    >>> LossComparison(frame).summary().loc["focal", "verdict"]
     'inconclusive'
     """
 
@@ -196,7 +193,6 @@ class LossComparison:
 
 
 def _check_frame(frame):
-    """Check that `frame` is a data frame with the required columns."""
     is_frame = isinstance(frame, pd.DataFrame)
     if is_frame and set(_COLUMNS) <= set(frame.columns):
         return

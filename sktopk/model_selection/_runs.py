@@ -25,7 +25,6 @@ class Rows(NamedTuple):
     groups: Any
 
     def take(self, index):
-        """Return the samples with these indices."""
         return Rows(*(each if each is None else take_rows(each, index) for each in self))
 
 

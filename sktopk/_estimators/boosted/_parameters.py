@@ -14,7 +14,6 @@ from ._losses import NAMES
 
 
 def has_proba(classifier):
-    """Return True if the classifier has probabilities, else raise AttributeError."""
     planned = classifier.calibration is not None or classifier._trains_log_loss()
     if not getattr(classifier, "_models_proba_", planned):
         raise AttributeError(
@@ -27,7 +26,6 @@ def has_proba(classifier):
 
 
 def check_parameters(estimator):
-    """Check all parameters of a TopBoostClassifier."""
     if isinstance(estimator.loss, str):
         check_option(estimator.loss, "loss", NAMES)
     else:

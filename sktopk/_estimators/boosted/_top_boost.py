@@ -278,12 +278,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return tags
 
     def _trains_log_loss(self):
-        """Return whether the trees are trained with the log loss only."""
         is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
         return is_log_loss or self.log_loss_share == 1
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
-        """Set the fitted attributes."""
         data = self._checked(X, y, sample_weight, groups)
         index = np.flatnonzero(data.weight > 0)
         if data.groups is not None:
@@ -446,7 +444,6 @@ def taken(rows, index):
 
 
 def quality(task, rows, scores):
-    """Return the metric of `score` for raw scores."""
     scores, groups = scores.reshape(len(rows.y), -1), rows.groups
     more = {} if groups is None else {"groups": groups}
     return task.score(rows.target, scores, rows.weight, **more)

@@ -14,7 +14,6 @@ class GivenScores(ClassifierMixin, BaseEstimator):
     """Classifier for `from_scores`: X contains existing scores or probabilities."""
 
     def fit(self, X, y):
-        """Store the labels."""
         self.classes_ = np.unique(y)
         return self
 
@@ -41,7 +40,6 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - scores, scores])
 
     def predict(self, X):
-        """Return the label of the highest score."""
         scores = self.decision_function(X)
         if scores.ndim == 1 and not hasattr(self, "pos_label_"):
             scores = self.predict_proba(X)

@@ -34,7 +34,6 @@ class _Constraint:
     metric: ClassVar = ("recall_at_precision", "precision")
 
     def check(self, name):
-        """Check the budget."""
         self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
 
     def score(self, y, scores, n_samples, sample_weight):

@@ -160,9 +160,7 @@ class SetClassifier(CalibratedDecision):
     >>> clf = SetClassifier(LogisticRegression(max_iter=1000), method="lac", random_state=0)
     >>> clf.fit(X[:, :2], names).predict_set(X[[0, 60, 149], :2], output="labels")
     [array(['setosa'], ...), array(['versicolor'], ...), array(['versicolor', 'virginica'], ...)]
-
-    Coverage for each class:
-
+    >>> # Coverage for each class
     >>> clf.set_params(conditional="class", coverage=0.8).fit(X[:, :2], names).threshold_.round(2)
     array([0.84, 0.3 , 0.17])
     """

@@ -20,7 +20,6 @@ class _OneByOne(nn.Module):
         self.layer = layer
 
     def forward(self, x):
-        """Return the output of the layer."""
         if x.dim() == 2:
             return self.layer(x)
         members = range(self.layer.n_members)
@@ -63,12 +62,10 @@ class Outputs(nn.Module):
 
     @property
     def names(self):
-        """Return the names of the graph's outputs."""
         label = "label" if self.k is None else "topk_labels"
         return ["scores", label, *(["proba"] if self.has_proba else [])]
 
     def forward(self, rows):
-        """Return the outputs for samples of shape (n_samples, ...)."""
         of_net = mean_of_members(self.module(rows))
         of_net = of_net.reshape(len(of_net), -1)
         scores = self._decision(of_net)

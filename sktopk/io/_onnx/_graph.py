@@ -130,7 +130,6 @@ def _converted(onnx, steps, dtype):
 
 @contextmanager
 def _quiet():
-    """Suppress warnings and logs of torch and skl2onnx."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -70,9 +70,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     >>> from sktopk.io import to_onnx
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
-
-    With the extra installed:
-
+    >>> # With the extra installed
     >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx", X))  # doctest: +SKIP
     >>> scores, labels, proba = session.run(None, {"X": X[:1]})  # doctest: +SKIP
     >>> labels.tolist()  # doctest: +SKIP

@@ -195,7 +195,6 @@ class CurveDisplay(ScoreDisplay):
 
 
 def import_pyplot(caller):
-    """Import `matplotlib.pyplot`. If it is missing, the error shows the command to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -231,8 +230,10 @@ def draw_bars(ax, height, **kwargs):
     return bars
 
 
-def draw_reference(ax, x, y, label, *, zorder=1.9):
-    """Return the gray line "Chance" or "Ideal". Reuse an equal line on the axes."""
+def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
+    """Return the gray line "Chance" or "Ideal", if `shown`. Reuse an equal line on the axes."""
+    if not shown or y is None:
+        return None
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()

@@ -177,14 +177,11 @@ class BudgetCurveDisplay(CurveDisplay):
         color = ax.lines[-1].get_color()
         ks, scores = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
         self.budget_ = self._draw_budget(ax, ks, scores, color)
-        self.band_ = self.chance_level_ = self.ideal_ = None
-        k = min(ks, key=len)
+        self.band_, k = None, min(ks, key=len)
         if self.low is not None:
             self.band_ = ax.fill_between(k, self.low, self.high, color=color, alpha=0.2, lw=0)
-        if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
-        if plot_ideal and self.ideal is not None:
-            self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal")
+        self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
+        self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal", plot_ideal)
         ax.locator_params(axis="x", integer=True, nbins=6)
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
@@ -229,7 +226,6 @@ def _zoom(ax, n_budgets):
 
 
 def _has_budget(estimator):
-    """Return whether the estimator is a `BudgetClassifier` or has the same interface."""
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
 
 

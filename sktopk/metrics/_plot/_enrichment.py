@@ -83,11 +83,9 @@ class EnrichmentDisplay(CurveDisplay):
             x = np.asarray(x)
             # Add the prevalence to the grid, because the ideal line has a corner there.
             grid = np.union1d(np.geomspace(x[x > 0].min(), 1.0, 200), self.prevalence)
-            if plot_chance_level:
-                self.chance_level_ = draw_reference(ax, grid, grid, "Chance")
-            if plot_ideal:
-                ideal = np.minimum(1.0, grid / self.prevalence)
-                self.ideal_ = draw_reference(ax, grid, ideal, "Ideal")
+            ideal = np.minimum(1.0, grid / self.prevalence)
+            self.chance_level_ = draw_reference(ax, grid, grid, "Chance", plot_chance_level)
+            self.ideal_ = draw_reference(ax, grid, ideal, "Ideal", plot_ideal)
         # Mask the share 0, which a logarithmic axis cannot show.
         ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")

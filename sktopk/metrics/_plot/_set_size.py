@@ -98,16 +98,10 @@ class SetSizeDisplay(ScoreDisplay):
         n_ticks = len(ax.get_xticks()) if ax.containers else 0
         position = np.arange(len(self.lower))
         (self.line_,) = ax.plot(position, self.coverage, linewidth=1, markersize=0, alpha=0.5)
-        self.points_ = ax.scatter(
-            position,
-            self.coverage,
-            s=10 + 200 * np.asarray(self.proportion),
-            marker=self.line_.get_marker(),
-            color=self.line_.get_color(),
-            edgecolor="white",
-            zorder=2.1,
-        )
-        style = {"color": self.line_.get_color(), "alpha": 0.45, "zorder": 1, "label": label}
+        size, color = 10 + 200 * np.asarray(self.proportion), self.line_.get_color()
+        style = {"marker": self.line_.get_marker(), "edgecolor": "white", "zorder": 2.1}
+        self.points_ = ax.scatter(position, self.coverage, size, color=color, **style)
+        style = {"color": color, "alpha": 0.45, "zorder": 1, "label": label}
         self.bars_ = draw_bars(ax, self.proportion, **{**style, **kwargs})
         self.target_line_ = None
         if self.target is not None:

@@ -88,25 +88,16 @@ class ShotAccuracyDisplay(ScoreDisplay):
 
     def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
-        self.chance_level_ = None
-        if plot_chance_level and self.chance is not None:
-            chance = [self.chance] * 2
-            self.chance_level_ = draw_reference(ax, [-0.5, 2.5], chance, "Chance", zorder=3)
+        chance = None if self.chance is None else [self.chance] * 2
+        where = ax, [-0.5, 2.5], chance
+        self.chance_level_ = draw_reference(*where, "Chance", plot_chance_level, zorder=3)
         bounds = f"> {self.many:g}", f"{self.few:g} to {self.many:g}", f"< {self.few:g}"
         bars = [[bar.get_height() for bar in each] for each in ax.containers]
         absent = np.where(np.isnan(bars).all(axis=0), "\nno class tested", "")
-        names = [
-            f"{group}\n({bound}){note}"
-            for group, bound, note in zip(_GROUPS, bounds, absent, strict=True)
-        ]
-        ax.set_xticks(range(len(names)), names)
-        ax.set(
-            xlabel="Classes, by number of training samples",
-            ylabel=f"Top-{self.k} accuracy, mean over classes",
-            xlim=(-0.5, 2.5),
-            ylim=(0, _TOP),
-            yticks=np.linspace(0, 1, 6),
-        )
+        parts = zip(_GROUPS, bounds, absent, strict=True)
+        ax.set_xticks(range(3), [f"{group}\n({bound}){note}" for group, bound, note in parts])
+        ax.set(xlabel="Classes, by number of training samples", xlim=(-0.5, 2.5), ylim=(0, _TOP))
+        ax.set(ylabel=f"Top-{self.k} accuracy, mean over classes", yticks=np.linspace(0, 1, 6))
         ax.grid(axis="y", color="0.9", zorder=0)
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)

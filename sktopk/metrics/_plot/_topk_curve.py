@@ -76,9 +76,7 @@ class TopKCurveDisplay(CurveDisplay):
         # Draw at most about 20 markers, so that they do not hide the curve.
         self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
         k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
-        self.chance_level_ = None
-        if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
+        self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
         ax.locator_params(axis="x", integer=True, nbins=10)
         ax.set(xlabel="k (number of labels)", ylabel="Top-k accuracy", ylim=(0, 1.02))
         draw_legend(ax)
