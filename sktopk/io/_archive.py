@@ -1,18 +1,53 @@
-"""Checks of a skops archive before skops reads it: sizes, references and constructor calls.
-
-skops has no limits, because other archives may be large for a reason. An archive of `dump` needs
-no more memory than its own size, and each of its nodes is visited once.
-"""
+"""What `load` trusts, and checks of an archive before skops reads it: sizes, nodes and calls."""
 
 import io
 import json
 import math
 import zipfile
+from importlib import import_module
 
 import numpy as np
 
+import sktopk
 from sktopk import __version__
 
+# Types that a saved estimator can contain, by module. Those of scikit-learn are in fitted searches,
+# calibrated classifiers, and voting and stacking ensembles.
+_TYPES = {
+    "sktopk": " ".join(
+        each for each in sktopk.__all__ if each.endswith(("Classifier", "Pipeline"))
+    ),
+    "sktopk._common._categories": "Categories",
+    "sktopk._estimators.decisions._any_classifier": "GivenScores",
+    "sktopk._estimators.decisions._conformal": "Conformity",
+    "sktopk._estimators.decisions._guarantees": "Rate",
+    "sktopk._training._callbacks": "TrueThreshold",
+    "sktopk.metrics._scorer": "TopKScorer",
+    "sktopk.metrics._top_scorer": "TopScorer",
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "sklearn.metrics._scorer": "_CurveScorer _MultimetricScorer _PassthroughScorer _Scorer",
+    "sklearn.utils._bunch": "Bunch",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+    "numpy": "dtype",
+}
+# Types of parameters. In Python 3.13, the path types are in pathlib._local.
+CONSTRUCTED = {
+    "pathlib.PosixPath",
+    "pathlib.WindowsPath",
+    "pathlib._local.PosixPath",
+    "pathlib._local.WindowsPath",
+    "torch.device",
+}
+_TRUSTED = CONSTRUCTED.union(
+    *({f"{module}.{name}" for name in names.split()} for module, names in _TYPES.items())
+)
+# Modules whose public names are trusted, and the endings of these names.
+_PUBLIC = {
+    "sktopk.losses": "",
+    "sktopk.modules": "",
+    "sklearn.metrics": ("_score", "_loss", "_error"),
+    "sklearn.model_selection": ("Fold", "Split", "Out"),
+}
 # Increase this number if older versions cannot read the files of the next version, or the reverse.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
@@ -29,6 +64,21 @@ _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+
+
+def trusted_among(names):
+    """Return the trusted names among full names of types. No module of the names is imported."""
+    return {name for name in names if name in _TRUSTED or _is_public(name)}
+
+
+def _is_public(name):
+    for module, endings in _PUBLIC.items():
+        own = name.rpartition(".")[2]
+        if name.startswith(f"{module}.") and own.endswith(endings):
+            public = import_module(module)
+            found = getattr(public, own, None) if own in public.__all__ else None
+            return f"{getattr(found, '__module__', None)}.{own}" == name
+    return False
 
 
 def with_version(data):

@@ -13,9 +13,8 @@ from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._extras import import_extra
 from sktopk._common._warnings import warn
 
-from ._archive import names_in, version_of, with_version
+from ._archive import CONSTRUCTED, names_in, trusted_among, version_of, with_version
 from ._loaded import check_values, reset_parameters
-from ._trusted import CONSTRUCTED, trusted_among
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:

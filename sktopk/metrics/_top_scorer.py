@@ -9,14 +9,14 @@ import numpy as np
 from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 from sktopk._common._types import Label
 
-from . import _top, _top_curves, _top_thresholds
+from . import _top, _top_curves
 from ._ranking import Ranking, is_positive, undefined
 from ._scorer import Scorer, predict_scores
 
 # The metrics, with their names without "_score".
 METRICS = {
     name.removesuffix("_score"): function
-    for module in (_top, _top_thresholds, _top_curves)
+    for module in (_top, _top_curves)
     for name, function in vars(module).items()
     if name.endswith("_score")
 }

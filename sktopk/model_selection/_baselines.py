@@ -13,7 +13,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from ._splits import VALIDATION_SHARE
+from ._runs import VALIDATION_SHARE
 
 # With more classes than this, omit boosting: one tree per class in each round would be slow.
 MOST_CLASSES_TO_BOOST = 30

@@ -36,8 +36,7 @@ from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, with_params
-from ._splits import make_splits, mean_overlap
+from ._runs import Rows, Run, do_run, make_splits, mean_overlap, with_params
 
 # Default settings multiply the learning rate, and tau if the loss uses tau, by these factors.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)

@@ -1,4 +1,6 @@
-"""Checks of the parameters of TopBoostClassifier, and what they allow."""
+"""Parameters of TopBoostClassifier: their checks, the loss in use, and its threshold."""
+
+import dataclasses
 
 from sktopk._common._scalars import (
     check_k,
@@ -6,11 +8,93 @@ from sktopk._common._scalars import (
     check_option,
     check_pos_label,
     check_random,
+    n_kept,
 )
-from sktopk.boosting._objective import HESSIANS, loss_function
+from sktopk._common._warnings import warn
+from sktopk.boosting._objective import (
+    HESSIANS,
+    LOSSES,
+    LOSSES_OF_BOTH,
+    LOSSES_OF_RANKINGS,
+    loss_function,
+    parameters_of,
+)
+from sktopk.losses import KthLargest, TopMean
 
 from ._boosters import MANAGED
-from ._losses import NAMES
+
+# The threshold of each loss is the score at a rank, or at a share, among some of the samples. The
+# tuple contains these samples and the parameter with the rank or share (None: rank 1).
+RANKS = {
+    "top_push": ("negatives", None),
+    "top_push_k": ("negatives", "k"),
+    "pat_mat_np": ("negatives", "tau"),
+    "recall_at_fpr": ("negatives", "fpr"),
+    "recall_at_k": ("all", "k"),
+    "precision_at_k": ("all", "k"),
+    "pat_mat": ("all", "tau"),
+    "precision_at_recall": ("positives", "recall"),
+    "precision_at_recall_program": ("positives", "recall"),
+}
+NAMES = ("top_mean", *LOSSES)
+OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
+
+
+def loss_in_use(loss, k, loss_params, n_classes, rows):
+    """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
+    params = dict(loss_params or {})
+    is_named, of_two = isinstance(loss, str), n_classes == 2
+    if is_named and loss not in LOSSES_OF_BOTH:
+        if loss in OF_TWO_CLASSES and not of_two:
+            raise ValueError(
+                f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary "
+                "classification is supported. Use a multiclass loss such as 'cross_entropy'"
+            )
+        if loss not in OF_TWO_CLASSES and of_two:
+            raise ValueError(f"loss={loss!r} needs more than two classes; got 2 in y")
+    if not of_two:
+        asked = n_kept(k, n_classes)
+        k_ = min(asked, n_classes - 1)
+        if k_ < asked:
+            warn(f"k={k} must be less than the number of classes ({n_classes}); using k_={k_}")
+        if "k" in parameters_of(loss):
+            params.setdefault("k", k_)
+        return loss, params, k_
+    if is_named and loss == "top_mean":
+        rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
+        params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
+        return "accuracy_at_top", params, k
+    if "k" not in parameters_of(loss) or "k" in params:
+        return loss, params, k
+    if rows.groups is None:
+        of_negatives = is_named and loss == "top_push_k"
+        counted = rows.weight[rows.target == 0] if of_negatives else rows.weight
+        n_samples = counted.sum()
+        params["k"] = min(n_kept(k, n_samples), max(1, int(n_samples)))
+    elif k < 1:
+        raise ValueError(
+            f"k must be an integer (samples per group) for loss={loss!r} with groups; got {k!r}"
+        )
+    else:
+        params["k"] = int(k)
+    return loss, params, k
+
+
+def cut_of(loss, params, rows, n_negatives, n_positives):
+    """Return the threshold of the loss. Without groups, a rank k becomes a share of the samples."""
+    n_all = float(n_negatives + n_positives)
+    total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
+    threshold = params.get("threshold")
+    if not callable(threshold):
+        of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
+        share = {"": n_positives / n_all, None: 1} | params
+        is_count = name in ("k", None)
+        rank = {"k": int(share[name])} if is_count else {"tau": min(1.0, float(share[name]))}
+        threshold = KthLargest(of, **rank)
+    if rows.groups is None and getattr(threshold, "k", None) is not None:
+        share = min(1.0, threshold.k / float(total[threshold.of]))
+        threshold = dataclasses.replace(threshold, k=None, tau=share)
+    return threshold
 
 
 def has_proba(classifier):

@@ -43,9 +43,8 @@ from sktopk.metrics._ranking import Ranking
 from sktopk.modules._members import best_classes
 
 from ._boosters import constraints, grow, have_splits
-from ._losses import OF_TWO_CLASSES, cut_of, loss_in_use
 from ._model_text import BoostersAsText
-from ._parameters import check_parameters, has_proba
+from ._parameters import OF_TWO_CLASSES, check_parameters, cut_of, has_proba, loss_in_use
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
