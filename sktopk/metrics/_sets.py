@@ -49,8 +49,8 @@ def set_coverage_score(
     Raises
     ------
     ValueError
-        If `y_set` contains values other than 0 and 1, shapes disagree, or an argument is out of
-        range. If `labels` are repeated, or if only one of `labels` and `y_true` contains strings.
+        If `y_set` contains values other than 0 and 1, `labels` are repeated, or shapes or types of
+        labels disagree.
 
     References
     ----------

@@ -35,15 +35,14 @@ def precision_at_k_score(
     y_true : array-like of shape (n_samples,)
         Two labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
-        Real scores; a larger score means that a positive is more likely. Infinities are allowed.
-        A `decision_function` scores ``classes_[1]``. If the positives are ``classes_[0]``,
-        negate the scores or use `make_top_scorer`. Reversed scores usually give a warning.
+        Real scores; larger means more likely positive. Infinities are allowed. If the positives are
+        ``classes_[0]``, negate a `decision_function`, or use `make_top_scorer`. Reversed scores
+        usually give a warning.
     k : int or float
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Other
-        labels, such as "fraud" and "ok", need `pos_label`.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Which of the samples tied at rank k are selected. "expected" is the expected score of a
         random choice. "optimistic" selects positives first, "pessimistic" negatives first.
@@ -299,8 +298,8 @@ def positives_at_top_score(
     y_true, y_score, pos_label, sample_weight
         As in `precision_at_k_score`, with the same errors.
     k : int, default=1
-        Rank of the negative that the positives must exceed, at least 1. With weights, it is the
-        first negative at which the cumulative weight of the negatives reaches `k`.
+        Rank of the negative that the positives must exceed, at least 1. With weights, the first
+        negative at which the cumulative weight of the negatives reaches `k`.
 
     Returns
     -------

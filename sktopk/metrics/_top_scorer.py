@@ -74,9 +74,9 @@ def make_top_scorer(
 
     Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
-    `max_fpr` (default 0.05). "auc_at_quantile" is a mean precision [1]_: :math:`P(\tau)` is the
-    precision if a share :math:`\tau` of the samples is selected, and the mean is over all
-    :math:`\tau` up to :math:`\alpha` = `quantile`. `normalize` divides by the best possible mean.
+    `max_fpr` (default 0.05). "auc_at_quantile" is the mean of the precision :math:`P(\tau)` of the
+    best share :math:`\tau` of the samples, for all :math:`\tau` up to :math:`\alpha` = `quantile`
+    [1]_. `normalize` divides by the best possible mean.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -90,8 +90,7 @@ def make_top_scorer(
         Parameters of the metric. None means the default of the metric.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, which may be in a
-        pipeline or search. For a classifier without `pos_label_`, None means 1 or True if the
-        other label is 0, -1 or False.
+        pipeline or search, or else 1 or True if the other label is 0, -1 or False.
 
     Returns
     -------
@@ -103,11 +102,6 @@ def make_top_scorer(
         was trained on one class. The scorer can be pickled and cloned. With metadata routing,
         ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
         Only "precision_at_k" and "recall_at_k" take groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `name` is unknown, or a parameter is missing, out of range or not used by `name`.
 
     References
     ----------

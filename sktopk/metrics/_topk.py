@@ -42,8 +42,8 @@ def topk_accuracy_score(
     k : int or float, default=5
         Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_score`, in any order, such as the ``classes_`` of a fitted
-        classifier. None means the sorted distinct values of `y_true`, one per column.
+        The class of each column of `y_score`, such as the ``classes_`` of a fitted classifier. None
+        means the sorted distinct values of `y_true`, one per column.
     average : {"micro", "macro"}, default="micro"
         Mean over samples, or mean over classes of their accuracy [1]_. "macro" ignores classes
         without positive weight.
@@ -62,9 +62,8 @@ def topk_accuracy_score(
     Raises
     ------
     TypeError, ValueError
-        If `y_score` holds NaN, shapes disagree, an array has masked entries, or an argument has
-        the wrong type or range. If `labels` are repeated, if only one of `labels` and `y_true`
-        contains strings, or if `labels` is None and `y_true` has other than n_classes values.
+        If `y_score` holds NaN, an array has masked entries, `labels` are repeated, shapes or types
+        of labels disagree, or an argument has the wrong type or range.
 
     References
     ----------

@@ -129,8 +129,8 @@ class SetClassifier(CalibratedDecision):
     - "topk": the k most probable labels, without calibration and without a guarantee.
     - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
       samples [3]_, without a guarantee.
-    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Sets of uncertain
-      samples contain the label less often.
+    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_, but those of
+      uncertain samples contain the label less often.
     - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
       with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.

@@ -37,9 +37,9 @@ class BudgetCurveDisplay(CurveDisplay):
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}, \qquad
         \text{value} = \sum_{i \le k} v_i y_i
 
-    Tied samples count as the mean over all their orders. The chance line shows a random order of
-    all samples. The ideal line shows the best order: positives first, by decreasing value. The
-    methods `from_estimator`, `from_predictions` and `from_cv_results` take:
+    Tied samples count as the mean over all their orders. The chance line shows a random order, the
+    ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
+    `from_predictions` and `from_cv_results` take:
 
     - ``metric``: "precision", "recall" or, by default if ``value`` is given, "value". Without
       positives, recall is NaN, with an `UndefinedMetricWarning`.
@@ -48,12 +48,11 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
       wrapped classifier, and marks the number of selected samples of X.
-    - ``pos_label``: label of the positives, as in `precision_at_k_score`.
-    - ``groups`` (not for folds): group of each sample, such as its day. k samples of each group are
-      selected. The curve is the mean over groups (for recall, over groups with positives). A group
-      with fewer than k samples has its last value.
+    - ``pos_label``: as in `precision_at_k_score`.
+    - ``groups`` (not for folds): group of each sample, such as its day. The curve is the mean over
+      groups (for recall, over groups with positives) if k samples of each group are selected. A
+      group with fewer than k samples has its last value.
     - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
-      The band shows the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
@@ -67,10 +66,8 @@ class BudgetCurveDisplay(CurveDisplay):
     chance, ideal : array-like of shape (n_points,), default=None
         Scores of a random order and of the best order. For folds, the arrays have the length of the
         shortest `k`. None means no line.
-    budget : int, default=None
-        The k to mark, if it is in `k`.
-    name : str, default=None
-        Name of the curve in the legend. None means no legend entry.
+    budget, name : int and str, default=None
+        The k to mark, if it is in `k`, and the name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
         Whether `k` counts all selected samples or the selected samples of each group.
     low, high : array-like of shape (n_points,), default=None

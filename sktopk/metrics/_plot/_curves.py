@@ -29,8 +29,7 @@ class TopKCurveDisplay(CurveDisplay):
     name : str, default=None
         Name of the curve in the legend. None means no legend entry.
     chance : array-like of shape (n_points,), default=None
-        Top-k accuracy of random guesses, k / n_classes. For folds, it has the length of the
-        longest `k`. None means no chance line.
+        Accuracy k / n_classes of random guesses, up to the longest `k`. None means no chance line.
 
     Attributes
     ----------

@@ -29,8 +29,8 @@ class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
     Each run (a fold or a random split) trains a model with each loss on the same samples, and gives
-    a difference :math:`d_j` between a loss and the baseline. The point is the mean over J runs.
-    The interval is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
+    a difference :math:`d_j` from the baseline. The point is the mean over J runs, and the interval
+    is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -49,21 +49,16 @@ class LossComparisonDisplay(Display):
         Losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
         Mean difference of each loss (positive is better), and half the length of its interval.
-    baseline, metric : str, default="cross_entropy" and "score"
-        Names of the baseline and of the score.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    margin : float, default=0.01
-        Largest difference of scores that is negligible, at least 0.
-    name : str, default=None
-        Name of these differences in the legend. None means no legend entry.
+    baseline, metric, name : str, default="cross_entropy", "score" and None
+        Names of the baseline, of the score, and of these differences in the legend.
+    confidence, margin : float, default=0.95 and 0.01
+        Level of the intervals, in (0, 1), and largest difference that is negligible, at least 0.
 
     Attributes
     ----------
-    ax_, figure_, line_, errorbar_, zero_, margin_ : matplotlib artists
-        Axes, figure, points, points with intervals, line at zero and shaded margin.
-    texts_ : list of matplotlib Text
-        Difference and verdict of each loss.
+    ax_, figure_, line_, errorbar_, zero_, margin_, texts_ : matplotlib artists
+        Axes, figure, points, points with intervals, line at zero, shaded margin, and a list of the
+        texts with the differences and verdicts.
 
     References
     ----------
