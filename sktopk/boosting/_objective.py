@@ -59,11 +59,10 @@ def objective(
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Definition of :math:`h_L`. "curvature" is
-        :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an upper bound of the
-        second derivatives for accuracy-at-the-top losses. "gradient" is :math:`h_i = |g_i|`, which
-        limits leaf values to the learning rate. "auto" is "curvature" if the loss has nonzero
-        second derivatives, else "gradient".
+        "curvature" is :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an
+        upper bound of the second derivatives for accuracy-at-the-top losses. "gradient" is
+        :math:`h_i = |g_i|`, which limits leaf values to the learning rate. "auto" is "curvature" if
+        the loss has nonzero second derivatives, else "gradient".
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
@@ -254,10 +253,8 @@ def initial_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels 0 and 1, or class indices.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights.
+    y_true, sample_weight : array-like of shape (n_samples,)
+        Labels 0 and 1, or class indices, and nonnegative weights (default None).
 
     Returns
     -------

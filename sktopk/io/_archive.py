@@ -132,9 +132,8 @@ def _check_array(archive, name):
 
 def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(each.file_size for each in archive.infolist()) > _SPARSE_RATIO * n_bytes + (
-            _SPARSE_BYTES
-        ):
+        size = sum(each.file_size for each in archive.infolist())
+        if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
             raise ValueError("a sparse matrix must not be much larger than the file")
         for name in archive.namelist():
             _check_array(archive, name)

@@ -90,10 +90,9 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Additional types to trust, such as a custom `module` class: classes, functions, or their
-        full names, which the warning of `dump` lists. Check each type that you add. Public
-        estimators, losses and networks of this package, the searches, ensembles and calibrated
-        classifiers of scikit-learn and the defaults of skops are always trusted.
+        Classes, functions or their full names to trust, as the warning of `dump` lists them. Check
+        each of them. Public estimators, losses and networks of this package, the searches,
+        ensembles and calibrated classifiers of scikit-learn and the defaults of skops are trusted.
 
     Returns
     -------
@@ -107,8 +106,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     ImportError, OSError
         If skops is missing (``pip install "sktopk[io]"``), or `path` is not a readable file.
     ValueError
-        If the file contains types that are not trusted (the message lists them), if it is damaged,
-        or if it is not a file of `dump` in the format of this version.
+        If the file contains types that are not trusted (the message lists them), is damaged, or is
+        not a file of `dump` in the format of this version.
 
     Examples
     --------

@@ -207,17 +207,11 @@ def positive_scores(estimator, X, pos_label=None):
                 f"got pos_label=None and the labels {labels[0]!r} and {labels[1]!r}"
             )
         pos_label = labels[1]
-    place = place_of(pos_label, labels)
+    return pos_label, scores_of_class(y_score, place_of(pos_label, labels))
+
+
+def scores_of_class(y_score, place):
+    """Return the scores of the class with index `place` among two classes."""
     if y_score.ndim == 2:
-        y_score = y_score[:, place]
-    elif place == 0:
-        y_score = -y_score
-    return pos_label, y_score
-
-
-def scores_of_two_classes(estimator, X, pos_label=None):
-    """Return the result of `positive_scores`. Raise an error if there is only one class."""
-    pos_label, y_score = positive_scores(estimator, X, pos_label)
-    if y_score is None:
-        raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
-    return pos_label, y_score
+        return y_score[:, place]
+    return -y_score if place == 0 else y_score

@@ -92,7 +92,15 @@ class LossComparison:
     overlap: float | None = None
 
     def __post_init__(self):
-        _check_frame(self.frame)
+        is_frame = isinstance(self.frame, pd.DataFrame)
+        columns = self.frame.columns.tolist() if is_frame else []
+        if not set(_COLUMNS) <= set(columns):
+            came = f"the columns {columns}" if is_frame else reprlib.repr(self.frame)
+            raise (ValueError if is_frame else TypeError)(
+                f"frame must be a DataFrame with the columns {', '.join(_COLUMNS)}; got {came}. "
+                "For scores of cross_val_score, use "
+                "sktopk.metrics.LossComparisonDisplay.from_scores"
+            )
         self.overlap = self.test_fraction if self.overlap is None else self.overlap
 
     @property
@@ -190,17 +198,6 @@ class LossComparison:
                 *(f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()),
             ]
         )
-
-
-def _check_frame(frame):
-    is_frame = isinstance(frame, pd.DataFrame)
-    if is_frame and set(_COLUMNS) <= set(frame.columns):
-        return
-    came = f"the columns {frame.columns.tolist()}" if is_frame else reprlib.repr(frame)
-    raise (ValueError if is_frame else TypeError)(
-        f"frame must be a DataFrame with the columns {', '.join(_COLUMNS)}; got {came}. For scores "
-        "of cross_val_score, use sktopk.metrics.LossComparisonDisplay.from_scores"
-    )
 
 
 def _in_words(row):

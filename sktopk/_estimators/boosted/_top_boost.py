@@ -59,11 +59,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
-    of L to the size of the gradient of L' (see :func:`sktopk.boosting.objective`). Each boosting
-    round uses all samples, so the threshold of the loss is exact. X may contain NaN. Columns of
-    strings and categories in data frames are categories for LightGBM; columns with more than 50
-    categories are encoded by target statistics. Requires LightGBM: ``pip install
-    "sktopk[boosting]"``.
+    of L to the size of the gradient of L'. Each boosting round uses all samples, so the threshold
+    of the loss is exact. X may contain NaN. Columns of strings and categories in data frames are
+    categories for LightGBM, with more than 50 categories encoded by target statistics. Requires
+    ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
@@ -79,8 +78,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     log_loss_share : float, default=0.6
         Share a of the log loss in the training loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Second derivative of the loss, which sets the values of leaves: from the curvature, or from
-        the size of the gradient (see :func:`sktopk.boosting.objective`).
+        As in :func:`sktopk.boosting.objective`.
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
@@ -90,8 +88,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Minimum number of samples in a leaf, and in a group of categories (LightGBM's
-        `min_data_per_group`).
+        Minimum number of samples in a leaf, and in a group of categories.
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
@@ -123,9 +120,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Sorted labels, their sums of sample weights, and the positive label of two classes.
     threshold_ : float
         Decision threshold for two classes, which `decision_function` has already subtracted: the
-        quantile of the scores at the threshold of the loss, for the log loss 0. If the loss has no
-        threshold, the share of positives is selected. It is computed from out-of-fold scores if
-        samples are held out.
+        quantile of the (out-of-fold) scores at the threshold of the loss, for the log loss 0. If
+        the loss has no threshold, the share of positives is selected.
     k_, n_iter_ : int or float, ndarray of shape (n_members,)
         Value of k that `fit` used, and the number of boosting rounds of each member.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)

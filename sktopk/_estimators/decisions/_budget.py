@@ -28,7 +28,7 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import finite_scores, known_positives, rows_on_top
 from sktopk.metrics._scorer import no_classifier
-from sktopk.metrics._top_scorer import own_pos_label
+from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
@@ -176,7 +176,8 @@ class BudgetClassifier(CalibratedDecision):
         """
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
-        self._check_two_classes(y)
+        if not isinstance(self.estimator, FrozenEstimator):
+            self._check_two_classes(y)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random)
         if not hasattr(trained.estimator, "classes_"):
@@ -185,7 +186,12 @@ class BudgetClassifier(CalibratedDecision):
         pos_label = own_pos_label(trained.estimator) if self.pos_label is None else self.pos_label
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
-        scores = self._scores_of(trained, pos_label)
+        if trained.y_score is None:
+            scores = finite_scores(trained.estimator, trained.X, pos_label)
+        else:
+            scores = scores_of_class(trained.y_score, place_of(pos_label, classes))
+        # In float64, there is a threshold between any two different float32 scores.
+        scores = scores.astype(np.float64)
         positive = known_positives(trained.y, classes, pos_label)
         if separates(scores, positive):
             self._warn_if_seen(len(scores))
@@ -334,8 +340,6 @@ class BudgetClassifier(CalibratedDecision):
         check_pos_label(self.pos_label)
 
     def _check_two_classes(self, y):
-        if isinstance(self.estimator, FrozenEstimator):
-            return
         classes = check_classes(y)
         if len(classes) > 2:
             raise ValueError(
@@ -349,20 +353,6 @@ class BudgetClassifier(CalibratedDecision):
         """Return the constraint, an object with the parameters `budget` and `delta`."""
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
-
-    def _scores_of(self, trained, pos_label):
-        """Return the scores of the calibration samples for the class `pos_label`, in float64."""
-        scores = trained.y_score
-        if scores is None:
-            scores = finite_scores(trained.estimator, trained.X, pos_label)
-        else:
-            place = place_of(pos_label, trained.estimator.classes_)
-            if scores.ndim == 2:
-                scores = scores[:, place]
-            elif place == 0:
-                scores = -scores
-        # In float64, there is a threshold between any two different float32 scores.
-        return scores.astype(np.float64)
 
     def _calibration(self, name):
         """Return scores and labels of the calibration samples. Errors mention the caller `name`."""

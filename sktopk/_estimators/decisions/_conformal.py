@@ -90,7 +90,10 @@ def find_threshold(conformity, proba, u, code, coverage):
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
-        return average_size_threshold(proba, conformity.k)
+        # Sets contain k labels on average, or more if labels tie.
+        n_labels = math.ceil(round(len(proba) * conformity.k, 9))
+        best = proba.size - n_labels
+        return -np.inf if best <= 0 else float(np.partition(proba, best, axis=None)[best])
     n, n_unknown = len(code), warn_of_unknown(code)
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
@@ -192,14 +195,6 @@ def check_conditional_groups(groups, n_samples, conditional):
 def n_needed(coverage):
     """Return the minimum number n of calibration samples: ceil((n + 1) coverage) <= n."""
     return math.ceil(round(coverage / (1 - coverage), 9))
-
-
-def average_size_threshold(proba, k):
-    """Return the threshold for which sets contain k labels on average, or more if labels tie."""
-    n_labels = math.ceil(round(len(proba) * k, 9))
-    if n_labels >= proba.size:
-        return -np.inf
-    return float(np.partition(proba, -n_labels, axis=None)[-n_labels])
 
 
 def class_shares(given, trained, calibration):

@@ -197,19 +197,12 @@ class SetClassifier(CalibratedDecision):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Samples in a format that `estimator` accepts. For "topk", all samples are used for
-            training.
+        X, sample_weight, **fit_params
+            As in `BudgetClassifier.fit`. For "topk", all samples are used for training.
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
-            but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
-        **fit_params : dict
-            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
-            samples. With metadata routing, these are the metadata that `estimator` requests.
         """
         self._check_params()
         self._warn_of_ignored()
@@ -230,7 +223,9 @@ class SetClassifier(CalibratedDecision):
         code = encode_labels(classes, trained.y)
         if np.array_equal(proba.argmax(axis=1), code):
             self._warn_if_seen(len(code))
-        k = self._clipped_k(len(classes))
+        k = min(self.k, len(classes))
+        if k < self.k and not has_coverage:
+            warn(f"k={self.k} exceeds the number of classes ({k}); using k_={k}")
         prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
         conformity = Conformity(self.method, k, float(self.penalty), prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
@@ -295,13 +290,14 @@ class SetClassifier(CalibratedDecision):
         threshold = self.threshold_
         if groups is not None:
             threshold = thresholds_of_samples(groups, self.groups_, threshold)[:, None]
-        u = np.ones(n_samples)
-        if self.randomized:
-            u = self._conformity.draw(X, n_samples, self._seed)
-        max_size = self.k_ if self._conformity.method == "topk" else n_classes
-        columns, start = self._conformity.sets(
-            proba, u, threshold=threshold, max_size=max_size, empty=self.empty
+        u = (
+            self._conformity.draw(X, n_samples, self._seed)
+            if self.randomized
+            else np.ones(n_samples)
         )
+        max_size = self.k_ if self._conformity.method == "topk" else n_classes
+        limits = {"threshold": threshold, "max_size": max_size, "empty": self.empty}
+        columns, start = self._conformity.sets(proba, u, **limits)
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
         # A dense array is still smaller than the probabilities, which have the same shape.
@@ -371,8 +367,3 @@ class SetClassifier(CalibratedDecision):
                     f"{name}={value!r:.80} is ignored by method={self.method!r}: it is a parameter "
                     f"of {' and '.join(map(repr, users))}"
                 )
-
-    def _clipped_k(self, n_classes):
-        if self.k > n_classes and self.method in ("topk", "average_k"):
-            warn(f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}")
-        return min(self.k, n_classes)

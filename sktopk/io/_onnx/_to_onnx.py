@@ -61,10 +61,15 @@ def compare(model, estimator, X, rows, recipe):
         values = values if columns is None else pd.DataFrame(values, columns=columns)
         with warnings.catch_warnings():  # scikit-learn warns of missing column names
             warnings.simplefilter("ignore")
-            return _predictions(estimator, values)
+            expected = {"scores": estimator.decision_function(values)}
+            if hasattr(estimator, "predict_proba"):
+                expected["proba"] = estimator.predict_proba(values)
+        return expected
 
     tried = [(rows, predictions(rows), "")]
-    missing = _with_missing(rows)
+    absent = np.random.default_rng(0).random(rows.shape) < _SHARE_MISSING
+    absent[0] = True
+    missing = np.where(absent, rows.dtype.type(np.nan), rows)
     with suppress(ValueError):  # if the estimator does not accept missing values
         tried.append((missing, predictions(missing), " with missing values"))
     for values, expected, kind in tried:
@@ -77,20 +82,6 @@ def compare(model, estimator, X, rows, recipe):
                 f"ONNX Runtime cannot run the graph on samples{kind}: {error}. {recipe}"
             ) from error
         _check_equal(found, expected, estimator.classes_, kind, recipe)
-
-
-def _predictions(estimator, X):
-    expected = {"scores": estimator.decision_function(X)}
-    if hasattr(estimator, "predict_proba"):
-        expected["proba"] = estimator.predict_proba(X)
-    return expected
-
-
-def _with_missing(rows):
-    """Return a copy with missing values: at random, and everywhere in the first sample."""
-    absent = np.random.default_rng(0).random(rows.shape) < _SHARE_MISSING
-    absent[0] = True
-    return np.where(absent, rows.dtype.type(np.nan), rows)
 
 
 def _check_equal(found, expected, classes, kind, recipe):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sktopk._common._scalars import check_nonnegative, on_host
 from sktopk._common._types import RowsLike
 from sktopk.metrics._scorer import predict_scores
-from sktopk.metrics._top_scorer import scores_of_two_classes
+from sktopk.metrics._top_scorer import positive_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,11 @@ class Display:
             Options that the class docstring lists, and arguments of matplotlib's ``plot``, ``bar``
             or ``errorbar``. If the axes already have a reference line, it is not drawn again.
         """
-        plt = import_pyplot(f"{type(self).__name__}.plot")
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            caller = f"{type(self).__name__}.plot"
+            raise ImportError(f'{caller} needs matplotlib: pip install "sktopk[plot]"') from error
         if ax is None:
             _, ax = plt.subplots(**self._figure)
         self.ax_, self.figure_ = ax, ax.figure
@@ -140,7 +144,10 @@ class ScoreDisplay(Display):
         """Return the positive label and its scores for X, or all labels and their scores."""
         if cls._label == "labels":
             return predict_scores(estimator, X)
-        return scores_of_two_classes(estimator, X, label)
+        pos_label, y_score = positive_scores(estimator, X, label)
+        if y_score is None:
+            raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
+        return pos_label, y_score
 
 
 class CurveDisplay(ScoreDisplay):
@@ -192,14 +199,6 @@ class CurveDisplay(ScoreDisplay):
         name = type(estimators[0]).__name__ if name is None else name
         name = f"{name} ({len(estimators)} folds)"
         return cls(name=name, **cls._join(folds)).plot(ax, **kwargs)
-
-
-def import_pyplot(caller):
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(f'{caller} needs matplotlib: pip install "sktopk[plot]"') from error
-    return plt
 
 
 def draw_curves(ax, x, y, kwargs, **single):

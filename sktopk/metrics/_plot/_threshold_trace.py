@@ -93,15 +93,8 @@ class ThresholdTraceDisplay(Display):
             ``history_`` must contain "threshold" and can contain "true_threshold".
         epoch : int or (int, int), default=None
             An epoch, or the first and the last epoch, counted from 1. None means all epochs.
-        name : str, default=None
-            Name of the curve. None means the class name of the estimator.
-        ax, **kwargs
-            As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the history contains no thresholds, or if `epoch` does not exist.
+        name, ax, **kwargs
+            As in `plot`. The default of `name` is the class name of the estimator.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
