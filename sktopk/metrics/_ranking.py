@@ -164,7 +164,12 @@ def warn_of_scores(y_true, y_score, positive):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))
-    _warn_of_labels(y_true, y_score)
+    labels = np.unique(y_score) if y_score.dtype.kind in "iub" and y_score.size > 2 else ()
+    if len(labels) == 2 and np.array_equal(labels, np.unique(y_true)):
+        warn(
+            f"y_score must hold scores; got only the labels {labels[0]} and {labels[1]}, as from "
+            "predict. Pass the output of decision_function, or predict_proba(X)[:, 1]"
+        )
     n_positives, n = int(positive.sum()), len(positive)
     n_pairs = n_positives * (n - n_positives)
     if not n_pairs:
@@ -180,17 +185,6 @@ def warn_of_scores(y_true, y_score, positive):
             f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}). decision_function and "
             f"predict_proba(X)[:, 1] score {second!r}: pass -decision_function(X), "
             f"predict_proba(X)[:, 0], or use make_top_scorer(..., pos_label={first!r})"
-        )
-
-
-def _warn_of_labels(y_true, y_score):
-    """Warn if the scores contain only the two labels, like the output of `predict`."""
-    if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
-        return
-    if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
-        warn(
-            f"y_score must hold scores; got only the labels {labels[0]} and {labels[1]}, as from "
-            "predict. Pass the output of decision_function, or predict_proba(X)[:, 1]"
         )
 
 

@@ -11,14 +11,7 @@ from sktopk._common._scalars import (
     n_kept,
 )
 from sktopk._common._warnings import warn
-from sktopk.boosting._objective import (
-    HESSIANS,
-    LOSSES,
-    LOSSES_OF_BOTH,
-    LOSSES_OF_RANKINGS,
-    loss_function,
-    parameters_of,
-)
+from sktopk.boosting import _objective
 from sktopk.losses import KthLargest, TopMean
 
 from ._boosters import MANAGED
@@ -36,15 +29,15 @@ RANKS = {
     "precision_at_recall": ("positives", "recall"),
     "precision_at_recall_program": ("positives", "recall"),
 }
-NAMES = ("top_mean", *LOSSES)
-OF_TWO_CLASSES = {"top_mean", *LOSSES_OF_RANKINGS}
+NAMES = ("top_mean", *_objective.LOSSES)
+OF_TWO_CLASSES = {"top_mean", *_objective.LOSSES_OF_RANKINGS}
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
     """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
-    if is_named and loss not in LOSSES_OF_BOTH:
+    if is_named and loss not in _objective.LOSSES_OF_BOTH:
         if loss in OF_TWO_CLASSES and not of_two:
             raise ValueError(
                 f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary "
@@ -57,14 +50,14 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         k_ = min(asked, n_classes - 1)
         if k_ < asked:
             warn(f"k={k} must be less than the number of classes ({n_classes}); using k_={k_}")
-        if "k" in parameters_of(loss):
+        if "k" in _objective.parameters_of(loss):
             params.setdefault("k", k_)
         return loss, params, k_
     if is_named and loss == "top_mean":
         rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
         return "accuracy_at_top", params, k
-    if "k" not in parameters_of(loss) or "k" in params:
+    if "k" not in _objective.parameters_of(loss) or "k" in params:
         return loss, params, k
     if rows.groups is None:
         of_negatives = is_named and loss == "top_push_k"
@@ -113,10 +106,10 @@ def check_parameters(estimator):
     if isinstance(estimator.loss, str):
         check_option(estimator.loss, "loss", NAMES)
     else:
-        loss_function(estimator.loss)
+        _objective.loss_function(estimator.loss)
     check_k(estimator.k)
     check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
-    check_option(estimator.hessian, "hessian", HESSIANS)
+    check_option(estimator.hessian, "hessian", _objective.HESSIANS)
     for name in ("loss_params", "lightgbm_params"):
         if not isinstance(getattr(estimator, name) or {}, dict):
             raise TypeError(f"{name} must be a dict; got {getattr(estimator, name)!r}")

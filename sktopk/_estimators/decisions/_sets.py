@@ -23,21 +23,9 @@ from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import row_weights
 
+from . import _conformal
 from ._any_classifier import predict_class_proba, proba_of_scores
 from ._base import CalibratedDecision
-from ._conformal import (
-    CONDITIONS,
-    METHODS,
-    USERS,
-    Conformity,
-    check_conditional_groups,
-    class_shares,
-    conditional_thresholds,
-    find_threshold,
-    thresholds_of_samples,
-    warn_of_single_samples,
-    warn_of_unknown,
-)
 
 
 def _forwards(name):
@@ -207,13 +195,13 @@ class SetClassifier(CalibratedDecision):
         self._check_params()
         self._warn_of_ignored()
         X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
-        groups = check_conditional_groups(groups, len(y), self.conditional)
+        groups = _conformal.check_conditional_groups(groups, len(y), self.conditional)
         random, coverage = check_random(self.random_state), float(self.coverage)
         calibrates = self.method != "topk"
         trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
-            warn_of_single_samples(y, coverage, len(trained.y))
+            _conformal.warn_of_single_samples(y, coverage, len(trained.y))
         if trained.y_score is None:
             classes, proba = predict_class_proba(trained.estimator, trained.X)
         else:
@@ -226,15 +214,17 @@ class SetClassifier(CalibratedDecision):
         k = min(self.k, len(classes))
         if k < self.k and not has_coverage:
             warn(f"k={self.k} exceeds the number of classes ({k}); using k_={k}")
-        prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
-        conformity = Conformity(self.method, k, float(self.penalty), prevalence)
+        prevalence = None
+        if self.method == "pas":
+            prevalence = _conformal.class_shares(self.prevalence, trained, code)
+        conformity = _conformal.Conformity(self.method, k, float(self.penalty), prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
         u = conformity.draw(trained.X, len(code), seed)
         fitted = {}
         if self.conditional is None:
-            fitted["threshold_"] = find_threshold(conformity, proba, u, code, coverage)
+            fitted["threshold_"] = _conformal.find_threshold(conformity, proba, u, code, coverage)
         else:
-            warn_of_unknown(code)
+            _conformal.warn_of_unknown(code)
             scores = conformity.of_labels(proba, u, code)
             names, each = classes, code
             if self.conditional == "group":
@@ -242,7 +232,7 @@ class SetClassifier(CalibratedDecision):
                 names, each = np.unique(groups, return_inverse=True)
                 fitted["groups_"] = names
             which = len(names), coverage, self.conditional
-            fitted["threshold_"] = conditional_thresholds(scores, each, *which)
+            fitted["threshold_"] = _conformal.conditional_thresholds(scores, each, *which)
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
@@ -286,15 +276,13 @@ class SetClassifier(CalibratedDecision):
         _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores)
         n_samples, n_classes = proba.shape
         conditional = "group" if hasattr(self, "groups_") else None
-        groups = check_conditional_groups(groups, n_samples, conditional)
+        groups = _conformal.check_conditional_groups(groups, n_samples, conditional)
         threshold = self.threshold_
         if groups is not None:
-            threshold = thresholds_of_samples(groups, self.groups_, threshold)[:, None]
-        u = (
-            self._conformity.draw(X, n_samples, self._seed)
-            if self.randomized
-            else np.ones(n_samples)
-        )
+            threshold = _conformal.thresholds_of_samples(groups, self.groups_, threshold)[:, None]
+        u = np.ones(n_samples)
+        if self.randomized:
+            u = self._conformity.draw(X, n_samples, self._seed)
         max_size = self.k_ if self._conformity.method == "topk" else n_classes
         limits = {"threshold": threshold, "max_size": max_size, "empty": self.empty}
         columns, start = self._conformity.sets(proba, u, **limits)
@@ -342,13 +330,13 @@ class SetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.method, "method", METHODS)
+        check_option(self.method, "method", _conformal.METHODS)
         if self.method == "average_k":
             check_number(self.k, "k", 0, bounds="neither")
         else:
             check_number(self.k, "k", 1, integer=True)
         check_number(self.coverage, "coverage", 0, 1, bounds="neither")
-        check_option(self.conditional, "conditional", CONDITIONS)
+        check_option(self.conditional, "conditional", _conformal.CONDITIONS)
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
                 f"conditional must be None for method={self.method!r}, which has no coverage "
@@ -360,7 +348,7 @@ class SetClassifier(CalibratedDecision):
 
     def _warn_of_ignored(self):
         default = type(self)(self.estimator)
-        for name, users in USERS.items():
+        for name, users in _conformal.USERS.items():
             value = getattr(self, name)
             if self.method not in users and not np.array_equal(value, getattr(default, name)):
                 warn(

@@ -19,15 +19,8 @@ from sktopk._common._extras import import_extra
 from sktopk._estimators._base import BaseNetClassifier
 from sktopk.io._skops import check_path
 
+from . import _graph
 from ._classifier import Outputs
-from ._graph import (
-    IR_VERSION,
-    RECIPE,
-    RECIPE_OF_STEPS,
-    classifier_graph,
-    labels_in_graphs,
-    with_steps,
-)
 
 # For each dtype: tolerance of scores (relative to the largest score) and of probabilities.
 _TOLERANCE = {np.dtype(np.float32): (1e-4, 1e-3), np.dtype(np.float64): (1e-6, 1e-5)}
@@ -168,13 +161,13 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     outputs = Outputs(classifier)
     dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
     rows = check_samples(X, dtype)
-    model = classifier_graph(onnx, outputs, labels_in_graphs(classifier.classes_))
+    model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
     if steps:
-        model = with_steps(onnx, steps, model, dtype)
-    model.ir_version = IR_VERSION
+        model = _graph.with_steps(onnx, steps, model, dtype)
+    model.ir_version = _graph.IR_VERSION
     model.producer_name, model.producer_version = "sktopk", __version__
     data = model.SerializeToString()
-    compare(data, estimator, X, rows, RECIPE_OF_STEPS if steps else RECIPE)
+    compare(data, estimator, X, rows, _graph.RECIPE_OF_STEPS if steps else _graph.RECIPE)
     write_atomically(path, [data])
     return path
 

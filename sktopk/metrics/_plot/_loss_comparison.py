@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk.metrics._statistics import (
-    best_runs,
-    intervals_in_words,
-    paired_differences,
-    verdict_of,
-)
+from sktopk.metrics import _statistics
 
 from ._base import LEVEL_STYLE, Display, draw_legend, draw_once
 
@@ -124,7 +119,7 @@ class LossComparisonDisplay(Display):
             If `scores` lacks `baseline` or another loss, if its arrays are not finite or have
             different lengths, or if a number is out of range.
         """
-        found = paired_differences(scores, baseline, overlap)
+        found = _statistics.paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
         half_width = np.array([each.half_width(confidence) for each in found.values()])
         options = {"baseline": baseline, "metric": metric, "confidence": confidence}
@@ -158,7 +153,7 @@ class LossComparisonDisplay(Display):
         metric : str, default="score"
             Name of one of the metrics in `cv_results`.
         """
-        scores = best_runs(cv_results, param, metric)
+        scores = _statistics.best_runs(cv_results, param, metric)
         return cls.from_scores(scores, overlap=overlap, metric=metric, **kwargs)
 
     def _plot(self, ax, label, **kwargs):
@@ -174,10 +169,10 @@ class LossComparisonDisplay(Display):
         # Place texts at the right edge of the axes, at the height of the points.
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
         self.texts_ = []
-        words = intervals_in_words(self.difference, self.half_width)
+        words = _statistics.intervals_in_words(self.difference, self.half_width)
         shown = zip(self.difference, self.half_width, y, words, strict=True)
         for difference, half_width, height, text in shown:
-            text += f": {verdict_of(difference, half_width, self.margin)}"
+            text += f": {_statistics.verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
         style = {"color": "0.93", "zorder": 0.5, "linewidth": 0}
         style["label"] = f"_margin {self.margin:g}"
