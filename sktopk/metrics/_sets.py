@@ -46,16 +46,9 @@ def set_coverage_score(
         In [0, 1]. A label that is not in `labels` is not covered and, with "macro", is a class.
         NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
-    Raises
-    ------
-    ValueError
-        If `y_set` contains values other than 0 and 1, `labels` are repeated, or shapes or types of
-        labels disagree.
-
     References
     ----------
-    .. [1] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
-       classification. arXiv:2507.06867, 2025.
+    .. [1] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
 
     Examples
     --------

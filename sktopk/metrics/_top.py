@@ -214,8 +214,7 @@ def precision_at_recall_score(
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020, table 1 and section 4.2.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, table 1 and section 4.2.
 
     Examples
     --------
@@ -309,8 +308,7 @@ def positives_at_top_score(
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020, table 1.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, table 1.
 
     Examples
     --------

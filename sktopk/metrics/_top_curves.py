@@ -94,9 +94,8 @@ def bedroc_score(
 
     References
     ----------
-    .. [1] J.-F. Truchon, C. I. Bayly. Evaluating virtual screening methods: good
-       and bad metrics for the "early recognition" problem. Journal of Chemical
-       Information and Modeling 47(2), 488-508, 2007.
+    .. [1] J.-F. Truchon, C. I. Bayly. Evaluating virtual screening methods: good and bad metrics
+       for the "early recognition" problem. J. Chem. Inf. Model. 47(2), 488-508, 2007.
 
     Examples
     --------

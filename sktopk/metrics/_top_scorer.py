@@ -105,8 +105,7 @@ def make_top_scorer(
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method for accuracy at
-       the top. 2020, section 4.2 and table 4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, section 4.2 and table 4.
 
     Examples
     --------

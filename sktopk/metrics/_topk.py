@@ -67,8 +67,8 @@ def topk_accuracy_score(
 
     References
     ----------
-    .. [1] C. Garcin, M. Servajean, A. Joly, J. Salmon. Stochastic smoothing of the top-K
-       calibrated hinge loss for deep imbalanced classification. ICML 2022, section 4.5.1.
+    .. [1] C. Garcin et al. Stochastic smoothing of the top-K calibrated hinge loss for deep
+       imbalanced classification. ICML 2022, section 4.5.1.
 
     Examples
     --------
@@ -121,8 +121,7 @@ def shot_accuracy_score(
 
     References
     ----------
-    .. [1] Z. Liu, Z. Miao, X. Zhan, J. Wang, B. Gong, S. X. Yu. Large-scale long-tailed
-       recognition in an open world. CVPR 2019.
+    .. [1] Z. Liu et al. Large-scale long-tailed recognition in an open world. CVPR 2019.
 
     Examples
     --------

@@ -119,10 +119,6 @@ def compare_losses(
     random_state : int, RandomState or None, default=0
         Seed from which the seeds of all runs are drawn.
 
-    Returns
-    -------
-    comparison : LossComparison
-
     Raises
     ------
     RuntimeError

@@ -65,8 +65,7 @@ class LossComparison:
 
     References
     ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
-       52(3), 239-281, 2003.
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Mach. Learn. 52(3), 2003.
 
     Examples
     --------
@@ -136,19 +135,12 @@ class LossComparison:
     def summary(self, confidence: float | None = None) -> pd.DataFrame:
         """Return the mean score of each loss, and its difference from the baseline.
 
-        Parameters
-        ----------
-        confidence : float, default=None
-            Level of the intervals, in (0, 1). None means the `confidence` of the comparison.
-
-        Returns
-        -------
-        summary : DataFrame
-            One row per loss, the baseline first, with the columns mean, difference, low and high
-            (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            The last two estimate what would make an inconclusive verdict conclusive: the number of
-            additional folds, or the factor of the number of samples (infinity if impossible). For
-            a conclusive verdict they are 0 and 1, for the baseline NaN.
+        The data frame has one row per loss, the baseline first, with the columns mean, difference,
+        low and high (ends of its interval of the level `confidence`, by default that of the
+        comparison), p_value, verdict, more_folds and times_rows. The last two estimate what would
+        make an inconclusive verdict conclusive: the number of additional folds, or the factor of
+        the number of samples (infinity if impossible). For a conclusive verdict they are 0 and 1,
+        for the baseline NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

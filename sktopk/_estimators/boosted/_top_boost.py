@@ -186,7 +186,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             Numbers or NaN, and categories in frames. float32 is kept, other numbers become float64.
         y : array-like of shape (n_samples,)
-            Class labels, at least two classes.
+            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights of gradients and Hessians. `min_child_samples` counts samples,
             whatever their weight. Samples of weight 0 are dropped.
@@ -225,10 +225,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return for each sample the k labels with the highest scores, best first.
+        """Return for each sample the k (default `k_`) labels with the highest scores, best first.
 
-        Requires more than two classes. If k is None, `k_` is used. Tied labels are in the order of
-        `classes_`.
+        Requires more than two classes. Tied labels are in the order of `classes_`.
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else k

@@ -112,8 +112,7 @@ class BudgetClassifier(CalibratedDecision):
 
     References
     ----------
-    .. [1] A. N. Angelopoulos et al. Learn then test: calibrating predictive algorithms to achieve
-       risk control. arXiv:2110.01052, 2021.
+    .. [1] A. N. Angelopoulos et al. Learn then test. arXiv:2110.01052, 2021.
     .. [2] X. Tong, Y. Feng, J. J. Li. Neyman-Pearson classification algorithms and NP receiver
        operating characteristics. Science Advances 4(2), eaao1659, 2018.
     .. [3] C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in
@@ -237,7 +236,7 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the indices of the samples to review, best first.
+        """Return the indices of the samples to review, best first. Ties are in the order of X.
 
         Parameters
         ----------
@@ -249,11 +248,6 @@ class BudgetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
-
-        Returns
-        -------
-        index : ndarray of shape (n_top,)
-            Sorted by decreasing score. Tied samples are in the order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -268,7 +262,7 @@ class BudgetClassifier(CalibratedDecision):
         return order[flagged[order]]
 
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
-        """Return bounds on the number of positives among the n best samples.
+        """Return bounds (low, high) on the number of positives among the n best samples.
 
         If calibration samples and samples of X are exchangeable, the bounds hold with probability
         1 - `delta`. Choose n without looking at X: the best of several intervals has a lower level.
@@ -280,10 +274,6 @@ class BudgetClassifier(CalibratedDecision):
         n : int or array-like of int of shape (n_numbers,)
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).
-
-        Returns
-        -------
-        low, high : int or ndarray of shape (n_numbers,)
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -303,8 +293,7 @@ class BudgetClassifier(CalibratedDecision):
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
 
-        A threshold that violates the budget therefore does not increase the score. For the accuracy
-        of `predict`, use ``scoring="accuracy"``. The metric of each `constraint` is
+        For the accuracy of `predict`, use ``scoring="accuracy"``. The metric of `constraint` is
 
         - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;

@@ -260,15 +260,9 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             As in `fit`.
         output : {"matrix", "labels"}, default="matrix"
-            Boolean array with one column per class, as metrics such as
-            :func:`sktopk.metrics.set_coverage_score` need it, or list with the labels of each
-            sample.
-
-        Returns
-        -------
-        y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
-            The labels of a list are sorted by decreasing conformity. Tied labels are in the order
-            of `classes_`.
+            Boolean array of shape (n_samples, n_classes), as :func:`sktopk.metrics.set_size_score`
+            needs it, or list with the labels of each sample, sorted by decreasing conformity (tied
+            labels in the order of `classes_`).
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))

@@ -39,10 +39,8 @@ class SetSizeDisplay(ScoreDisplay):
         larger sizes end at 20, 50, 100, 200, 500, 1000, ...
     proportion, coverage : array-like of shape (n_bins,)
         Share of the samples in each bin, and their coverage, which is NaN in bins without samples.
-    name : str, default=None
-        Name of the bars in the legend. None means no legend entry.
-    target : float, default=None
-        Target coverage. None means no line.
+    name, target : str and float, default=None
+        Name of the bars in the legend, and target coverage. None means no entry or line.
 
     Attributes
     ----------
@@ -156,10 +154,9 @@ class ShotAccuracyDisplay(ScoreDisplay):
         Number of labels, or fraction of the classes.
     few, many : float, default=20 and 100
         Bounds of the groups in training samples, as in `shot_accuracy_score`.
-    name : str, default=None
-        Name of the bars in the legend. None means no legend entry.
-    chance : float, default=None
-        Top-k accuracy of random guesses, k / n_classes, in [0, 1]. None means no line.
+    name, chance : str and float, default=None
+        Name of the bars in the legend, and top-k accuracy k / n_classes of random guesses. None
+        means no entry or line.
 
     Attributes
     ----------

@@ -100,10 +100,9 @@ class EnrichmentDisplay(CurveDisplay):
     ----------
     fraction, recall : array-like of shape (n_points,) or list of arrays
         Selected share of the samples and of the positives, in [0, 1]. A list has an array per fold.
-    prevalence : float, default=None
-        Share of positives among all samples. None means no chance and ideal lines.
-    name : str, default=None
-        Name of the curve in the legend. None means no legend entry.
+    prevalence, name : float and str, default=None
+        Share of positives among all samples (None means no chance and ideal lines), and name of the
+        curve in the legend.
 
     Attributes
     ----------
