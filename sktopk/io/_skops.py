@@ -14,7 +14,7 @@ from sktopk._common._extras import import_extra
 from sktopk._common._warnings import warn
 
 from ._archive import CONSTRUCTED, names_in, trusted_among, version_of, with_version
-from ._loaded import check_values, reset_parameters
+from ._loaded import check_and_reset
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -129,8 +129,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     try:
         names = names_in(data, {*CONSTRUCTED, *own})
         estimator = skops.loads(data, trusted=[*trusted_among(names), *own])
-        check_values(estimator)
-        reset_parameters(estimator)
+        check_and_reset(estimator)
     except exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
             f"{path} is not loaded. {error} If you trust these types and the source of the file, "

@@ -98,21 +98,15 @@ class TopKScorer(Scorer):
 def label_ranks(estimator, X, y, sample_weight=None):
     """Return the `LabelRanks` of a fitted classifier. Scores of large X are computed in chunks."""
     classes = getattr(estimator, "classes_", ())
-    n_rows = _MOST_SCORES // max(1, len(classes))
+    n_rows = max(1, _MOST_SCORES // max(1, len(classes)))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
-        chunks = (predict_scores(estimator, rows)[1] for rows in _row_chunks(X, n_rows))
-        shape = (X.shape[0], len(classes))
-        return LabelRanks.from_chunks(y, chunks, shape, classes, sample_weight)
+        # Convert sparse X to CSR, because some other formats do not support slicing.
+        rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+        starts = range(0, X.shape[0], n_rows)
+        chunks = (predict_scores(estimator, rows[i : i + n_rows])[1] for i in starts)
+        return LabelRanks.from_chunks(y, chunks, (X.shape[0], len(classes)), classes, sample_weight)
     classes, y_score = predict_scores(estimator, X)
     return LabelRanks.from_predictions(y, y_score, classes, sample_weight)
-
-
-def _row_chunks(X, n_rows):
-    """Yield the rows of an array, sparse matrix or data frame in chunks of `n_rows` rows."""
-    # Convert sparse X to CSR, because some other formats do not support slicing.
-    rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
-    for start in range(0, X.shape[0], max(1, n_rows)):
-        yield rows[start : start + max(1, n_rows)]
 
 
 def no_classifier(estimator):

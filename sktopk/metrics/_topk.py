@@ -135,10 +135,9 @@ def shot_accuracy_score(
         raise ValueError(f"few={few!r} must not exceed many={many!r}")
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     accuracy = ranks.class_accuracy(k, ties=ties)
-    counts = np.zeros(len(accuracy))
-    counts[: ranks.n_classes] = check_nonnegative(
-        class_counts, "class_counts", ranks.n_classes, "one per column of y_score"
-    )
+    which = ranks.n_classes, "one per column of y_score"
+    counts = check_nonnegative(class_counts, "class_counts", *which)
+    counts = np.append(counts, np.zeros(len(accuracy) - len(counts)))
     is_few, is_many = counts < few, counts > many
     groups = {"many": is_many, "medium": ~is_few & ~is_many, "few": is_few}
     return {

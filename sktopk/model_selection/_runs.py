@@ -37,7 +37,10 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
     for repeat, seed in enumerate(seeds.tolist()):
         pairs = _splitter(cv, seed, y, groups).split(X, y, groups)
         for fold, (train, test) in enumerate(pairs):
-            train, test = (_row_numbers(each) for each in (train, test))
+            train, test = (
+                np.flatnonzero(each) if each.dtype == bool else each.astype(np.int64)
+                for each in map(np.asarray, (train, test))
+            )
             if np.intersect1d(train, test).size:
                 got = f"common samples in fold {fold}"
                 raise ValueError(f"cv must have disjoint train and test sets; got {got}")
@@ -67,11 +70,6 @@ def _splitter(cv, seed, y, groups):
         cv = copy.copy(cv)
         cv.random_state = seed
     return check_cv(cv, y, classifier=True)
-
-
-def _row_numbers(rows):
-    rows = np.asarray(rows)
-    return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
 
 
 def hold_out(y, random, groups=None):

@@ -134,11 +134,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number of columns of X, and their names if X was a data frame with string names.
 
-    See Also
-    --------
-    sktopk.boosting.objective : The loss as objective for LightGBM and XGBoost.
-    DeepTopPushClassifier, TopKClassifier : Neural networks.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

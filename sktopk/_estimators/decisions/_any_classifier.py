@@ -84,11 +84,10 @@ def out_of_fold_scores(estimator):
             f"TopBoostClassifier() or RandomForestClassifier(oob_score=True); got {last!r}"
         )
     y_score = np.asarray(y_score)
-    # In scikit-learn, `oob_decision_function_` contains probabilities, despite its name.
-    is_proba = type(last).__module__.startswith("sklearn.")
-    if not is_proba and hasattr(last, "decision_function"):
-        return y_score
     if hasattr(last, "decision_function"):
+        # In scikit-learn, `oob_decision_function_` contains probabilities, despite its name.
+        if not type(last).__module__.startswith("sklearn."):
+            return y_score
         raise ValueError(
             "cross_fit=True needs out-of-fold scores of decision_function; got probabilities in "
             f"oob_decision_function_ of {type(last).__name__}"

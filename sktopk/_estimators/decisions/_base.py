@@ -1,5 +1,6 @@
 """Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -120,8 +121,13 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Raise this error before the training, which can take long.
-        if _kind(self.estimator) not in ("classifier", None):
+        # Raise this error before the training, which can take long. In scikit-learn 1.7, `get_tags`
+        # warns about estimators without tags.
+        kind = None
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            with suppress(AttributeError):
+                kind = get_tags(self.estimator).estimator_type
+        if kind not in ("classifier", None):
             raise no_classifier(self.estimator)
         check_flag(self.cross_fit, "cross_fit")
         if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
@@ -203,14 +209,3 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "used for training, there is no guarantee: pass other samples to fit, or an "
                 "estimator without FrozenEstimator"
             )
-
-
-def _kind(estimator):
-    """Return the estimator type from scikit-learn's tags, or None if there are no tags."""
-    # In scikit-learn 1.7, `get_tags` warns about estimators without tags.
-    if not hasattr(estimator, "__sklearn_tags__"):
-        return None
-    try:
-        return get_tags(estimator).estimator_type
-    except AttributeError:
-        return None

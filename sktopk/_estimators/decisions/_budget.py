@@ -43,6 +43,7 @@ class BudgetClassifier(CalibratedDecision):
     A sample is flagged, that is, predicted positive, if its score is above a threshold. `fit`
     computes the threshold from calibration samples that the classifier is not trained on.
     `predict_top` returns exactly n samples of a batch or of each group.
+    :class:`sktopk.metrics.BudgetCurveDisplay` shows precision and recall for every budget.
 
     Parameters
     ----------
@@ -89,11 +90,6 @@ class BudgetClassifier(CalibratedDecision):
         Score of each calibration sample, and whether it is positive. Only without `cross_fit`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
-
-    See Also
-    --------
-    sktopk.metrics.BudgetCurveDisplay : Precision and recall for every budget.
-    SetClassifier : Predict a set of labels for each sample.
 
     Notes
     -----

@@ -107,11 +107,6 @@ class SetClassifier(CalibratedDecision):
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
 
-    See Also
-    --------
-    sktopk.metrics.set_coverage_score, sktopk.metrics.set_size_score : Scores of sets.
-    sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
-
     Notes
     -----
     - "topk": the k most probable labels, without calibration and without a guarantee.
@@ -127,6 +122,7 @@ class SetClassifier(CalibratedDecision):
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples. No set covers classes without training samples. `fit` warns if they are likely.
+    :class:`sktopk.metrics.SetSizeDisplay` shows the sizes and the coverage of sets.
 
     References
     ----------

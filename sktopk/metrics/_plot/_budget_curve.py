@@ -87,10 +87,6 @@ class BudgetCurveDisplay(CurveDisplay):
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
     >>> display.score
     array([ 20.,  20.,  20., 520., 570., 620.])
-    >>> day = ["Mon", "Mon", "Tue", "Tue", "Wed", "Wed"]
-    >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, groups=day)
-    >>> display.score, display.low
-    (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
     k: ArrayLike
@@ -192,8 +188,6 @@ class BudgetCurveDisplay(CurveDisplay):
         draw_legend(ax, "upper right" if self.metric == "precision" else "lower right")
 
     def _draw_budget(self, ax, ks, scores, color):
-        if self.budget is None:
-            return None
         points = [
             (self.budget, value)
             for k, score in zip(ks, scores, strict=True)
