@@ -51,6 +51,11 @@ def objective(
     factor c gives both gradients the same size. With a = 0, only samples near the threshold of the
     loss have a gradient. The log loss also ranks the other samples.
 
+    The Hessian is at least 0.001 times its mean. With a custom objective, LightGBM starts from
+    scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions.
+    Groups have the format of `LGBMRanker`. CatBoost calls objectives with chunks of the samples, so
+    it is not supported.
+
     Parameters
     ----------
     loss : str or callable
@@ -73,13 +78,6 @@ def objective(
         and 1 or class indices, and scores of shape (n_samples,) or (n_samples, n_classes).
         Returns gradient and Hessian as float64 arrays with the shape of the scores. The objective
         can be pickled and cloned. It raises ValueError if gradients are not finite.
-
-    Notes
-    -----
-    The Hessian is at least 0.001 times its mean. With a custom objective, LightGBM starts from
-    scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions.
-    Groups have the format of `LGBMRanker`. CatBoost calls objectives with chunks of the samples, so
-    it is not supported.
 
     Examples
     --------

@@ -37,10 +37,9 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 
     Raises
     ------
-    ImportError, OSError
-        If skops is missing (``pip install "sktopk[io]"``), or the file cannot be written.
-    TypeError, ValueError
-        If `estimator` is no estimator, or has an object that skops cannot write, such as a lambda.
+    ImportError, OSError, TypeError, ValueError
+        If skops is missing (``pip install "sktopk[io]"``), the file cannot be written, `estimator`
+        is no estimator, or it has an object that skops cannot write, such as a lambda.
 
     Examples
     --------

@@ -122,8 +122,7 @@ def compare_losses(
     Raises
     ------
     RuntimeError
-        If a run fails, with its loss, fold and seed. Diverged settings are skipped and counted in
-        `frame`, unless all diverge. Warnings of the fits appear once per loss.
+        If a run fails, or all its settings diverge. Other diverged settings are counted in `frame`.
 
     Examples
     --------

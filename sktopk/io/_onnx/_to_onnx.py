@@ -109,6 +109,18 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
+    The input of the graph is "X": any number of samples, with the floating-point type of X in
+    `fit`, or that of the weights if `module` is a custom network. The outputs are:
+
+    - "scores": `decision_function`, with the threshold subtracted;
+    - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
+    - "label" of all other classifiers: `predict`;
+    - "proba", if the estimator has this method: `predict_proba`.
+
+    Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
+    score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
+    If the scores of classes are equal within the tolerance, their labels can be exchanged.
+
     Parameters
     ----------
     estimator : estimator
@@ -127,20 +139,6 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     TypeError, ValueError
         If the estimator has no network of this package, if a step, the network, its labels or
         categorical columns cannot be converted, or if the outputs differ. No file is written.
-
-    Notes
-    -----
-    The input of the graph is "X": any number of samples, with the floating-point type of X in
-    `fit`, or that of the weights if `module` is a custom network. The outputs are:
-
-    - "scores": `decision_function`, with the threshold subtracted;
-    - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
-    - "label" of all other classifiers: `predict`;
-    - "proba", if the estimator has this method: `predict_proba`.
-
-    Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
-    score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
-    If the scores of classes are equal within the tolerance, their labels can be exchanged.
 
     Examples
     --------

@@ -103,20 +103,14 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Scores of each loss in at least two runs; larger is better. In run j, all losses must
-            have the same training and test samples.
+            Finite scores of each loss in at least two runs; larger is better. In run j, all losses
+            must have the same training and test samples.
         overlap : float
             Mean share of test samples that two runs have in common, in [0, 1). It is 0 for one
             repetition of folds, (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size`
             for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             As in the constructor and in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `scores` lacks `baseline` or another loss, if its arrays are not finite or have
-            different lengths, or if a number is out of range.
         """
         found = _statistics.paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
