@@ -14,10 +14,7 @@ _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
 def check_and_reset(loaded):
-    """Set the parameters in `DROPPED` to their defaults, in all estimators within `loaded`.
-
-    ValueError is raised if NumPy or SciPy would read outside of the memory of an object.
-    """
+    """Reset the parameters in `DROPPED`. Refuse values that make NumPy read outside of memory."""
     for value in _within(loaded):
         if issparse(value) and hasattr(value, "check_format"):
             value.check_format(full_check=True)

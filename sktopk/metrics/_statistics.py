@@ -12,8 +12,7 @@ from sktopk._common._scalars import check_number
 
 # The four possible verdicts on the difference between a loss and the baseline.
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-# `more_runs` returns infinity if more additional runs than this are necessary.
-_MOST_RUNS = 1000
+_MOST_RUNS = 1000  # `more_runs` returns infinity if more are necessary.
 
 
 class PairedDifference(NamedTuple):

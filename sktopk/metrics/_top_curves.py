@@ -29,14 +29,7 @@ def partial_auc_log_score(
 
 
 def auc_at_quantile_score(
-    y_true,
-    y_score,
-    *,
-    quantile,
-    normalize=False,
-    pos_label=None,
-    ties="expected",
-    sample_weight=None,
+    y_true, y_score, quantile, normalize=False, pos_label=None, ties="expected", sample_weight=None
 ):
     """Compute the metric "auc_at_quantile", which `make_top_scorer` describes."""
     ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)

@@ -148,11 +148,9 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Numbers of scores that are greater than, and equal to, the score of each sample's label.
+    """Numbers of scores that are greater than, and equal to, the score of each sample's label."""
 
-    `code` is the column of the label. Labels without a column have codes from `n_classes` on.
-    """
-
+    # Column of the label. Labels without a column have codes from `n_classes` on.
     code: np.ndarray
     n_greater: np.ndarray
     n_tied: np.ndarray

@@ -171,16 +171,13 @@ class LossComparison:
         summary = self.summary()
         others = summary[summary["difference"].notna()]
         half = (others["high"] - others["low"]) / 2
-        words = pd.Series(intervals_in_words(others["difference"], half), index=others.index)
-        shown = pd.DataFrame(
-            {
-                "mean": summary["mean"].map("{:.4f}".format),
-                "difference": words.reindex(summary.index).fillna(""),
-                "p": others["p_value"].map("{:.3f}".format).reindex(summary.index).fillna(""),
-                "": summary["verdict"],
-            }
-        )
-        shown.index.name = None
+        # Assignments align the index: the baseline has no difference.
+        shown = summary["mean"].map("{:.4f}".format).to_frame()
+        words = intervals_in_words(others["difference"], half)
+        shown["difference"] = pd.Series(words, index=others.index)
+        shown["p"] = others["p_value"].map("{:.3f}".format)
+        shown[""] = summary["verdict"]
+        shown = shown.fillna("").rename_axis(None)
         n_runs, n_splits = len(self.frame) // len(summary), self.frame["split"].nunique()
         return "\n".join(
             [

@@ -26,11 +26,9 @@ MANAGED = {
 
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):
-    """Return a booster trained on `rows` with the objective `function`, up to the best round.
-
-    `categorical` has the columns of X with categories as integers. `stop` is None or held-out
-    samples, a metric of their raw scores, and the number of rounds without improvement.
-    """
+    """Return a booster trained on `rows` with the objective `function`, up to the best round."""
+    # `categorical` has the columns of X with categories as integers. `stop` is None or held-out
+    # samples, a metric of their raw scores, and the number of rounds without improvement.
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
     if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():

@@ -16,19 +16,14 @@ from sktopk.losses import KthLargest, TopMean
 
 from ._boosters import MANAGED
 
-# The threshold of each loss is the score at a rank, or at a share, among some of the samples. The
-# tuple contains these samples and the parameter with the rank or share (None: rank 1).
-RANKS = {
-    "top_push": ("negatives", None),
-    "top_push_k": ("negatives", "k"),
-    "pat_mat_np": ("negatives", "tau"),
-    "recall_at_fpr": ("negatives", "fpr"),
-    "recall_at_k": ("all", "k"),
-    "precision_at_k": ("all", "k"),
-    "pat_mat": ("all", "tau"),
-    "precision_at_recall": ("positives", "recall"),
-    "precision_at_recall_program": ("positives", "recall"),
+# The threshold of each loss is the score at a rank, or at a share, among these samples. The values
+# are the parameters with the rank or share (None: rank 1).
+_OF_SAMPLES = {
+    "negatives": {"top_push": None, "top_push_k": "k", "pat_mat_np": "tau", "recall_at_fpr": "fpr"},
+    "positives": {"precision_at_recall": "recall", "precision_at_recall_program": "recall"},
+    "all": {"recall_at_k": "k", "precision_at_k": "k", "pat_mat": "tau"},
 }
+RANKS = {loss: (of, name) for of, each in _OF_SAMPLES.items() for loss, name in each.items()}
 NAMES = ("top_mean", *_objective.LOSSES)
 OF_TWO_CLASSES = {"top_mean", *_objective.LOSSES_OF_RANKINGS}
 

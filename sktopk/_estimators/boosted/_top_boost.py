@@ -85,10 +85,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Number of boosting rounds, each of one tree, or one per class for more than two classes.
     learning_rate : float, default=0.1
         Shrinkage factor of the leaf values.
-    num_leaves : int, default=31
-        Maximum number of leaves of a tree, at least 2.
-    min_child_samples : int, default=20
-        Minimum number of samples in a leaf, and in a group of categories.
+    num_leaves, min_child_samples : int, default=31 and 20
+        Maximum number of leaves of a tree, at least 2, and minimum number of samples in a leaf and
+        in a group of categories.
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5

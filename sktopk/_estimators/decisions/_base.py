@@ -33,17 +33,14 @@ _MANY_SAMPLES = 200
 
 
 class Trained(NamedTuple):
-    """A trained classifier and its calibration samples, with their indices (None means all).
-
-    `y_train` is None for a frozen classifier. `y_score` has out-of-fold scores with `cross_fit`.
-    """
+    """A trained classifier and its calibration samples, with their indices (None means all)."""
 
     estimator: Any
     X: Any
     y: np.ndarray
-    y_train: np.ndarray | None
+    y_train: np.ndarray | None  # None for a frozen classifier
     index: np.ndarray | None
-    y_score: np.ndarray | None = None
+    y_score: np.ndarray | None = None  # out-of-fold scores with `cross_fit`
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):

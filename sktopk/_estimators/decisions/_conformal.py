@@ -116,11 +116,9 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if new samples of unseen classes will reduce the coverage by more than its resolution.
-
-    Their share is estimated by the share of samples that are the only sample of their class (I. J.
-    Good, Biometrika 40, 237-264, 1953). The guarantee excludes unseen classes.
-    """
+    """Warn if new samples of unseen classes, which the guarantee excludes, reduce the coverage."""
+    # Their share is estimated by the share of samples that are the only sample of their class
+    # (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
     possible = 1 - n_single / len(y)

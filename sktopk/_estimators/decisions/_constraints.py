@@ -21,11 +21,7 @@ _PLACING_FRACTION = 0.2
 
 @dataclass(frozen=True)
 class _Constraint:
-    """A bound on a rate, in (0, 1).
-
-    ``find_threshold(scores, positive, n_samples, random)`` of a subclass returns a threshold that
-    satisfies the constraint, and a warning or None. It gets the scores of the calibration samples.
-    """
+    """A bound on a rate. `find_threshold` returns a threshold, and a warning or None."""
 
     budget: float
     delta: float
@@ -106,11 +102,7 @@ class Count(_Constraint):
 
 
 class FalsePositiveRate(_Constraint):
-    """An upper bound on the false positive rate, with probability 1 - delta.
-
-    The threshold is at or above an order statistic of the n negatives (umbrella algorithm of Tong,
-    Feng and Li, 2018), and infinite with too few negatives.
-    """
+    """An upper bound on the false positive rate: the umbrella algorithm of Tong, Feng and Li."""
 
     metric = ("true_positive_rate_at_fpr", "fpr")
 
@@ -120,6 +112,7 @@ class FalsePositiveRate(_Constraint):
         if n_allowed < 0:
             needed = n_rows_needed(self.budget, self.delta)
             return np.inf, self._too_few("fpr <=", needed, negative, "negatives")
+        # At or above an order statistic of the negatives.
         low = negative[n_allowed]
         return _between(low, scores[scores > low].min(initial=np.inf)), None
 
@@ -142,13 +135,12 @@ class Recall(_Constraint):
 
 
 class Precision(_Constraint):
-    """A lower bound on precision, with probability 1 - delta.
+    """A lower bound on precision: fixed sequence testing (Angelopoulos et al., 2021)."""
 
-    This is fixed sequence testing (Angelopoulos et al., 2021). One part of the samples chooses the
-    first threshold, with the smallest p-value, because precision is not monotone in the threshold.
-    The other part tests it, then the next lower ones, until a test fails. A threshold passes if
-    P(Binomial(samples above, precision) >= positives above) <= delta.
-    """
+    # One part of the samples chooses the first threshold, with the smallest p-value, because
+    # precision is not monotone in the threshold. The other part tests it, then the next lower ones,
+    # until a test fails. A threshold passes if
+    # P(Binomial(samples above, precision) >= positives above) <= delta.
 
     def find_threshold(self, scores, positive, n_samples, random):
         precision = self.budget
@@ -191,11 +183,10 @@ class Precision(_Constraint):
 
 
 class FalseDiscoveryRate(_Constraint):
-    """An upper bound on the expected share of negatives among the flagged samples.
+    """An upper bound on the expected share of negatives among the flagged samples."""
 
-    The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr, among
-    the calibration scores and minus infinity. docs/promises_details.md has the proof.
-    """
+    # The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr,
+    # among the calibration scores and minus infinity. docs/promises_details.md has the proof.
 
     def find_threshold(self, scores, positive, n_samples, random):
         fdr = self.budget

@@ -14,10 +14,8 @@ from sktopk.metrics._topk import grouped_means, shot_accuracy_score
 from ._base import LEVEL_STYLE, ScoreDisplay, draw_bars, draw_legend, draw_once, draw_reference
 
 _GROUPS = ("many", "medium", "few")
-# Upper limit of the accuracy axis, in a figure without a legend.
-_TOP = 1.02
-# Free pixels around the legend.
-_PAD = 5
+_TOP = 1.02  # upper limit of the accuracy axis, in a figure without a legend
+_PAD = 5  # free pixels around the legend
 
 
 @dataclass(eq=False, repr=False)
@@ -148,12 +146,9 @@ class ShotAccuracyDisplay(ScoreDisplay):
     Parameters
     ----------
     accuracy : array-like of shape (3,)
-        Macro top-k accuracy of the many-, medium- and few-shot classes. The accuracy of a group
-        without classes is NaN, and it has no bar.
-    k : int or float, default=5
-        Number of labels, or fraction of the classes.
-    few, many : float, default=20 and 100
-        Bounds of the groups in training samples, as in `shot_accuracy_score`.
+        Macro top-k accuracy of the many-, medium- and few-shot classes; NaN (no bar) without them.
+    k, few, many : float, default=5, 20 and 100
+        As in `shot_accuracy_score`.
     name, chance : str and float, default=None
         Name of the bars in the legend, and top-k accuracy k / n_classes of random guesses. None
         means no entry or line.

@@ -26,10 +26,8 @@ class TopKCurveDisplay(CurveDisplay):
     ----------
     k, accuracy : array-like of shape (n_points,) or list of arrays
         Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
-    name : str, default=None
-        Name of the curve in the legend. None means no legend entry.
-    chance : array-like of shape (n_points,), default=None
-        Accuracy k / n_classes of random guesses, up to the longest `k`. None means no chance line.
+    name, chance : str and array-like of shape (n_points,), default=None
+        Name of the curve in the legend, and accuracy k / n_classes of random guesses.
 
     Attributes
     ----------
