@@ -64,16 +64,13 @@ def budget_table(
     Examples
     --------
     >>> import numpy as np
-    >>> import pandas as pd
     >>> from sktopk.metrics import budget_table
     >>> rng = np.random.default_rng(0)
     >>> fraud = rng.random(10_000) < 0.02
     >>> y_score = rng.normal(size=10_000) + 2 * fraud
-    >>> table = pd.DataFrame(budget_table(fraud, y_score, budgets=[20, 50], n_rows=1000))
-    >>> table[["budget", "hits", "hits_low", "hits_high"]].round(1)
-       budget  hits  hits_low  hits_high
-    0      20   7.3       6.2        8.9
-    1      50  11.6       9.6       13.5
+    >>> table = budget_table(fraud, y_score, budgets=[20, 50], n_rows=1000)
+    >>> table["hits"].round(1), table["hits_low"].round(1), table["hits_high"].round(1)
+    (array([ 7.3, 11.6]), array([6.2, 9.6]), array([ 8.9, 13.5]))
     """
     budgets = np.atleast_1d(np.asarray(budgets, dtype=object))
     if budgets.ndim != 1 or not len(budgets):

@@ -218,8 +218,7 @@ def grouped_means(group, value, weight, n_groups):
 
 def _count_greater_and_tied(y_score, column):
     n_samples, n_classes = y_score.shape
-    n_greater = np.empty(n_samples, dtype=np.intp)
-    n_tied = np.empty(n_samples, dtype=np.intp)
+    n_greater, n_tied = np.empty((2, n_samples), dtype=np.intp)
     n_rows = max(1, _CHUNK_SIZE // n_classes)
     for start in range(0, n_samples, n_rows):
         rows = slice(start, start + n_rows)

@@ -26,8 +26,8 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values, intervals and verdicts are from the corrected t-test [1]_ that
-    :class:`sktopk.metrics.LossComparisonDisplay` describes. The p-value is
+    P-values, intervals and verdicts are from the corrected t-test that
+    :class:`sktopk.metrics.LossComparisonDisplay` describes and cites. The p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
@@ -62,10 +62,6 @@ class LossComparison:
     verdict : str
         Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
-
-    References
-    ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Mach. Learn. 52(3), 2003.
 
     Examples
     --------

@@ -192,7 +192,14 @@ class BudgetClassifier(CalibratedDecision):
             self._warn_if_seen(len(scores))
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
         flagged = scores > threshold
-        _warn_of_threshold(problem, threshold, flagged, self.constraint)
+        if problem is not None and np.isinf(threshold) and self.constraint != "count":
+            problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
+        elif problem is None and not flagged.any():
+            problem = "no calibration sample is above the threshold"
+        elif problem is None and flagged.all() and np.isfinite(threshold):
+            problem = "every calibration sample is above the threshold"
+        if problem is not None:
+            warn(problem)
         held_out = {"calibration_scores_": scores, "calibration_positive_": positive}
         return self._replace_fitted(
             trained.estimator,
@@ -352,15 +359,3 @@ class BudgetClassifier(CalibratedDecision):
         check_is_fitted(self, "threshold_")
         refuse_masked(X=X)
         return finite_scores(self.estimator_, X, self.pos_label_)
-
-
-def _warn_of_threshold(problem, threshold, flagged, constraint):
-    """Warn if there is no guarantee, or if either all or none of the samples are flagged."""
-    if problem is not None and np.isinf(threshold) and constraint != "count":
-        problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
-    elif problem is None and not flagged.any():
-        problem = "no calibration sample is above the threshold"
-    elif problem is None and flagged.all() and np.isfinite(threshold):
-        problem = "every calibration sample is above the threshold"
-    if problem is not None:
-        warn(problem)

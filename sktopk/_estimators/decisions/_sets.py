@@ -30,12 +30,7 @@ from ._base import CalibratedDecision
 
 def _forwards(name):
     """Return a function for `available_if` that checks whether the classifier has a method."""
-
-    def check(self):
-        getattr(getattr(self, "estimator_", self.estimator), name)
-        return True
-
-    return check
+    return lambda self: bool(getattr(getattr(self, "estimator_", self.estimator), name))
 
 
 @public

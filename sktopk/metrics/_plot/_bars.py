@@ -47,15 +47,11 @@ class SetSizeDisplay(ScoreDisplay):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from sktopk import SetClassifier
     >>> from sktopk.metrics import SetSizeDisplay
-    >>> X, y = load_digits(return_X_y=True)
-    >>> clf = SetClassifier(GaussianNB(), method="lac", random_state=0).fit(X[:900], y[:900])
-    >>> display = SetSizeDisplay.from_estimator(clf, X[900:], y[900:])
-    >>> display.upper
-    array([0, 1, 2, 3, 4])
+    >>> y_true, y_set = ["ash", "oak", "oak"], [[1, 0], [1, 1], [1, 0]]
+    >>> display = SetSizeDisplay.from_predictions(y_true, y_set, labels=["ash", "oak"])
+    >>> display.upper, display.coverage
+    (array([0, 1, 2]), array([nan, 0.5, 1. ]))
     """
 
     lower: ArrayLike

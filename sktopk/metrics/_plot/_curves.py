@@ -36,14 +36,10 @@ class TopKCurveDisplay(CurveDisplay):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from sktopk.metrics import TopKCurveDisplay
-    >>> X, y = load_digits(return_X_y=True)
-    >>> clf = LogisticRegression(C=1e-3, max_iter=1000).fit(X[:900], y[:900])
-    >>> display = TopKCurveDisplay.from_estimator(clf, X[900:], y[900:], max_k=3)
-    >>> display.accuracy.round(2)
-    array([0.93, 0.96, 0.98])
+    >>> y_true, y_score = [0, 1, 2, 2], [[3, 2, 1], [3, 2, 1], [3, 2, 1], [1, 2, 3]]
+    >>> TopKCurveDisplay.from_predictions(y_true, y_score).accuracy
+    array([0.5 , 0.75, 1.  ])
     """
 
     k: ArrayLike
