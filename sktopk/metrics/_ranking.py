@@ -21,7 +21,7 @@ from sktopk._common._warnings import warn
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Relative tolerance for comparing sums of weights: in floating point, 0.07 * 100 is above 7.
-_ROUNDING = 1e-10
+ROUNDING = 1e-10
 # Warn if the ROC AUC is below 0.5 by more than this number of standard deviations.
 _REVERSED_DEVIATIONS = 4
 
@@ -66,8 +66,7 @@ class Ranking:
             keys.insert(0, value if ties == "optimistic" else -value)
         present = np.flatnonzero(weight > 0)
         order = present[np.lexsort([key[present] for key in keys])[::-1]]
-        starts_block = np.zeros(len(order), dtype=bool)
-        starts_block[:1] = True
+        starts_block = np.arange(len(order)) == 0
         for key in keys:
             in_order = key[order]
             starts_block[1:] |= in_order[1:] != in_order[:-1]
@@ -88,12 +87,6 @@ class Ranking:
     cumulative_negatives = property(lambda self: np.append(0.0, np.cumsum(self.negative)))
     total_weight = property(lambda self: self.cumulative_weight[-1])
     total_value = property(lambda self: self.cumulative_value[-1])
-
-    @property
-    def average_precision(self):
-        """Average precision: the mean, over the positives, of the precision at their score."""
-        found = self.cumulative_value[1:]
-        return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
 
     def missing_class(self):
         if not self.total_value:
@@ -145,12 +138,7 @@ def _sum_before(weight, is_first):
 
 def first_reaching(cumulative, level):
     """Return the first index where `cumulative` is at least `level`, up to rounding errors."""
-    return np.searchsorted(cumulative, level * (1 - _ROUNDING), side="left")
-
-
-def last_within(cumulative, level):
-    """Return the last index where `cumulative` is at most `level`, up to rounding errors."""
-    return np.searchsorted(cumulative, level * (1 + _ROUNDING), side="right") - 1
+    return np.searchsorted(cumulative, level * (1 - ROUNDING), side="left")
 
 
 def warn_of_few(score, k, n, what):

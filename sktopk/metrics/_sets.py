@@ -140,7 +140,6 @@ class SetScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the metric, for libraries that read the name of a scoring function."""
         return f"set_{self.score_name}"
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):

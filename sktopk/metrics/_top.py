@@ -7,7 +7,7 @@ from sktopk._common._scalars import check_count
 from sktopk._common._types import Label
 from sktopk._common._warnings import warn
 
-from ._ranking import Ranking, check_rate, first_reaching, last_within, undefined, warn_of_few
+from ._ranking import ROUNDING, Ranking, check_rate, first_reaching, undefined, warn_of_few
 
 
 def precision_at_k_score(
@@ -370,4 +370,5 @@ def true_positive_rate_at_fpr_score(
     if missing := ranking.missing_class():
         return undefined("true_positive_rate_at_fpr_score", missing)
     found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    return float(found[last_within(false, fpr * false[-1])] / found[-1])
+    last = np.searchsorted(false, fpr * false[-1] * (1 + ROUNDING), side="right") - 1
+    return float(found[last] / found[-1])

@@ -160,7 +160,6 @@ class TopScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the metric. skorch uses the name as a column of the training history."""
         return "_".join(map(str, [self.name, *self.score_params().values()]))
 
     def score_params(self):

@@ -91,9 +91,8 @@ def compare_losses(
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
         Score to maximize. None means :func:`sktopk.metrics.make_topk_scorer` with the k of a
-        TopKClassifier, at most n_classes - 1. Required for other classifiers, such as
-        :func:`sktopk.metrics.make_top_scorer` for rankers. A `pos_label` of `estimator` or of the
-        scorer is used by all.
+        TopKClassifier, at most n_classes - 1. Required for other classifiers. A `pos_label` of
+        `estimator` or of the scorer is used by all.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.

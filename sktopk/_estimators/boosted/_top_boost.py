@@ -81,10 +81,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         As in :func:`sktopk.boosting.objective`.
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
-    n_estimators : int, default=100
-        Number of boosting rounds, each of one tree, or one per class for more than two classes.
-    learning_rate : float, default=0.1
-        Shrinkage factor of the leaf values.
+    n_estimators, learning_rate : int and float, default=100 and 0.1
+        Number of boosting rounds, each of one tree, or one per class for more than two classes, and
+        shrinkage factor of the leaf values.
     num_leaves, min_child_samples : int, default=31 and 20
         Maximum number of leaves of a tree, at least 2, and minimum number of samples in a leaf and
         in a group of categories.
@@ -450,4 +449,7 @@ def _refuse_groups(classes):
 def _average_precision(positive, y_score, weight):
     # This is faster than scikit-learn's function, which can take longer than growing a tree.
     ranking = Ranking.from_values(positive, y_score, weight)
-    return float(ranking.average_precision) if ranking.total_value else 0.0
+    if not ranking.total_value:
+        return 0.0
+    found = ranking.cumulative_value[1:]
+    return float(ranking.value @ (found / ranking.cumulative_weight[1:]) / found[-1])

@@ -12,7 +12,7 @@ from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_k, check_number, check_size, n_kept
 from sktopk.metrics._top_scorer import METRICS
 
-from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed, n_samples_needed
+from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed
 
 # Share of the calibration samples from which `Precision` chooses the first threshold. In
 # benchmarks, 0.15 to 0.3 gave similar results.
@@ -198,7 +198,8 @@ class FalseDiscoveryRate(_Constraint):
         passes = 1 + n_above - n_right <= fdr * (1 + n_above) + 1e-9
         if passes.any():
             return thresholds[np.argmax(passes)], None
-        needed = n_samples_needed(fdr)
+        # The smallest n for which the lowest possible p-value, 1 / (n + 1), is at most fdr.
+        needed = math.ceil(round(1 / fdr, 9)) - 1
         if len(scores) < needed:
             few = f"fdr <= {fdr:g} needs at least {needed} calibration samples; got {len(scores)}"
             return np.inf, few

@@ -65,26 +65,18 @@ def conformal_selection(old, positive, new, budget):
     return false_discovery_control((1 + n_above) / (1 + len(old))) <= budget
 
 
-def n_samples_needed(budget):
-    """Return the smallest n for which the lowest possible p-value, 1 / (n + 1), is <= budget."""
-    return math.ceil(round(1 / budget, 9)) - 1
-
-
 def hits_interval(old, positive, new, n, delta, random):
     """Return bounds on the number of positives among the n best new samples (level 1 - delta)."""
     above = _labels_above(old, positive, new, n, random)
     n_above, n_positive = len(above), np.count_nonzero(above)
+    numbers, half = range(n + 1), delta / 2
+
+    def tail(function, count, hits):
+        return function(count, n_above + n, n_positive + hits, n_above)
 
     # Both tails are monotone in the number of positives (hits), so bisection finds the bounds.
-    def upper_tail(hits):
-        return hypergeom.sf(n_positive - 1, n_above + n, n_positive + hits, n_above)
-
-    def lower_tail(hits):
-        return hypergeom.cdf(n_positive, n_above + n, n_positive + hits, n_above)
-
-    numbers = range(n + 1)
-    low = bisect_left(numbers, True, key=lambda hits: upper_tail(hits) > delta / 2)
-    high = bisect_left(numbers, True, key=lambda hits: lower_tail(hits) <= delta / 2)
+    low = bisect_left(numbers, True, key=lambda h: tail(hypergeom.sf, n_positive - 1, h) > half)
+    high = bisect_left(numbers, True, key=lambda h: tail(hypergeom.cdf, n_positive, h) <= half)
     return low, high - 1
 
 

@@ -91,10 +91,9 @@ class SetClassifier(CalibratedDecision):
     ----------
     estimator_, classes_ : estimator, ndarray of shape (n_classes,)
         Fitted classifier, and its sorted labels.
-    threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        Minimum conformity score of labels in a set. With `conditional`, one per class or group.
-    groups_ : ndarray of shape (n_groups,)
-        Sorted names of the groups, with ``conditional="group"``.
+    threshold_, groups_ : float or ndarray of shape (n_classes,) or (n_groups,)
+        Minimum conformity score of labels in a set. With `conditional`, one per class or group,
+        in the order of the sorted names of the groups.
     k_, n_calibration_ : int or float, int
         k, at most the number of classes, and the number of calibration samples (0 for "topk").
     prevalence_ : ndarray of shape (n_classes,) or None
@@ -184,7 +183,6 @@ class SetClassifier(CalibratedDecision):
             Group of each sample. Required with ``conditional="group"``, else not allowed.
         """
         self._check_params()
-        self._warn_of_ignored()
         X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
         groups = _conformal.check_conditional_groups(groups, len(y), self.conditional)
         random, coverage = check_random(self.random_state), float(self.coverage)
@@ -330,8 +328,6 @@ class SetClassifier(CalibratedDecision):
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
-
-    def _warn_of_ignored(self):
         default = type(self)(self.estimator)
         for name, users in _conformal.USERS.items():
             value = getattr(self, name)
