@@ -1,4 +1,4 @@
-"""What `load` trusts, and checks of an archive before skops reads it: sizes, nodes and calls."""
+"""Types that `load` trusts, and checks of an archive before skops reads it: sizes and calls."""
 
 import io
 import json

@@ -45,7 +45,7 @@ def budget_table(
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
     n_rows, confidence : int and float, default=None and 0.95
-        Number of samples of a day (None means that of the given samples), and level of the
+        Number of samples of a day (None means the number of given samples), and level of the
         intervals, in (0, 1).
     n_bootstraps, random_state : int, default=500 and 0
         Number of bootstrap samples, at least 10, and their seed (or RandomState or None).

@@ -132,11 +132,11 @@ class LossComparison:
         """Return the mean score of each loss, and its difference from the baseline.
 
         The data frame has one row per loss, the baseline first, with the columns mean, difference,
-        low and high (ends of its interval of the level `confidence`, by default that of the
-        comparison), p_value, verdict, more_folds and times_rows. The last two estimate what would
-        make an inconclusive verdict conclusive: the number of additional folds, or the factor of
-        the number of samples (infinity if impossible). For a conclusive verdict they are 0 and 1,
-        for the baseline NaN.
+        low and high (ends of its interval), p_value, verdict, more_folds and times_rows. The level
+        of the intervals is `confidence`, by default the level of the comparison. The last two
+        columns estimate what would make an inconclusive verdict conclusive: the number of
+        additional folds, or the factor of the number of samples (infinity if impossible). For a
+        conclusive verdict they are 0 and 1, for the baseline NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

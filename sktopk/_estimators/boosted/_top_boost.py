@@ -108,7 +108,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
-        Number of threads: None means 1 or that of joblib's ``parallel_config``, -1 all cores.
+        Number of threads. None means 1, or as in joblib's ``parallel_config``. -1 means all cores.
 
     Attributes
     ----------

@@ -161,7 +161,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts.
         y : array-like of shape (n_samples,)
-            Two labels (see `pos_label`), one of which can be absent with a frozen estimator.
+            Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.

@@ -76,8 +76,8 @@ class SetClassifier(CalibratedDecision):
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        means those of the training samples, for a frozen estimator ``class_count_`` or else those
-        of the calibration samples, with approximate coverage.
+        counts training samples. For a frozen estimator, it means ``class_count_``, or else it
+        counts calibration samples, with approximate coverage.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
@@ -106,8 +106,8 @@ class SetClassifier(CalibratedDecision):
     - "topk": the k most probable labels, without calibration and without a guarantee.
     - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
       samples [3]_, without a guarantee.
-    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_, but those of
-      uncertain samples contain the label less often.
+    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Sets of uncertain
+      samples contain the label less often.
     - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
       with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.

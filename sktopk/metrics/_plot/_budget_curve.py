@@ -69,7 +69,7 @@ class BudgetCurveDisplay(CurveDisplay):
     budget, name : int and str, default=None
         The k to mark, if it is in `k`, and the name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
-        Whether `k` counts all selected samples or those of each group.
+        Whether `k` counts all selected samples or the samples of each group.
     low, high : array-like of shape (n_points,), default=None
         Limits of the band of the groups at each k. None means no band.
 
