@@ -1,23 +1,21 @@
 """Metrics of `sktopk.metrics` as evaluation functions for boosted trees."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk import metrics
 from sktopk._common._scalars import check_option
-from sktopk.metrics import _top_curves
+from sktopk.metrics import make_top_scorer, make_topk_scorer, topk_accuracy_score
+from sktopk.metrics._top_scorer import METRICS
 
 from ._objective import group_codes
 
 LIBRARIES = ("lightgbm", "xgboost")
 
 
-def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
+def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric":
     """Return a metric of :mod:`sktopk.metrics` as `eval_metric` for LightGBM or XGBoost.
 
     Parameters
@@ -38,11 +36,6 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> Metric:
         or class indices. `group` has the sizes of consecutive groups. The metric can be pickled
         and cloned.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the name is unknown, or a parameter is missing, unknown or out of range.
-
     Examples
     --------
     >>> from sktopk.boosting import metric
@@ -61,10 +54,10 @@ class Metric:
         self.params = params
         check_option(library, "library", LIBRARIES)
         if name == "topk_accuracy":
-            metrics.make_topk_scorer(**params)
+            make_topk_scorer(**params)
             self.__name__ = "_".join(map(str, [name, *params.values()]))
         else:
-            self.__name__ = metrics.make_top_scorer(name, **params).__name__
+            self.__name__ = make_top_scorer(name, **params).__name__
 
     def __repr__(self):
         params = "".join(f", {name}={value!r}" for name, value in self.params.items())
@@ -79,18 +72,14 @@ class Metric:
     ) -> Any:
         """Return ``(name, score, True)`` for LightGBM, or the negated score for XGBoost."""
         y_true, y_score = np.asarray(y_true), np.asarray(y_score)
-        params = {**self.params, "sample_weight": sample_weight}
-        if self.name == "topk_accuracy":
+        function, params = METRICS.get(self.name), {**self.params, "pos_label": 1}
+        if function is None:
             n_classes = y_score.shape[1] if y_score.ndim == 2 else 2
-            params["labels"] = np.arange(n_classes)
-        else:
-            params["pos_label"] = 1
-        name = f"{self.name}_score"
-        function = getattr(metrics, name, None) or getattr(_top_curves, name)
+            function, params = topk_accuracy_score, {**self.params, "labels": range(n_classes)}
         if group is not None:
             if "groups" not in inspect.signature(function).parameters:
                 got = f"{len(group)} groups"
                 raise ValueError(f"group must be None for name={self.name!r}; got {got}")
             params["groups"] = group_codes(group, len(y_true))
-        score = float(function(y_true, y_score, **params))
+        score = float(function(y_true, y_score, sample_weight=sample_weight, **params))
         return -score if self.library == "xgboost" else (self.__name__, score, True)

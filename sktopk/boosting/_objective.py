@@ -1,7 +1,5 @@
 """Losses of `sktopk.losses` as objectives for boosted trees."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +40,7 @@ def objective(
     log_loss_share: float = 0.6,
     hessian: str = "auto",
     **loss_params: Any,
-) -> Objective:
+) -> "Objective":
     r"""Return a loss of :mod:`sktopk.losses` as `objective` for LightGBM or XGBoost.
 
     .. math::
@@ -50,27 +48,28 @@ def objective(
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
     g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
-    factor c gives both gradients the same size. Each boosting round uses all samples, so the
-    threshold of the loss is exact, not an estimate from a minibatch. With a = 0, only samples near
-    the threshold have a gradient. The log loss also ranks the other samples.
+    factor c gives both gradients the same size. With a = 0, only samples near the threshold of the
+    loss have a gradient. The log loss also ranks the other samples.
+
+    The Hessian is at least 0.001 times its mean. With a custom objective, LightGBM starts from
+    scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions.
+    Groups have the format of `LGBMRanker`. CatBoost calls objectives with chunks of the samples, so
+    it is not supported.
 
     Parameters
     ----------
     loss : str or callable
-        Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "accuracy_at_top" or
-        "smooth_topk". A callable is called as ``loss(scores, target)``. It also gets
-        `sample_weight` and `groups` if it has parameters of these names.
+        Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "smooth_topk". A
+        callable gets ``(scores, target)``, and `sample_weight` and `groups` if it takes them.
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Definition of :math:`h_L`. "curvature" is
-        :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an upper bound of the
-        second derivatives for accuracy-at-the-top losses. "gradient" is :math:`h_i = |g_i|`, which
-        limits leaf values to the learning rate. "auto" is "curvature" if the loss has nonzero
-        second derivatives, else "gradient".
+        "curvature" is :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an
+        upper bound of the second derivatives for accuracy-at-the-top losses. "gradient" is
+        :math:`h_i = |g_i|`, which limits leaf values to the learning rate. "auto" is "curvature" if
+        the loss has nonzero second derivatives, else "gradient".
     **loss_params
-        Parameters of the function `loss`, such as ``k=100``. `class_counts` is computed from the
-        labels.
+        Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
     Returns
     -------
@@ -78,23 +77,7 @@ def objective(
         Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels 0
         and 1 or class indices, and scores of shape (n_samples,) or (n_samples, n_classes).
         Returns gradient and Hessian as float64 arrays with the shape of the scores. The objective
-        can be pickled and cloned.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not valid, or if a parameter of the loss is unknown or missing. The
-        objective raises an error if the loss does not accept the labels or scores, or if gradients
-        are not finite.
-
-    Notes
-    -----
-    The Hessian is at least 0.001 times its mean. A sample of weight 2 counts as two samples.
-
-    With a custom objective, LightGBM starts from scores of 0. Pass
-    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. Groups have the
-    format of LightGBM's `LGBMRanker`. CatBoost is not supported, because it calls objectives with
-    chunks of the samples.
+        can be pickled and cloned. It raises ValueError if gradients are not finite.
 
     Examples
     --------
@@ -171,10 +154,11 @@ class Objective:
         if gradient is None:
             (gradient,) = torch.autograd.grad(value, scores)
         if curvature is None and self.hessian == "curvature":
-            what = f"a loss with nonzero second derivatives; got loss={self.loss!r}"
-            raise ValueError(f"hessian='curvature' needs {what}: set hessian='gradient'")
-        curvature = gradient.abs() if curvature is None else curvature
-        return gradient.numpy(), curvature.numpy()
+            raise ValueError(
+                "hessian='curvature' needs a loss with nonzero second derivatives; got "
+                f"loss={self.loss!r}: set hessian='gradient'"
+            )
+        return gradient.numpy(), (gradient.abs() if curvature is None else curvature).numpy()
 
     def _params(self, target, score, weight, is_weighted, group):
         """Return the arguments of the loss other than scores and target."""
@@ -197,10 +181,7 @@ class Objective:
 
 
 def _curvature(value, scores):
-    """Return the gradient of the loss and the "curvature" Hessian, which `objective` defines.
-
-    The curvature is None if it is 0. Both are None if the loss has no second derivatives.
-    """
+    """Return the gradient and the "curvature" Hessian; None if it is 0, both if there is none."""
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
     except RuntimeError as error:
@@ -242,13 +223,11 @@ def _signature(loss):
 
 
 def _check_loss_params(loss, params):
-    """Check that the loss accepts all `params`, and that no required parameter is missing."""
     known = parameters_of(loss)
-    if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
-        unknown = sorted(set(params) - set(known))
-        if unknown:
-            names = ", ".join(known) or "no parameters"
-            raise TypeError(f"loss={loss!r} takes {names}; got {', '.join(unknown)}")
+    unknown = sorted(params.keys() - known.keys())
+    if unknown and not any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        names = ", ".join(known) or "no parameters"
+        raise TypeError(f"loss={loss!r} takes {names}; got {', '.join(unknown)}")
     counted = {"class_counts", *params}
     needed = [
         name
@@ -272,16 +251,14 @@ def initial_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        Labels 0 and 1, or class indices.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights.
+    y_true, sample_weight : array-like of shape (n_samples,)
+        Labels 0 and 1, or class indices, and nonnegative weights (default None).
 
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        For labels 0 and 1, the score of label 1. Otherwise the score of each class. A class
-        without samples counts as a class with half a sample.
+        For labels 0 and 1, the score of label 1, else the score of each class. A class without
+        samples counts as half a sample.
 
     Examples
     --------
@@ -301,7 +278,6 @@ def initial_score(
 
 
 def _check_indices(y_true):
-    """Return labels as int64 class indices."""
     labels = np.asarray(y_true)
     if labels.ndim != 1 or labels.dtype.kind not in "fiub":
         came = f"dtype {labels.dtype} and shape {labels.shape}"
@@ -326,10 +302,7 @@ def _check_target(y_true, score):
 
 
 def _log_loss(target, score, weight):
-    """Return gradient and Hessian of the weighted sum of log losses.
-
-    With K scores per sample, the Hessian is K / (K - 1) p (1 - p), as in LightGBM.
-    """
+    """Return gradient and Hessian of the sum of log losses, the Hessian as in LightGBM."""
     columns = score if score.ndim == 2 else np.column_stack([np.zeros_like(score), score])
     proba = softmax(columns, axis=1)
     hessian = proba * (1 - proba) * weight[:, None]

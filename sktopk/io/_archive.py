@@ -1,18 +1,53 @@
-"""Checks of a skops archive before skops reads it: sizes, references and constructor calls.
-
-skops has no limits, because other archives may be large for a reason. An archive of `dump` needs
-no more memory than its own size, and each of its nodes is visited once.
-"""
+"""Types that `load` trusts, and checks of an archive before skops reads it: sizes and calls."""
 
 import io
 import json
 import math
 import zipfile
+from importlib import import_module
 
 import numpy as np
 
+import sktopk
 from sktopk import __version__
 
+# Types that a saved estimator can contain, by module. Those of scikit-learn are in fitted searches,
+# calibrated classifiers, and voting and stacking ensembles.
+_TYPES = {
+    "sktopk": " ".join(
+        each for each in sktopk.__all__ if each.endswith(("Classifier", "Pipeline"))
+    ),
+    "sktopk._common._frames": "Categories",
+    "sktopk._estimators.decisions._any_classifier": "GivenScores",
+    "sktopk._estimators.decisions._conformal": "Conformity",
+    "sktopk._estimators.decisions._guarantees": "Rate",
+    "sktopk.callbacks": "TrueThreshold",
+    "sktopk.metrics._scorer": "TopKScorer",
+    "sktopk.metrics._top_scorer": "TopScorer",
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "sklearn.metrics._scorer": "_CurveScorer _MultimetricScorer _PassthroughScorer _Scorer",
+    "sklearn.utils._bunch": "Bunch",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+    "numpy": "dtype",
+}
+# Types of parameters. In Python 3.13, the path types are in pathlib._local.
+CONSTRUCTED = {
+    "pathlib.PosixPath",
+    "pathlib.WindowsPath",
+    "pathlib._local.PosixPath",
+    "pathlib._local.WindowsPath",
+    "torch.device",
+}
+_TRUSTED = CONSTRUCTED.union(
+    *({f"{module}.{name}" for name in names.split()} for module, names in _TYPES.items())
+)
+# Modules whose public names are trusted, and the endings of these names.
+_PUBLIC = {
+    "sktopk.losses": "",
+    "sktopk.modules": "",
+    "sklearn.metrics": ("_score", "_loss", "_error"),
+    "sklearn.model_selection": ("Fold", "Split", "Out"),
+}
 # Increase this number if older versions cannot read the files of the next version, or the reverse.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
@@ -31,8 +66,22 @@ _HEADERS = {
 }
 
 
+def trusted_among(names):
+    """Return the trusted names among full names of types. No module of the names is imported."""
+    return {name for name in names if name in _TRUSTED or _is_public(name)}
+
+
+def _is_public(name):
+    for module, endings in _PUBLIC.items():
+        own = name.rpartition(".")[2]
+        if name.startswith(f"{module}.") and own.endswith(endings):
+            public = import_module(module)
+            found = getattr(public, own, None) if own in public.__all__ else None
+            return f"{getattr(found, '__module__', None)}.{own}" == name
+    return False
+
+
 def with_version(data):
-    """Return an archive of skops with the versions of sktopk and of the format."""
     archive = io.BytesIO(data)
     with zipfile.ZipFile(archive, "a") as members:
         members.writestr(_VERSION, json.dumps({"format": FORMAT, "sktopk": __version__}))
@@ -40,10 +89,7 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return the full names of all types in an archive, which may call the types `constructed`.
-
-    ValueError is raised if reading it would need more memory or time than its size allows.
-    """
+    """Return the full names of all types in an archive, which may call the types `constructed`."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
@@ -86,9 +132,8 @@ def _check_array(archive, name):
 
 def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(each.file_size for each in archive.infolist()) > _SPARSE_RATIO * n_bytes + (
-            _SPARSE_BYTES
-        ):
+        size = sum(each.file_size for each in archive.infolist())
+        if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
             raise ValueError("a sparse matrix must not be much larger than the file")
         for name in archive.namelist():
             _check_array(archive, name)

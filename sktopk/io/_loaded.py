@@ -13,8 +13,8 @@ _PARAMS_OF_FIT = "_fit_params_"
 _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
-def check_values(loaded):
-    """Raise ValueError if NumPy or SciPy would read outside of the memory of an object."""
+def check_and_reset(loaded):
+    """Reset the parameters in `DROPPED`. Refuse values that make NumPy read outside of memory."""
     for value in _within(loaded):
         if issparse(value) and hasattr(value, "check_format"):
             value.check_format(full_check=True)
@@ -22,6 +22,9 @@ def check_values(loaded):
             _check_generator(value.get_state(legacy=False))
         elif isinstance(value, np.random.Generator):
             _check_generator(value.bit_generator.state)
+    for value in _within(loaded):
+        if hasattr(value, "get_params") and hasattr(value, "__dict__"):
+            _reset_own(value)
 
 
 def _check_generator(state):
@@ -29,13 +32,6 @@ def _check_generator(state):
     position = (state | state["state"]).get(name, 0)
     if not 0 <= position <= largest:
         raise ValueError(f"random_state must have a position in [0, {largest}]; got {position}")
-
-
-def reset_parameters(loaded):
-    """Set the parameters in `DROPPED` to their defaults, in all estimators within `loaded`."""
-    for value in _within(loaded):
-        if hasattr(value, "get_params") and hasattr(value, "__dict__"):
-            _reset_own(value)
 
 
 def _within(loaded):

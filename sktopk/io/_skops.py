@@ -1,7 +1,6 @@
-"""The functions `dump` and `load`, which save estimators in skops files.
+"""The functions `dump` and `load`, which save estimators in skops files."""
 
-skops is imported only when it is used, because it imports torch if torch is installed.
-"""
+# skops is imported only when it is used, because it imports torch if torch is installed.
 
 import errno
 import os
@@ -14,9 +13,8 @@ from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._extras import import_extra
 from sktopk._common._warnings import warn
 
-from ._archive import names_in, version_of, with_version
-from ._loaded import check_values, reset_parameters
-from ._trusted import CONSTRUCTED, trusted_among
+from ._archive import CONSTRUCTED, names_in, trusted_among, version_of, with_version
+from ._loaded import check_and_reset
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -28,39 +26,20 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         A classifier of this package, fitted or not, or a scikit-learn estimator with such
         classifiers, such as a Pipeline, a CalibratedClassifierCV or a GridSearchCV.
     path : str or path-like
-        File to write. An existing file is replaced atomically: after a crash, the file has either
-        its old or its new content.
+        File to write. An existing file is replaced atomically.
 
     Returns
     -------
     path : str
-        Path of the file.
-
-    Warns
-    -----
-    UserWarning
-        If the estimator contains types that `load` does not trust, such as a class of your own. The
-        message has the argument `trusted` that `load` needs.
+        Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
+        If the estimator contains types that `load` does not trust, such as a class of your own, a
+        warning shows the argument `trusted` that `load` needs.
 
     Raises
     ------
-    ImportError
-        If skops is missing: ``pip install "sktopk[io]"``.
-    TypeError
-        If `estimator` is not an estimator.
-    ValueError
-        If the estimator contains an object that skops cannot write, such as a lambda.
-    OSError
-        If the file cannot be written, or `path` names a folder.
-
-    See Also
-    --------
-    load : Load an estimator from such a file.
-
-    Notes
-    -----
-    The file has the format of :func:`skops.io.dump`, and the version of sktopk. Network weights are
-    stored as NumPy arrays, LightGBM's trees as text.
+    ImportError, OSError, TypeError, ValueError
+        If skops is missing (``pip install "sktopk[io]"``), the file cannot be written, `estimator`
+        is no estimator, or it has an object that skops cannot write, such as a lambda.
 
     Examples
     --------
@@ -82,9 +61,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     try:
         data = skops.dumps(estimator)
     except Exception as error:  # the __reduce__ of an object can raise any type
-        raise ValueError(
-            f"estimator must have only objects that skops can write: {error}"
-        ) from error
+        message = f"estimator must have only objects that skops can write: {error}"
+        raise ValueError(message) from error
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}
     names = sorted(names - trusted_among(names))
@@ -103,41 +81,32 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, the function does not execute code of untrusted types. Memory and
-    time are limited by the size of the file. A file can still contain any model.
+    Like :func:`skops.io.load`, it does not execute code of untrusted types. Memory and time are
+    limited by the size of the file. A file can still contain any model.
 
     Parameters
     ----------
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Additional types to trust, such as a custom `module` class: classes, functions, or their
-        full names. The warning of `dump` lists them. Public estimators, losses and networks of this
-        package, the searches, ensembles and calibrated classifiers of scikit-learn and the defaults
-        of skops are always trusted. Check each type that you add.
+        Classes, functions or their full names to trust, as the warning of `dump` lists them. Check
+        each of them. Public estimators, losses and networks of this package, the searches,
+        ensembles and calibrated classifiers of scikit-learn and the defaults of skops are trusted.
 
     Returns
     -------
     estimator : estimator
-        Estimator with the same predictions as the saved one. The parameters `checkpoint`,
-        `compile`, `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested
-        estimators. Networks trained on a GPU are loaded to the CPU if there is no GPU.
+        Estimator with the same predictions. The parameters `checkpoint`, `compile`, `memory`,
+        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators. Networks
+        trained on a GPU are loaded to the CPU if there is no GPU.
 
     Raises
     ------
-    ImportError
-        If skops is missing: ``pip install "sktopk[io]"``.
-    TypeError
-        If `path` is not a path, or `trusted` is not a collection.
+    ImportError, OSError
+        If skops is missing (``pip install "sktopk[io]"``), or `path` is not a readable file.
     ValueError
-        If the file contains types that are not trusted (the message lists them), if it is damaged,
-        if another version of sktopk wrote it in another format, or if it is not a file of `dump`.
-    OSError
-        If the file cannot be read, or `path` is not a regular file.
-
-    See Also
-    --------
-    dump : Save an estimator.
+        If the file contains types that are not trusted (the message lists them), is damaged, or is
+        not a file of `dump` in the format of this version.
 
     Examples
     --------
@@ -159,8 +128,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     try:
         names = names_in(data, {*CONSTRUCTED, *own})
         estimator = skops.loads(data, trusted=[*trusted_among(names), *own])
-        check_values(estimator)
-        reset_parameters(estimator)
+        check_and_reset(estimator)
     except exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
             f"{path} is not loaded. {error} If you trust these types and the source of the file, "
@@ -177,7 +145,6 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
 
 
 def check_path(path):
-    """Return `path` as a string. Raise an error if `path` is not path-like."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(f"path must be a str or an os.PathLike of str; got {path!r:.80}")

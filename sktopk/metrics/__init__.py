@@ -1,24 +1,24 @@
 """Metrics, scorers and displays of rankings and top-k labels. They work with any classifier."""
 
 from ._budget_table import budget_table
+from ._plot._bars import SetSizeDisplay, ShotAccuracyDisplay
 from ._plot._budget_curve import BudgetCurveDisplay
-from ._plot._enrichment import EnrichmentDisplay
+from ._plot._curves import EnrichmentDisplay, TopKCurveDisplay
 from ._plot._loss_comparison import LossComparisonDisplay
-from ._plot._set_size import SetSizeDisplay
-from ._plot._shot_accuracy import ShotAccuracyDisplay
 from ._plot._threshold_trace import ThresholdTraceDisplay
-from ._plot._topk_curve import TopKCurveDisplay
 from ._scorer import make_topk_scorer
 from ._sets import make_set_scorer, set_coverage_score, set_size_score
-from ._top import enrichment_factor_score, precision_at_k_score, recall_at_k_score
-from ._top_curves import bedroc_score
-from ._top_scorer import make_top_scorer
-from ._top_thresholds import (
+from ._top import (
+    enrichment_factor_score,
     positives_at_top_score,
+    precision_at_k_score,
     precision_at_recall_score,
+    recall_at_k_score,
     recall_at_precision_score,
     true_positive_rate_at_fpr_score,
 )
+from ._top_curves import bedroc_score
+from ._top_scorer import make_top_scorer
 from ._topk import shot_accuracy_score, topk_accuracy_score
 
 __all__ = [

@@ -33,57 +33,43 @@ def budget_table(
         \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. Tied samples count as the mean over
-    all their orders. If k is not an integer, the sum is interpolated. The intervals are percentiles
-    of bootstrap samples [1]_ and describe the mean over many days. The hits of a single day vary
-    more, with a standard deviation of about the square root of their mean.
+    with :math:`y_i \in \{0, 1\}` sorted by decreasing score, averaged over the orders of tied
+    samples, and interpolated if k is not an integer. The intervals are percentiles of bootstrap
+    samples [1]_ and describe the mean over many days. The hits of a single day vary more, with a
+    standard deviation of about the square root of their mean.
 
     Parameters
     ----------
     y_true, y_score, pos_label
-        As in `precision_at_k_score`. Use samples that the classifier was not trained on.
+        As in `precision_at_k_score`, with the same errors. Do not use training samples.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
-    n_rows : int, default=None
-        Number of samples from which a budget selects, such as the samples of a day. None means
-        the number of given samples.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    n_bootstraps : int, default=500
-        Number of bootstrap samples, at least 10.
-    random_state : int, RandomState or None, default=0
-        Seed of the bootstrap samples.
+    n_rows, confidence : int and float, default=None and 0.95
+        Number of samples of a day (None means the number of given samples), and level of the
+        intervals, in (0, 1).
+    n_bootstraps, random_state : int, default=500 and 0
+        Number of bootstrap samples, at least 10, and their seed (or RandomState or None).
 
     Returns
     -------
     table : dict of str to ndarray of shape (n_budgets,)
-        The columns budget, hits, hits_low, hits_high, precision, precision_low, precision_high,
-        recall, recall_low and recall_high. ``pandas.DataFrame(table)`` makes a data frame. Recall
-        is NaN if there are no positives.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `y_true` lacks two labels, a budget exceeds `n_rows`, or an argument is not valid.
+        Columns for ``pandas.DataFrame(table)``: budget, hits, hits_low, hits_high, precision,
+        precision_low, precision_high, and recall, recall_low and recall_high (NaN if undefined).
 
     References
     ----------
-    .. [1] B. Efron. Bootstrap methods: another look at the jackknife. The Annals of Statistics
-       7(1), 1-26, 1979.
+    .. [1] B. Efron. Bootstrap methods: another look at the jackknife. Ann. Stat. 7(1), 1979.
 
     Examples
     --------
     >>> import numpy as np
-    >>> import pandas as pd
     >>> from sktopk.metrics import budget_table
     >>> rng = np.random.default_rng(0)
     >>> fraud = rng.random(10_000) < 0.02
     >>> y_score = rng.normal(size=10_000) + 2 * fraud
-    >>> table = pd.DataFrame(budget_table(fraud, y_score, budgets=[20, 50], n_rows=1000))
-    >>> table[["budget", "hits", "hits_low", "hits_high"]].round(1)
-       budget  hits  hits_low  hits_high
-    0      20   7.3       6.2        8.9
-    1      50  11.6       9.6       13.5
+    >>> table = budget_table(fraud, y_score, budgets=[20, 50], n_rows=1000)
+    >>> table["hits"].round(1), table["hits_low"].round(1), table["hits_high"].round(1)
+    (array([ 7.3, 11.6]), array([6.2, 9.6]), array([ 8.9, 13.5]))
     """
     budgets = np.atleast_1d(np.asarray(budgets, dtype=object))
     if budgets.ndim != 1 or not len(budgets):
@@ -92,7 +78,7 @@ def budget_table(
         check_count(budget, "budgets")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, None)
+    ranking = Ranking.of(y_true, y_score, pos_label, None)
     # `selected` and `found` count samples and positives in the first 0, 1, ... blocks of ties.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
@@ -122,10 +108,8 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return the number of positives among the k best, and in total, for each bootstrap sample.
-
-    Counts of blocks of ties are multinomial. Samples far below the largest k form one block.
-    """
+    """Return the number of positives among the k best, and in total, for each bootstrap sample."""
+    # Counts of blocks of ties are multinomial. Samples far below the largest k form one block.
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16
     last = min(np.searchsorted(selected, deepest) + 1, len(selected))

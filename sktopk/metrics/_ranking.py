@@ -21,7 +21,7 @@ from sktopk._common._warnings import warn
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Relative tolerance for comparing sums of weights: in floating point, 0.07 * 100 is above 7.
-_ROUNDING = 1e-10
+ROUNDING = 1e-10
 # Warn if the ROC AUC is below 0.5 by more than this number of standard deviations.
 _REVERSED_DEVIATIONS = 4
 
@@ -30,10 +30,9 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Let w and v be the weight and the value of a sample, with v = 1 for positives and 0 for
-    negatives. `weight`, `value` and `negative` are the sums of w, w v and w (1 - v) over the
-    `count` samples of a block, which have a random order. With other `ties`, a block also has only
-    one value.
+    For samples of weight w and value v (1 for positives, 0 for negatives), `weight`, `value` and
+    `negative` are the sums of w, w v and w (1 - v) over the `count` samples of a block, which have
+    a random order. With other `ties` than "expected", a block also has only one value.
     """
 
     weight: np.ndarray
@@ -43,10 +42,11 @@ class Ranking:
     group: np.ndarray
 
     @classmethod
-    def from_labels(
-        cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None
-    ):
+    def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
         """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels."""
+        # Scorers pass a ranking instead of labels.
+        if isinstance(y_true, cls):
+            return y_true
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)
@@ -56,21 +56,17 @@ class Ranking:
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
         """Return the ranking of samples with numeric values, without samples of weight 0."""
         check_option(ties, "ties", TIES)
-        n_samples = len(value)
-        value = value.astype(np.float64)
+        n_samples, value = len(value), value.astype(np.float64)
         y_score = check_score(y_score, n_samples)
         weight = row_weights(sample_weight, n_samples)
-        group = np.zeros(n_samples, dtype=np.intp)
-        if groups is not None:
-            group = encode_groups(groups, n_samples)
+        group = np.zeros(n_samples, np.intp) if groups is None else encode_groups(groups, n_samples)
         # `np.lexsort` sorts by the last key first, so the most important key comes last.
         keys = [y_score] if groups is None else [y_score, group]
         if ties != "expected":
             keys.insert(0, value if ties == "optimistic" else -value)
         present = np.flatnonzero(weight > 0)
         order = present[np.lexsort([key[present] for key in keys])[::-1]]
-        starts_block = np.zeros(len(order), dtype=bool)
-        starts_block[:1] = True
+        starts_block = np.arange(len(order)) == 0
         for key in keys:
             in_order = key[order]
             starts_block[1:] |= in_order[1:] != in_order[:-1]
@@ -85,48 +81,20 @@ class Ranking:
             group=group[order[start]],
         )
 
-    @property
-    def total_weight(self):
-        """Sum of the weights of all samples."""
-        return self.cumulative_weight[-1]
-
-    @property
-    def total_value(self):
-        """Sum of weight times value over all samples. For labels, the weight of the positives."""
-        return self.cumulative_value[-1]
-
-    @property
-    def cumulative_weight(self):
-        """Array whose entry j is the total weight of the first j blocks."""
-        return np.concatenate([[0.0], np.cumsum(self.weight)])
-
-    @property
-    def cumulative_value(self):
-        """Array whose entry j is the total value of the first j blocks."""
-        return np.concatenate([[0.0], np.cumsum(self.value)])
-
-    @property
-    def cumulative_negatives(self):
-        """Array whose entry j is the total weight of the negatives in the first j blocks."""
-        return np.concatenate([[0.0], np.cumsum(self.negative)])
-
-    @property
-    def average_precision(self):
-        """Average precision: the mean, over the positives, of the precision at their score."""
-        found = self.cumulative_value[1:]
-        return float(self.value @ (found / self.cumulative_weight[1:]) / found[-1])
+    # Entry j of these arrays is the total of the first j blocks.
+    cumulative_weight = property(lambda self: np.append(0.0, np.cumsum(self.weight)))
+    cumulative_value = property(lambda self: np.append(0.0, np.cumsum(self.value)))
+    cumulative_negatives = property(lambda self: np.append(0.0, np.cumsum(self.negative)))
+    total_weight = property(lambda self: self.cumulative_weight[-1])
+    total_value = property(lambda self: self.cumulative_value[-1])
 
     def missing_class(self):
-        """Return "no positives" or "no negatives" if a class is absent, else None."""
         if not self.total_value:
             return "no positives"
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return value and weight of the `k` best samples of each group, and the weights asked for.
-
-        For an integer `k`, these can exceed the weight of a small group.
-        """
+        """Return value, weight and requested weight of the `k` best samples of each group."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -148,20 +116,18 @@ class Ranking:
         """Return, for each j, the total weight and the expected value of the j best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         per_sample = np.repeat(self.weight / self.count, self.count)
-        selected = np.concatenate([[0.0], np.cumsum(per_sample)])
+        selected = np.append(0.0, np.cumsum(per_sample))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 
 def _sum_before(weight, is_first):
-    """Return, for each block, the total weight of the earlier blocks of the same group.
-
-    Cumulative sums over all groups would lose small weights, so add 1, 2, 4, ... blocks of a group.
-    """
+    """Return, for each block, the total weight of the earlier blocks of the same group."""
     before = np.concatenate([[0.0], weight])[:-1]
     start = np.flatnonzero(is_first)
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
+    # Cumulative sums over all groups would lose small weights. Add 1, 2, 4, ... blocks of a group.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():
@@ -172,16 +138,10 @@ def _sum_before(weight, is_first):
 
 def first_reaching(cumulative, level):
     """Return the first index where `cumulative` is at least `level`, up to rounding errors."""
-    return np.searchsorted(cumulative, level * (1 - _ROUNDING), side="left")
-
-
-def last_within(cumulative, level):
-    """Return the last index where `cumulative` is at most `level`, up to rounding errors."""
-    return np.searchsorted(cumulative, level * (1 + _ROUNDING), side="right") - 1
+    return np.searchsorted(cumulative, level * (1 - ROUNDING), side="left")
 
 
 def warn_of_few(score, k, n, what):
-    """Warn that `k` exceeds the number `n` of samples. `score` is the name of the metric."""
     warn(
         f"{score}: k={k!r} exceeds the number of {what} ({n:g}), so every ranking has the same "
         "score; use a smaller k"
@@ -192,7 +152,12 @@ def warn_of_scores(y_true, y_score, positive):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives."""
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))
-    _warn_of_labels(y_true, y_score)
+    labels = np.unique(y_score) if y_score.dtype.kind in "iub" and y_score.size > 2 else ()
+    if len(labels) == 2 and np.array_equal(labels, np.unique(y_true)):
+        warn(
+            f"y_score must hold scores; got only the labels {labels[0]} and {labels[1]}, as from "
+            "predict. Pass the output of decision_function, or predict_proba(X)[:, 1]"
+        )
     n_positives, n = int(positive.sum()), len(positive)
     n_pairs = n_positives * (n - n_positives)
     if not n_pairs:
@@ -208,17 +173,6 @@ def warn_of_scores(y_true, y_score, positive):
             f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}). decision_function and "
             f"predict_proba(X)[:, 1] score {second!r}: pass -decision_function(X), "
             f"predict_proba(X)[:, 0], or use make_top_scorer(..., pos_label={first!r})"
-        )
-
-
-def _warn_of_labels(y_true, y_score):
-    """Warn if the scores contain only the two labels, like the output of `predict`."""
-    if y_score.dtype.kind not in "iub" or len(labels := np.unique(y_score)) != 2:
-        return
-    if y_score.size > 2 and np.array_equal(labels, np.unique(y_true)):
-        warn(
-            f"y_score must hold scores; got only the labels {labels[0]} and {labels[1]}, as from "
-            "predict. Pass the output of decision_function, or predict_proba(X)[:, 1]"
         )
 
 
@@ -303,7 +257,6 @@ def check_score(y_score, n_samples):
 
 
 def check_rate(value, name, *, zero=False):
-    """Check that `value` is a number in (0, 1], or in [0, 1] if `zero` is True."""
     allowed = f"{name} must be a number in {'[' if zero else '('}0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{allowed}; got {value!r}")

@@ -1,7 +1,5 @@
 """Base class of all scorers, and the scorer of top-k accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
@@ -33,16 +31,10 @@ class Scorer(BaseEstimator):
 
 def make_topk_scorer(
     k: int | float, *, average: str = "micro", ties: str = "expected"
-) -> TopKScorer:
-    r"""Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
+) -> "TopKScorer":
+    """Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
 
-    The score is `topk_accuracy_score` with ``labels=estimator.classes_``:
-
-    .. math::
-        \frac{\sum_i w_i h_i}{\sum_i w_i}
-
-    where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else 0.
-    For labels without training samples, :math:`h_i = 0`. Classes without test samples are ignored.
+    The score is `topk_accuracy_score` with ``labels=estimator.classes_``.
 
     Parameters
     ----------
@@ -55,20 +47,9 @@ def make_topk_scorer(
         Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier, or any
         object with ``classes_`` and ``decision_function`` (preferred) or ``predict_proba``.
         Returns a float; larger is better. It can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True)`` requests weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or range. The scorer raises an error if the estimator has
-        no ``classes_`` or does not return one score per class, such as
-        ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
-
-    Warns
-    -----
-    UserWarning
-        By the scorer, if `k` is at least the number of classes of the estimator. The score is then
-        1 for every classifier, unless test samples have other labels.
+        ``scorer.set_score_request(sample_weight=True)`` requests weights. It raises ValueError for
+        scores of pairs of classes, as from ``SVC(decision_function_shape="ovo")``, and warns if `k`
+        is at least the number of classes.
 
     Examples
     --------
@@ -102,7 +83,6 @@ class TopKScorer(Scorer):
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
     def score(self, estimator, X, y, sample_weight=None):
-        """Return the top-k accuracy of a fitted classifier for the samples X with labels y."""
         ranks = label_ranks(estimator, X, y, sample_weight)
         if n_kept(self.k, ranks.n_classes) >= ranks.n_classes:
             # Python shows equal warnings of one line once, also those of all folds of a search.
@@ -118,25 +98,18 @@ class TopKScorer(Scorer):
 def label_ranks(estimator, X, y, sample_weight=None):
     """Return the `LabelRanks` of a fitted classifier. Scores of large X are computed in chunks."""
     classes = getattr(estimator, "classes_", ())
-    n_rows = _MOST_SCORES // max(1, len(classes))
+    n_rows = max(1, _MOST_SCORES // max(1, len(classes)))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
-        chunks = (predict_scores(estimator, rows)[1] for rows in _row_chunks(X, n_rows))
-        shape = (X.shape[0], len(classes))
-        return LabelRanks.from_chunks(y, chunks, shape, classes, sample_weight)
+        # Convert sparse X to CSR, because some other formats do not support slicing.
+        rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+        starts = range(0, X.shape[0], n_rows)
+        chunks = (predict_scores(estimator, rows[i : i + n_rows])[1] for i in starts)
+        return LabelRanks.from_chunks(y, chunks, (X.shape[0], len(classes)), classes, sample_weight)
     classes, y_score = predict_scores(estimator, X)
     return LabelRanks.from_predictions(y, y_score, classes, sample_weight)
 
 
-def _row_chunks(X, n_rows):
-    """Yield the rows of an array, sparse matrix or data frame in chunks of `n_rows` rows."""
-    # Convert sparse X to CSR, because some other formats do not support slicing.
-    rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
-    for start in range(0, X.shape[0], max(1, n_rows)):
-        yield rows[start : start + max(1, n_rows)]
-
-
 def no_classifier(estimator):
-    """Return the `TypeError` for an estimator without `classes_` or without scores."""
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"
@@ -144,15 +117,11 @@ def no_classifier(estimator):
 
 
 def predict_scores(estimator, X):
-    """Return the classes of a fitted classifier, and its scores (n_samples, n_classes).
-
-    With two classes, scores of the second class may have shape (n_samples,).
-    """
+    """Return the classes of a fitted classifier, and its scores: (n_samples,) for two classes."""
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
-    predict = getattr(estimator, "decision_function", None)
-    if predict is None:
-        predict = getattr(estimator, "predict_proba", None)
+    methods = ("decision_function", "predict_proba")
+    predict = next((getattr(estimator, m) for m in methods if hasattr(estimator, m)), None)
     if classes is None or predict is None:
         check_is_fitted(estimator)
         raise no_classifier(estimator)
@@ -160,17 +129,13 @@ def predict_scores(estimator, X):
     n_classes = len(classes)
     if n_classes == 2 and y_score.shape[1:] == (1,):
         y_score = y_score[:, 0]  # networks with one output return one column
-    if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or _is_one_vs_one(estimator)):
+    # Read the parameter: for three classes, "ovo" and "ovr" both give three columns of scores.
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
+    if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or "ovo" in shapes):
         raise ValueError(
             f"estimator must return one score for each of its {n_classes} classes; got scores of "
             f"shape {y_score.shape} from {estimator!r}. For pairwise scores, set "
             'decision_function_shape="ovr"'
         )
     return classes, y_score
-
-
-def _is_one_vs_one(estimator):
-    # Read the parameter: for three classes, "ovo" and "ovr" both give three columns of scores.
-    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
-    return "ovo" in shapes

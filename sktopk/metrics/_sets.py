@@ -1,7 +1,5 @@
 """Coverage and size of prediction sets, and their scorer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -40,26 +38,17 @@ def set_coverage_score(
     labels : array-like of shape (n_classes,)
         The class of each column, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
-        "micro" is the mean over samples. "macro" is the mean over classes of their coverage, in
-        which all classes have the same weight (macro-coverage [1]_).
+        Mean over samples, or mean over classes of their coverage (macro-coverage [1]_).
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered. With "macro", it is a class of
-        coverage 0. A class of `labels` that is not in `y_true` is ignored. NaN, with an
-        `UndefinedMetricWarning`, if no sample has positive weight.
-
-    Raises
-    ------
-    ValueError
-        If `y_set` contains values other than 0 and 1, shapes disagree, or an argument is out of
-        range. If `labels` are repeated, or if only one of `labels` and `y_true` contains strings.
+        In [0, 1]. A label that is not in `labels` is not covered and, with "macro", is a class.
+        NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     References
     ----------
-    .. [1] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
-       classification. arXiv:2507.06867, 2025.
+    .. [1] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
 
     Examples
     --------
@@ -96,11 +85,6 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
         In [0, n_classes]; smaller is better at the same coverage. NaN, with an
         `UndefinedMetricWarning`, if no sample has positive weight.
 
-    Raises
-    ------
-    ValueError
-        If `y_set` contains values other than 0 and 1, or if the weights are not valid.
-
     Examples
     --------
     >>> from sktopk.metrics import set_size_score
@@ -114,29 +98,22 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     return float(_clip_to_range(np.average(size, weights=weight), size))
 
 
-def make_set_scorer(score: str) -> SetScorer:
+def make_set_scorer(score: str) -> "SetScorer":
     """Make a ``scoring`` argument for the coverage or the size of a `SetClassifier`'s sets.
 
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
-        "coverage" and "macro_coverage" are `set_coverage_score` with `average` "micro" and
-        "macro". "neg_size" is the negative `set_size_score`. In a search with several scorers,
-        `refit` names the scorer that selects the parameters.
+        `set_coverage_score` with `average` "micro" or "macro", or the negative `set_size_score`. In
+        a search with several scorers, `refit` names the scorer that selects the parameters.
 
     Returns
     -------
     scorer : SetScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        estimator that has ``predict_set`` and ``classes_``; larger is better. `groups` are passed
-        to ``predict_set``. The scorer can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `score` is unknown. The scorer raises an error if the estimator has no method
-        ``predict_set``. scikit-learn's pipelines have no such method.
+        estimator that has ``predict_set``, unlike scikit-learn's pipelines; larger is better.
+        `groups` are passed to ``predict_set``. The scorer can be pickled and cloned. With metadata
+        routing, ``scorer.set_score_request(sample_weight=True, groups=True)`` requests both.
 
     Examples
     --------
@@ -146,12 +123,10 @@ def make_set_scorer(score: str) -> SetScorer:
     >>> from sktopk import SetClassifier
     >>> from sktopk.metrics import make_set_scorer
     >>> X, y = load_digits(return_X_y=True)
-    >>> scoring = {name: make_set_scorer(name) for name in ("coverage", "neg_size")}
-    >>> grid = {"method": ["lac", "aps"], "estimator__var_smoothing": [1e-3, 1e-1]}
     >>> clf = SetClassifier(GaussianNB(), random_state=0)
-    >>> search = GridSearchCV(clf, grid, scoring=scoring, refit="neg_size", cv=3).fit(X, y)
-    >>> search.best_params_
-    {'estimator__var_smoothing': 0.1, 'method': 'lac'}
+    >>> scoring, grid = make_set_scorer("neg_size"), {"method": ["lac", "aps"]}
+    >>> GridSearchCV(clf, grid, scoring=scoring, cv=3).fit(X, y).best_params_
+    {'method': 'lac'}
     """
     check_option(score, "score", tuple(_AVERAGES))
     return SetScorer(score)
@@ -165,23 +140,21 @@ class SetScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the metric, for libraries that read the name of a scoring function."""
         return f"set_{self.score_name}"
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the metric of a fitted estimator for the samples X with labels y."""
         classes, y_set = predict_sets(estimator, X, groups)
         average = _AVERAGES[self.score_name]
         if average is None:
             return -set_size_score(y_set, sample_weight=sample_weight)
-        options = {"average": average, "sample_weight": sample_weight}
-        return set_coverage_score(y, y_set, labels=classes, **options)
+        return set_coverage_score(
+            y, y_set, labels=classes, average=average, sample_weight=sample_weight
+        )
 
     __call__ = score
 
 
 def predict_sets(estimator, X, groups=None):
-    """Return the classes of a fitted set classifier, and its prediction sets."""
     if not hasattr(estimator, "predict_set"):
         raise TypeError(
             f"estimator must have predict_set, such as a SetClassifier; got {estimator!r}. Put a "
@@ -218,13 +191,8 @@ def covered_rows(y_true, y_set, labels):
 
 def check_sets(y_set):
     """Return `y_set` as an array or CSR matrix, and check that all values are 0 or 1."""
-    y_set = check_array(
-        on_host(y_set, "y_set"),
-        accept_sparse="csr",
-        dtype=None,
-        ensure_min_samples=0,
-        input_name="y_set",
-    )
+    options = {"accept_sparse": "csr", "dtype": None, "ensure_min_samples": 0}
+    y_set = check_array(on_host(y_set, "y_set"), input_name="y_set", **options)
     values = y_set.data if hasattr(y_set, "indptr") else y_set
     if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():
         raise ValueError(
@@ -236,5 +204,4 @@ def check_sets(y_set):
 
 
 def set_sizes(y_set):
-    """Return the number of labels in each set."""
     return np.asarray((y_set != 0).sum(axis=1)).ravel()

@@ -12,16 +12,11 @@ from sktopk._common._scalars import check_number
 
 # The four possible verdicts on the difference between a loss and the baseline.
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-# `more_runs` returns infinity if more additional runs than this are necessary.
-_MOST_RUNS = 1000
+_MOST_RUNS = 1000  # `more_runs` returns infinity if more are necessary.
 
 
 class PairedDifference(NamedTuple):
-    """Mean difference between the scores of a loss and of the baseline on the same splits.
-
-    `error` is the standard error of the mean, corrected for the mean share `overlap` of test
-    samples that two runs have in common.
-    """
+    """Mean difference of a loss from the baseline, and its standard error for this `overlap`."""
 
     mean: float
     error: float
@@ -30,13 +25,11 @@ class PairedDifference(NamedTuple):
 
     @classmethod
     def of(cls, scores, baseline, overlap):
-        """Return the mean difference between two arrays of scores, with its standard error."""
         runs = np.subtract(scores, baseline)
         error = np.sqrt(_variance_of_mean(len(runs), overlap) * runs.var(ddof=1))
         return cls(float(runs.mean()), float(error), len(runs), float(overlap))
 
     def half_width(self, confidence):
-        """Return half the length of the confidence interval."""
         check_number(confidence, "confidence", 0, 1, bounds="neither")
         return _t_quantile(self.n_runs, confidence) * self.error
 
@@ -47,14 +40,10 @@ class PairedDifference(NamedTuple):
         return float(self.mean == 0)
 
     def verdict(self, confidence, margin):
-        """Return BETTER, WORSE, EQUIVALENT or INCONCLUSIVE, as defined in `verdict_of`."""
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
     def more_runs(self, confidence, margin, test_fraction):
-        """Estimate how many more runs, of the same kind, are needed for another verdict.
-
-        It is infinite if it exceeds 1000.
-        """
+        """Estimate how many more runs are needed for another verdict; infinity if above 1000."""
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 0.0
         allowed = _conclusive_half_width(self.mean, margin)
@@ -76,40 +65,31 @@ class PairedDifference(NamedTuple):
         return float(more) if more <= _MOST_RUNS else inf
 
     def times_rows(self, confidence, margin):
-        """Estimate the factor by which n_samples must grow for another verdict, or infinity.
-
-        The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
-        """
+        """Estimate the factor by which n_samples must grow for another verdict, or infinity."""
         if self.verdict(confidence, margin) != INCONCLUSIVE:
             return 1.0
         allowed = _conclusive_half_width(self.mean, margin)
+        # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
 
 
 def _variance_of_mean(n_runs, overlap):
-    """Return the variance of the mean of runs, as a multiple of their sample variance.
-
-    With the correlation r = `overlap` of two runs, these are (1 + (n_runs - 1) r) / n_runs and 1 -
-    r times the variance of a run.
-    """
+    """Return the variance of the mean of runs, as a multiple of their sample variance."""
+    # With the correlation r = `overlap` of two runs, these are (1 + (n_runs - 1) r) / n_runs and
+    # 1 - r times the variance of a run.
     return 1 / n_runs + overlap / (1 - overlap)
 
 
 def _t_quantile(n_runs, confidence):
-    """Return the quantile of the t-distribution for a two-sided confidence interval."""
     return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
 
 
 def _conclusive_half_width(difference, margin):
-    """Return the half width up to which an interval is not INCONCLUSIVE."""
     return max(abs(difference), margin - abs(difference))
 
 
 def verdict_of(difference, half_width, margin):
-    """Return BETTER or WORSE if the interval difference ± half_width excludes zero.
-
-    Otherwise return EQUIVALENT if the interval lies within ±margin, else INCONCLUSIVE.
-    """
+    """Return the verdict on the interval difference ± half_width (see LossComparisonDisplay)."""
     check_number(margin, "margin", 0)
     if sign := clear_sign(difference, half_width):
         return BETTER if sign > 0 else WORSE

@@ -1,15 +1,13 @@
-"""Metrics of the k samples with the highest scores.
+"""Metrics of the samples with the highest scores, or with scores that reach a threshold."""
 
-Each public function checks its arguments and ranks the samples. The function of the same name
-without "_score" computes the metric from a `Ranking`.
-"""
-
+import numpy as np
 from numpy.typing import ArrayLike
 
+from sktopk._common._scalars import check_count
 from sktopk._common._types import Label
 from sktopk._common._warnings import warn
 
-from ._ranking import Ranking, check_rate, undefined, warn_of_few
+from ._ranking import ROUNDING, Ranking, check_rate, first_reaching, undefined, warn_of_few
 
 
 def precision_at_k_score(
@@ -29,33 +27,31 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
-    :math:`m_i` is the weight of the samples with an equal score, including sample i. Therefore
-    :math:`a_i` is 1 for selected samples, 0 for others, and between 0 and 1 for ties at rank k.
+    :math:`m_i` is the weight of the samples with an equal score. Therefore :math:`a_i` is 1 for
+    selected samples, 0 for others, and between 0 and 1 for ties at rank k.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         Two labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
-        Real scores; a larger score means that a positive is more likely. Infinities are allowed.
-        A `decision_function` scores ``classes_[1]``. If the positives are ``classes_[0]``,
-        negate the scores or use `make_top_scorer`. Reversed scores usually give a warning.
+        Real scores; larger means more likely positive. Infinities are allowed. If the positives are
+        ``classes_[0]``, negate a `decision_function`, or use `make_top_scorer`. Reversed scores
+        usually give a warning.
     k : int or float
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Other
-        labels, such as "fraud" and "ok", need `pos_label`.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Which samples are selected if several have the k-th largest score. "expected" is the
-        expected value for a random choice. "optimistic" selects positives first, and
-        "pessimistic" selects negatives first.
+        Which of the samples tied at rank k are selected. "expected" is the expected score of a
+        random choice. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected.
-        Positives and k are then summed over the groups. None means one group.
+        Positives and k are then summed over the groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`. The last
-        selected sample may count only in part, so that the selected weight is exactly `k`.
+        selected sample may count in part, so that the selected weight is exactly `k`.
 
     Returns
     -------
@@ -80,14 +76,7 @@ def precision_at_k_score(
     >>> precision_at_k_score(fraud, y_score, k=2, groups=day)  # 1 of 2, and 2/3 of 2
     0.4166...
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups
-    )
-    return precision_at_k(ranking, k)
-
-
-def precision_at_k(ranking, k):
-    """Return the share of positives among the `k` best samples of a `Ranking`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups)
     found, selected, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("precision_at_k_score", "no positives")
@@ -120,19 +109,14 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        As in `precision_at_k_score`. With groups, the selected positives are divided by the
-        positives of all groups.
+        As in `precision_at_k_score`, with the same errors. With groups, the selected positives are
+        divided by the positives of all groups.
 
     Returns
     -------
     score : float
-        In [0, 1]. It is 1 if `k` is at least the number of samples. If `k` is greater, there is a
-        warning. NaN, with a warning, if there are no positives.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `precision_at_k_score`.
+        In [0, 1]. NaN, with a warning, if there are no positives. If `k` exceeds the number of
+        samples, the score is 1, with a warning.
 
     Examples
     --------
@@ -140,14 +124,7 @@ def recall_at_k_score(
     >>> recall_at_k_score([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.3], k=2)
     0.5
     """
-    ranking = Ranking.from_labels(
-        y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups
-    )
-    return recall_at_k(ranking, k)
-
-
-def recall_at_k(ranking, k):
-    """Return the share of the positives among the `k` best samples of a `Ranking`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties, groups=groups)
     found, selected, places = ranking.best(k)
     if not ranking.total_value:
         return undefined("recall_at_k_score", "no positives")
@@ -177,7 +154,7 @@ def enrichment_factor_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        As in `precision_at_k_score`.
+        As in `precision_at_k_score`, with the same errors.
     fraction : float
         Share f of the samples that are selected, in (0, 1], rounded up to whole samples.
 
@@ -187,11 +164,6 @@ def enrichment_factor_score(
         At least 0, and at most the smaller of n / k and n / (number of positives). The expected
         score of a random order is 1. NaN, with a warning, if there are no positives.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `fraction` is not a number in (0, 1], or as in `precision_at_k_score`.
-
     Examples
     --------
     >>> from sktopk.metrics import enrichment_factor_score
@@ -200,12 +172,7 @@ def enrichment_factor_score(
     >>> enrichment_factor_score(active, y_score, fraction=0.2)
     2.5
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
-    return enrichment_factor(ranking, fraction)
-
-
-def enrichment_factor(ranking, fraction):
-    """Return the enrichment factor of the best `fraction` of the samples."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
     check_rate(fraction, "fraction")
     if not ranking.total_value:
         return undefined("enrichment_factor_score", "no positives")
@@ -213,3 +180,195 @@ def enrichment_factor(ranking, fraction):
         return 1.0
     found, selected, _ = ranking.best(float(fraction))
     return float(found / selected * (ranking.weight.sum() / ranking.value.sum()))
+
+
+def precision_at_recall_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    recall: float,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Compute the precision at the highest threshold that reaches a given recall.
+
+    .. math::
+        \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i [s_i \ge t]},
+        \qquad t = \max\Bigl\{ s_j :
+        \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
+
+    With equal weights, the threshold is the :math:`\lceil r n_+ \rceil`-th largest score of a
+    positive, as in the constraint of Prec@Rec [1]_. A lower threshold can have a higher precision.
+
+    Parameters
+    ----------
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+    recall : float
+        Share r of the positives to find, in (0, 1].
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. 1 without negatives. NaN, with a warning, without positives.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, table 1 and section 4.2.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import precision_at_recall_score
+    >>> y_true, y_score = [1, 0, 1, 0, 1], [0.9, 0.8, 0.7, 0.3, 0.2]
+    >>> precision_at_recall_score(y_true, y_score, recall=0.5)
+    0.6666...
+    """
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
+    check_rate(recall, "recall")
+    found = ranking.cumulative_value
+    if not found[-1]:
+        return undefined("precision_at_recall_score", "no positives")
+    last = first_reaching(found, recall * found[-1])
+    return float(found[last] / ranking.cumulative_weight[last])
+
+
+def recall_at_precision_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    precision: float,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Compute the largest recall among all thresholds that reach a given precision.
+
+    .. math::
+        \max_t \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i}
+        \quad\text{with}\quad
+        \sum_i w_i y_i [s_i \ge t] \ge p \sum_i w_i [s_i \ge t]
+
+    Parameters
+    ----------
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+    precision : float
+        Minimum share p of positives among the samples above the threshold, in (0, 1].
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. 0 if no threshold reaches the precision. NaN, with a warning, without positives.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import recall_at_precision_score
+    >>> y_true, y_score = [1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.3, 0.2]
+    >>> recall_at_precision_score(y_true, y_score, precision=0.75)
+    1.0
+    """
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
+    check_rate(precision, "precision")
+    found = ranking.cumulative_value
+    if not found[-1]:
+        return undefined("recall_at_precision_score", "no positives")
+    # Allow for rounding errors, because float 0.07 * 100 is above 7.
+    reached = found >= precision * ranking.cumulative_weight * (1 - 1e-12)
+    return float(np.max(found, where=reached, initial=0.0) / found[-1])
+
+
+def positives_at_top_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    k: int = 1,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Compute the share of the positives that score strictly above every negative.
+
+    .. math::
+        \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
+
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative. DeepTopPush maximizes this
+    metric for k = 1, and TopPushK for larger k [1]_.
+
+    Parameters
+    ----------
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`, with the same errors.
+    k : int, default=1
+        Rank of the negative that the positives must exceed, at least 1. With weights, the first
+        negative at which the cumulative weight of the negatives reaches `k`.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. Positives tied with the k-th negative do not count. 1 with fewer than k
+        negatives, with a warning if `k` > 1. NaN, with a warning, without positives.
+
+    References
+    ----------
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, table 1.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import positives_at_top_score
+    >>> y_true, y_score = [1, 1, 0, 1, 0, 1], [0.9, 0.8, 0.8, 0.7, 0.3, 0.2]
+    >>> positives_at_top_score(y_true, y_score)
+    0.25
+    """
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
+    check_count(k, "k")
+    found = ranking.cumulative_value
+    if not found[-1]:
+        return undefined("positives_at_top_score", "no positives")
+    # Count the positives above the k-th negative. With fewer than k negatives, count all positives.
+    negatives = ranking.cumulative_negatives
+    if k > 1 and negatives[-1] < k * (1 - 1e-9):
+        warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
+    return float(found[first_reaching(negatives, k) - 1] / found[-1])
+
+
+def true_positive_rate_at_fpr_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    fpr: float,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Compute the largest true positive rate at a limited false positive rate.
+
+    .. math::
+        \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
+        \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
+
+    over all thresholds t. This is the ROC curve without interpolation.
+
+    Parameters
+    ----------
+    y_true, y_score, pos_label, sample_weight
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+    fpr : float
+        Largest allowed false positive rate f, in [0, 1]. 0 gives `positives_at_top_score`.
+
+    Returns
+    -------
+    score : float
+        In [0, 1]. Tied samples are selected together or not at all. NaN, with a warning, if a
+        class is absent.
+
+    Examples
+    --------
+    >>> from sktopk.metrics import true_positive_rate_at_fpr_score
+    >>> y_true, y_score = [1, 0, 1, 1, 0, 1], [0.9, 0.8, 0.7, 0.7, 0.3, 0.2]
+    >>> true_positive_rate_at_fpr_score(y_true, y_score, fpr=0.5)
+    0.75
+    """
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
+    check_rate(fpr, "fpr", zero=True)
+    if missing := ranking.missing_class():
+        return undefined("true_positive_rate_at_fpr_score", missing)
+    found, false = ranking.cumulative_value, ranking.cumulative_negatives
+    last = np.searchsorted(false, fpr * false[-1] * (1 + ROUNDING), side="right") - 1
+    return float(found[last] / found[-1])

@@ -11,23 +11,28 @@ from sktopk._common._types import Label
 from ._ranking import Ranking, check_rate, undefined
 
 
+def partial_auc_log_score(
+    y_true, y_score, *, max_fpr=0.05, min_fpr=1e-5, pos_label=None, sample_weight=None
+):
+    """Compute the metric "partial_auc_log", which `make_top_scorer` describes."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
+    check_rate(max_fpr, "max_fpr")
+    check_rate(min_fpr, "min_fpr")
+    if not min_fpr < max_fpr:
+        raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
+    if missing := ranking.missing_class():
+        return undefined("partial_auc_log_score", missing)
+    found, false = ranking.cumulative_value, ranking.cumulative_negatives
+    # The true positive rate is a step function of the false positive rate.
+    steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
+    return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))
+
+
 def auc_at_quantile_score(
-    y_true,
-    y_score,
-    *,
-    quantile,
-    normalize=False,
-    pos_label=None,
-    ties="expected",
-    sample_weight=None,
+    y_true, y_score, quantile, normalize=False, pos_label=None, ties="expected", sample_weight=None
 ):
     """Compute the metric "auc_at_quantile", which `make_top_scorer` describes."""
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
-    return auc_at_quantile(ranking, quantile, normalize=normalize)
-
-
-def auc_at_quantile(ranking, quantile, *, normalize=False):
-    """Return the mean precision over all shares of selected samples from 0 to `quantile`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
     check_rate(quantile, "quantile")
     found, selected = ranking.cumulative_value, ranking.cumulative_weight
     if not found[-1]:
@@ -68,11 +73,11 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        As in `precision_at_k_score`. The scale of the weights does not matter.
+        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     alpha : float, default=20.0
         Weight of the first ranks, positive and finite. The best :math:`1.6 / \alpha` of the
-        samples have 80 % of the weight; with the default, these are the best 8 %. As alpha goes to
-        0, the score goes to the area under the ROC curve.
+        samples, by default 8 %, have 80 % of the weight. As alpha goes to 0, the score goes to the
+        area under the ROC curve.
 
     Returns
     -------
@@ -80,16 +85,10 @@ def bedroc_score(
         1 if all positives are above all negatives, and 0 if all positives are below all negatives.
         NaN, with a warning, if a class is absent.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `alpha` is not a positive finite number, or as in `precision_at_k_score`.
-
     References
     ----------
-    .. [1] J.-F. Truchon, C. I. Bayly. Evaluating virtual screening methods: good
-       and bad metrics for the "early recognition" problem. Journal of Chemical
-       Information and Modeling 47(2), 488-508, 2007.
+    .. [1] J.-F. Truchon, C. I. Bayly. Evaluating virtual screening methods: good and bad metrics
+       for the "early recognition" problem. J. Chem. Inf. Model. 47(2), 488-508, 2007.
 
     Examples
     --------
@@ -97,12 +96,7 @@ def bedroc_score(
     >>> bedroc_score([1, 1, 0, 0], [0.9, 0.8, 0.7, 0.6])
     1.0
     """
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight, ties=ties)
-    return bedroc(ranking, alpha)
-
-
-def bedroc(ranking, alpha=20.0):
-    """Return the BEDROC score of a `Ranking`."""
+    ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
     if isinstance(alpha, bool) or not isinstance(alpha, Real):
         raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
     if not 0 < alpha <= sys.float_info.max:
@@ -126,25 +120,3 @@ def bedroc(ranking, alpha=20.0):
     score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
     # Clip the score, because rounding can move it slightly outside [0, 1].
     return float(np.clip(score, 0, 1))
-
-
-def partial_auc_log_score(
-    y_true, y_score, *, max_fpr=0.05, min_fpr=1e-5, pos_label=None, sample_weight=None
-):
-    """Compute the metric "partial_auc_log", which `make_top_scorer` describes."""
-    ranking = Ranking.from_labels(y_true, y_score, pos_label, sample_weight)
-    return partial_auc_log(ranking, max_fpr, min_fpr)
-
-
-def partial_auc_log(ranking, max_fpr=0.05, min_fpr=1e-5):
-    """Return the mean true positive rate over a logarithmic axis of the false positive rate."""
-    check_rate(max_fpr, "max_fpr")
-    check_rate(min_fpr, "min_fpr")
-    if not min_fpr < max_fpr:
-        raise ValueError(f"min_fpr={min_fpr!r} must be less than max_fpr={max_fpr!r}")
-    if missing := ranking.missing_class():
-        return undefined("partial_auc_log_score", missing)
-    found, false = ranking.cumulative_value, ranking.cumulative_negatives
-    # The true positive rate is a step function of the false positive rate.
-    steps = np.log(np.clip(np.append(false / false[-1], 1.0), min_fpr, max_fpr))
-    return float(found / found[-1] @ np.diff(steps) / np.log(max_fpr / min_fpr))

@@ -1,7 +1,5 @@
 """Scorers for the top of a ranking, for any binary classifier."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -11,43 +9,31 @@ import numpy as np
 from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 from sktopk._common._types import Label
 
+from . import _top, _top_curves
 from ._ranking import Ranking, is_positive, undefined
 from ._scorer import Scorer, predict_scores
-from ._top import enrichment_factor, precision_at_k, recall_at_k
-from ._top_curves import auc_at_quantile, bedroc, partial_auc_log
-from ._top_thresholds import (
-    positives_at_top,
-    precision_at_recall,
-    recall_at_precision,
-    true_positive_rate_at_fpr,
-)
 
-_SCORES = {
-    score.__name__: score
-    for score in (
-        precision_at_k,
-        recall_at_k,
-        enrichment_factor,
-        precision_at_recall,
-        recall_at_precision,
-        positives_at_top,
-        true_positive_rate_at_fpr,
-        partial_auc_log,
-        auc_at_quantile,
-        bedroc,
-    )
+# The metrics, with their names without "_score".
+METRICS = {
+    name.removesuffix("_score"): function
+    for module in (_top, _top_curves)
+    for name, function in vars(module).items()
+    if name.endswith("_score")
 }
-_WITH_TIES = ("precision_at_k", "recall_at_k", "enrichment_factor", "auc_at_quantile", "bedroc")
-_WITH_GROUPS = ("precision_at_k", "recall_at_k")
 
 
-def top_score(
-    name, positive, y_score, sample_weight=None, *, ties="expected", groups=None, **params
-):
-    """Return the metric `name` for Boolean or 0/1 targets, which are not checked."""
+def _parameters(name):
+    """Return a dict of the parameters of a metric, except labels, scores and weights."""
+    data = ("y_true", "y_score", "pos_label", "sample_weight")
+    parameters = inspect.signature(METRICS[name]).parameters
+    return {key: each for key, each in parameters.items() if key not in data}
+
+
+def top_score(name, positive, y_score, sample_weight, *, ties="expected", groups=None, **params):
+    """Return the metric `name` for Boolean targets, which are not checked."""
     positive = np.asarray(positive)
     ranking = Ranking.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
-    return _SCORES[name](ranking, **params)
+    return METRICS[name](ranking, y_score, **params)
 
 
 def make_top_scorer(
@@ -65,13 +51,11 @@ def make_top_scorer(
     alpha: float | None = None,
     ties: str | None = None,
     pos_label: Label | None = None,
-) -> TopScorer:
+) -> "TopScorer":
     r"""Make a ``scoring`` argument for the top of a ranking, for any binary classifier.
 
-    The scorer calls the function ``<name>_score`` with the scores of the positive class:
-
-    .. math::
-        \mathrm{score}(y, s(X)), \qquad s = \text{decision function, or probability}
+    The scorer calls the function ``<name>_score`` with the decision scores, or the probabilities,
+    of the positive class.
 
     ===========================  =======================  ==========================
     name                         required                 optional
@@ -90,9 +74,9 @@ def make_top_scorer(
 
     Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
-    `max_fpr` (default 0.05). "auc_at_quantile" is a mean precision [1]_: :math:`P(\tau)` is the
-    precision if a share :math:`\tau` of the samples is selected, and the mean is over all
-    :math:`\tau` up to :math:`\alpha` = `quantile`. `normalize` divides by the best possible mean.
+    `max_fpr` (default 0.05). "auc_at_quantile" is the mean of the precision :math:`P(\tau)` of the
+    best share :math:`\tau` of the samples, for all :math:`\tau` up to :math:`\alpha` = `quantile`
+    [1]_. `normalize` divides by the best possible mean.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -106,31 +90,22 @@ def make_top_scorer(
         Parameters of the metric. None means the default of the metric.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, which may be in a
-        pipeline or search. For a classifier without `pos_label_`, None means 1 or True if the
-        other label is 0, -1 or False.
+        pipeline or search, or else 1 or True if the other label is 0, -1 or False.
 
     Returns
     -------
     scorer : TopScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
         binary classifier, or any object with ``classes_`` and ``decision_function`` (preferred) or
-        ``predict_proba``. Returns a float; larger is better. The float is NaN, with an
+        ``predict_proba``. Returns a float; larger is better. It is NaN, with an
         `UndefinedMetricWarning`, if the test samples contain no positives, or if the classifier
         was trained on one class. The scorer can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and
-        groups. Only "precision_at_k" and "recall_at_k" take groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `name` is unknown, or if a parameter is missing, out of range or not used by `name`. The
-        scorer raises an error if the estimator has no ``classes_``, no scores or more than two
-        classes, if the positive label is not known, or if groups are passed and `name` takes none.
+        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
+        Only "precision_at_k" and "recall_at_k" take groups.
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020, section 4.2 and table 4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, section 4.2 and table 4.
 
     Examples
     --------
@@ -144,14 +119,14 @@ def make_top_scorer(
     [0.25 0.25 0.25]
     """
     scorer = TopScorer(**locals())
-    check_option(name, "name", tuple(_SCORES))
+    check_option(name, "name", tuple(METRICS))
     check_pos_label(pos_label)
     params = scorer.score_params()
-    _, *takes = inspect.signature(_SCORES[name]).parameters.values()
-    needs = [each.name for each in takes if each.default is inspect.Parameter.empty]
-    takes = [each.name for each in takes] + ["ties"] * (name in _WITH_TIES)
-    if not set(needs) <= set(params) <= set(takes):
-        optional = [each for each in takes if each not in needs]
+    takes = _parameters(name)
+    takes.pop("groups", None)
+    needs = [key for key, each in takes.items() if each.default is each.empty]
+    if not set(needs) <= params.keys() <= takes.keys():
+        optional = [key for key in takes if key not in needs]
         raise ValueError(
             f"name={name!r} requires {', '.join(needs) or 'no parameter'} and also takes "
             f"{', '.join(optional) or 'no other parameter'}; "
@@ -160,7 +135,7 @@ def make_top_scorer(
     # Call the metric once to check the parameters. Ignore the warning about large k.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        top_score(name, [False, True], [0.0, 1.0], **params)
+        top_score(name, [False, True], [0.0, 1.0], None, **params)
     return scorer
 
 
@@ -185,18 +160,15 @@ class TopScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the metric. skorch uses the name as a column of the training history."""
         return "_".join(map(str, [self.name, *self.score_params().values()]))
 
     def score_params(self):
-        """Return a dict of the metric's parameters that are not None."""
         params = self.get_params(deep=False)
         others = ("name", "pos_label")
         return {key: each for key, each in params.items() if key not in others and each is not None}
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        """Return the metric of a fitted classifier for the samples X with labels y."""
-        if groups is not None and self.name not in _WITH_GROUPS:
+        if groups is not None and "groups" not in _parameters(self.name):
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
         if y_score is None:
@@ -217,10 +189,7 @@ def own_pos_label(estimator):
 
 
 def positive_scores(estimator, X, pos_label=None):
-    """Return the positive label of a fitted classifier, and its scores of the positive class.
-
-    Both are None if the classifier was trained on only one class.
-    """
+    """Return the positive label of a fitted classifier and its scores; None, None for one class."""
     classes, y_score = predict_scores(estimator, X)
     if len(classes) > 2:
         raise ValueError(f"estimator must have two classes; got {len(classes)} from {estimator!r}")
@@ -236,17 +205,11 @@ def positive_scores(estimator, X, pos_label=None):
                 f"got pos_label=None and the labels {labels[0]!r} and {labels[1]!r}"
             )
         pos_label = labels[1]
-    place = place_of(pos_label, labels)
+    return pos_label, scores_of_class(y_score, place_of(pos_label, labels))
+
+
+def scores_of_class(y_score, place):
+    """Return the scores of the class with index `place` among two classes."""
     if y_score.ndim == 2:
-        y_score = y_score[:, place]
-    elif place == 0:
-        y_score = -y_score
-    return pos_label, y_score
-
-
-def scores_of_two_classes(estimator, X, pos_label=None):
-    """Return the result of `positive_scores`. Raise an error if there is only one class."""
-    pos_label, y_score = positive_scores(estimator, X, pos_label)
-    if y_score is None:
-        raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
-    return pos_label, y_score
+        return y_score[:, place]
+    return -y_score if place == 0 else y_score

@@ -29,52 +29,46 @@ def topk_accuracy_score(
         \frac{\sum_i w_i h_i}{\sum_i w_i},
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`g_i` is the number of scores of sample i that are greater than the score of its
-    label, and :math:`m_i` is the number of equal scores, including the score of the label.
+    where :math:`g_i` is the number of scores of sample i above the score of its label, and
+    :math:`m_i` is the number of equal scores, including the score of the label.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Real scores; a larger score means that a class is more likely. Infinities are allowed.
-        One-dimensional scores s are decision scores of two classes and stand for the columns
-        [-s, s]. For probabilities, pass both columns.
+        Real scores; larger means more likely. Infinities are allowed. One-dimensional scores s are
+        decision scores of two classes and stand for the columns [-s, s].
     k : int or float, default=5
         Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
-        If k is at least n_classes, every sample whose label is in `labels` counts 1.
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_score`, in any order, such as the ``classes_`` of a fitted
-        classifier. None means the sorted distinct values of `y_true`, one per column.
+        The class of each column of `y_score`, such as the ``classes_`` of a fitted classifier. None
+        means the sorted distinct values of `y_true`, one per column.
     average : {"micro", "macro"}, default="micro"
-        "micro" is the mean over samples. "macro" is the mean over classes of their accuracy, in
-        which all classes have the same weight [1]_. Classes without positive weight are ignored.
+        Mean over samples, or mean over classes of their accuracy [1]_. "macro" ignores classes
+        without positive weight.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
-        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0. With
-        "expected", a classifier with constant scores gets k / n_classes.
+        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` counts 0. With "macro", it is a class of
-        accuracy 0. A class of `labels` that is not in `y_true` is ignored. NaN, with an
-        `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. A label that is not in `labels` counts 0 and, with "macro", is a class. NaN, with
+        an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
     TypeError, ValueError
-        If `y_score` holds NaN, shapes disagree, an array has masked entries, or an argument has
-        the wrong type or range. If `labels` are repeated, if only one of `labels` and `y_true`
-        contains strings, or if `labels` is None and `y_true` has other than n_classes values.
+        If `y_score` holds NaN, an array has masked entries, `labels` are repeated, shapes or types
+        of labels disagree, or an argument has the wrong type or range.
 
     References
     ----------
-    .. [1] C. Garcin, M. Servajean, A. Joly, J. Salmon. Stochastic smoothing of
-       the top-K calibrated hinge loss for deep imbalanced classification.
-       ICML 2022, section 4.5.1.
+    .. [1] C. Garcin et al. Stochastic smoothing of the top-K calibrated hinge loss for deep
+       imbalanced classification. ICML 2022, section 4.5.1.
 
     Examples
     --------
@@ -116,26 +110,18 @@ def shot_accuracy_score(
         Number of training samples of each class, in the order of `labels`. For a fitted
         `TopKClassifier`, pass ``class_count_``.
     few, many : float, default=20 and 100
-        A class with fewer than `few` training samples is a few-shot class. A class with more than
-        `many` training samples is a many-shot class.
+        Limits of the number of training samples, with few <= many.
 
     Returns
     -------
     scores : dict of str to float
         Accuracies with the keys "many", "medium" and "few". A label of `y_true` that is not in
-        `labels` is a few-shot class of accuracy 0. If the classes of a group have no test samples,
-        its accuracy is NaN, with an `UndefinedMetricWarning`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `class_counts` is negative or has the wrong shape, if few > many, or as in
-        `topk_accuracy_score`.
+        `labels` is a few-shot class of accuracy 0. NaN, with an `UndefinedMetricWarning`, for a
+        group without test samples.
 
     References
     ----------
-    .. [1] Z. Liu, Z. Miao, X. Zhan, J. Wang, B. Gong, S. X. Yu. Large-scale
-       long-tailed recognition in an open world. CVPR 2019.
+    .. [1] Z. Liu et al. Large-scale long-tailed recognition in an open world. CVPR 2019.
 
     Examples
     --------
@@ -149,15 +135,11 @@ def shot_accuracy_score(
         raise ValueError(f"few={few!r} must not exceed many={many!r}")
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     accuracy = ranks.class_accuracy(k, ties=ties)
-    counts = np.zeros(len(accuracy))
-    counts[: ranks.n_classes] = check_nonnegative(
-        class_counts, "class_counts", ranks.n_classes, "one per column of y_score"
-    )
-    groups = {
-        "many": counts > many,
-        "medium": (few <= counts) & (counts <= many),
-        "few": counts < few,
-    }
+    which = ranks.n_classes, "one per column of y_score"
+    counts = check_nonnegative(class_counts, "class_counts", *which)
+    counts = np.append(counts, np.zeros(len(accuracy) - len(counts)))
+    is_few, is_many = counts < few, counts > many
+    groups = {"many": is_many, "medium": ~is_few & ~is_many, "few": is_few}
     return {
         name: _mean_of_defined(accuracy[group], "shot_accuracy_score", f"no {name}-shot class")
         for name, group in groups.items()
@@ -166,11 +148,9 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Numbers of scores that are greater than, and equal to, the score of each sample's label.
+    """Numbers of scores that are greater than, and equal to, the score of each sample's label."""
 
-    `code` is the column of the label. Labels without a column have codes from `n_classes` on.
-    """
-
+    # Column of the label. Labels without a column have codes from `n_classes` on.
     code: np.ndarray
     n_greater: np.ndarray
     n_tied: np.ndarray
@@ -216,11 +196,10 @@ class LabelRanks:
     def class_accuracy(self, k, *, ties="expected"):
         """Return an array: entry j is the accuracy of class j, or NaN if class j has weight 0."""
         hit = self.hits(k, ties=ties)
-        _, mean = grouped_means(self.code, hit, self.sample_weight, self.n_classes)
+        mean = grouped_means(self.code, hit, self.sample_weight, self.n_classes)[1]
         return _clip_to_range(mean, hit)
 
     def accuracy(self, k, *, average="micro", ties="expected"):
-        """Return the hit rate over samples ("micro"), or its mean over classes ("macro")."""
         check_option(average, "average", ("micro", "macro"))
         if average == "macro":
             hit, weight = self.class_accuracy(k, ties=ties), None
@@ -239,8 +218,7 @@ def grouped_means(group, value, weight, n_groups):
 
 def _count_greater_and_tied(y_score, column):
     n_samples, n_classes = y_score.shape
-    n_greater = np.empty(n_samples, dtype=np.intp)
-    n_tied = np.empty(n_samples, dtype=np.intp)
+    n_greater, n_tied = np.empty((2, n_samples), dtype=np.intp)
     n_rows = max(1, _CHUNK_SIZE // n_classes)
     for start in range(0, n_samples, n_rows):
         rows = slice(start, start + n_rows)

@@ -13,7 +13,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from ._splits import VALIDATION_SHARE
+from ._runs import VALIDATION_SHARE
 
 # With more classes than this, omit boosting: one tree per class in each round would be slow.
 MOST_CLASSES_TO_BOOST = 30
@@ -32,11 +32,7 @@ CODES = OrdinalEncoder(
 
 
 def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
-    """Return a dict of baseline estimators that train the network of a TopKClassifier.
-
-    `with_loss` returns a copy with another loss, and `prefix` is the parameter prefix of the
-    TopKClassifier, such as "clf__" in a pipeline.
-    """
+    """Return a dict of baselines with the network of a TopKClassifier and other losses."""
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
     # With sample weights, tuning the threshold would require metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
@@ -52,27 +48,24 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 def other_baselines(estimator, n_classes, X, y):
     """Return baselines for the last step of `estimator`, and the reason for each omitted one."""
     X = _input_of_last(estimator, X, y)
+    numbers = [*_encoding(X, ONE_HOT), ("imputer", SimpleImputer(keep_empty_features=True))]
+    # The encoding puts categories into the first columns.
+    first = [*range(len(_categories(X)))]
     found = {
         "logistic_regression": [
-            *_encoding(X, ONE_HOT),
-            ("imputer", SimpleImputer(keep_empty_features=True)),
+            *numbers,
             ("scaler", StandardScaler(with_mean=not issparse(X))),
             ("linear", LogisticRegression(max_iter=1000)),
         ],
         "extra_trees": [
-            *_encoding(X, ONE_HOT),
-            ("imputer", SimpleImputer(keep_empty_features=True)),
+            *numbers,
             ("indices", FunctionTransformer(with_short_indices, accept_sparse=True)),
             ("trees", ExtraTreesClassifier()),
         ],
         "hist_gradient_boosting": [
             *_encoding(X, CODES),
             ("dense", DenseNumbers()),
-            (
-                "boosting",
-                # The encoding puts categories into the first columns.
-                HistGradientBoostingClassifier(categorical_features=[*range(len(_categories(X)))]),
-            ),
+            ("boosting", HistGradientBoostingClassifier(categorical_features=first)),
         ],
     }
     omitted = {}
@@ -81,32 +74,27 @@ def other_baselines(estimator, n_classes, X, y):
     elif reason := _reason_against_boosting(X, n_classes):
         del found["hist_gradient_boosting"]
         omitted["hist_gradient_boosting"] = reason
-    found = {name: _with_last(estimator, Pipeline(steps)) for name, steps in found.items()}
+    found = {name: Pipeline(steps) for name, steps in found.items()}
+    if place := last_step(estimator)[0].removesuffix("__"):
+        found = {name: clone(estimator).set_params(**{place: each}) for name, each in found.items()}
     return found, omitted
 
 
 def last_step(estimator):
-    """Return the classifier of a pipeline, or the estimator itself."""
+    """Return the last step of nested pipelines, and its prefix such as "clf__" ("" for none)."""
+    prefix = ""
     while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
+        name, estimator = estimator.steps[-1]
+        prefix += f"{name}__"
+    return prefix, estimator
 
 
 def _input_of_last(estimator, X, y):
-    """Return X as the last step of a pipeline gets it."""
     while isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
             X = clone(estimator[:-1]).fit_transform(X, y)
         estimator = estimator.steps[-1][1]
     return X
-
-
-def _with_last(estimator, classifier):
-    """Return a copy of a pipeline with another last step, or the classifier itself."""
-    if not isinstance(estimator, Pipeline):
-        return classifier
-    *others, (name, last) = clone(estimator).steps
-    return clone(estimator).set_params(steps=[*others, (name, _with_last(last, classifier))])
 
 
 def _reason_against(X):
@@ -165,8 +153,7 @@ def _floats_or_objects(column):
         column = pd.Series(np.asarray(column))
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.astype(np.float64)
-    column = column.astype(object)
-    return column.where(column.notna(), None)
+    return column.astype(object).where(column.notna(), None)
 
 
 def with_short_indices(X):
@@ -181,13 +168,11 @@ class DenseNumbers(TransformerMixin, BaseEstimator):
     """Convert X to a dense array. Boosting fails for empty columns, so they become zeros."""
 
     def fit(self, X, y=None):
-        """Find the columns whose values are all missing."""
         X = self._dense(X)
         self.empty_ = np.isnan(X).all(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], bool)
         return self
 
     def transform(self, X):
-        """Return the dense array."""
         X = self._dense(X)
         return np.where(self.empty_, 0.0, X) if self.empty_.any() else X
 

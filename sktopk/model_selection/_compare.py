@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
@@ -37,8 +36,7 @@ from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, with_params
-from ._splits import make_splits, mean_overlap
+from ._runs import Rows, Run, do_run, make_splits, mean_overlap, with_params
 
 # Default settings multiply the learning rate, and tau if the loss uses tau, by these factors.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
@@ -68,17 +66,14 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    All models are trained on the same folds with the same seeds, and the same number of settings is
-    tried. In each fold, a setting is selected on a held-out quarter of the training samples. A
-    model with this setting is fitted to all training samples and scored on the test samples.
-    :class:`LossComparison` describes the intervals and p-values of the differences.
+    All models have the same folds, seeds and number of settings. In each fold, a setting is
+    selected on a held-out quarter of the training samples. A model with this setting is fitted to
+    all training samples and scored on the test samples. :class:`LossComparison` describes the
+    intervals and p-values of the differences. Its verdict compares with the best baseline:
 
-    Every comparison includes these baselines. The verdict compares with the best of them:
-
-    - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn. They get
-      imputed and scaled columns and encoded categories. Boosting is omitted for more than 30
-      classes, and for sparse data that would need more than 512 MiB as a dense array. `omitted`
-      gives the reasons for omitted baselines.
+    - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn get imputed
+      and scaled columns and encoded categories. Boosting is omitted for more than 30 classes, and
+      for sparse data that would need more than 512 MiB as a dense array. `omitted` has the reasons.
     - for a TopKClassifier, "cross_entropy", "logit_adjusted"
       (:func:`sktopk.losses.logit_adjusted_loss`) and "weighted_cross_entropy", with balanced class
       weights. `TunedThresholdClassifierCV` also tunes its threshold if there are two classes, a
@@ -87,38 +82,33 @@ def compare_losses(
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline that contains exactly one. Each name in `losses` replaces
-        the loss of the TopKClassifier. For any other classifier, such as a ranker, the comparison
-        includes `estimator` itself, with the name of its class. Every `random_state` is set to the
-        seed of the run.
+        A TopKClassifier, or a pipeline that contains exactly one, whose loss is replaced by each
+        name in `losses`. Any other classifier, such as a ranker, is itself compared, with the name
+        of its class. Every `random_state` is set to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
         Score to maximize. None means :func:`sktopk.metrics.make_topk_scorer` with the k of a
-        TopKClassifier, at most n_classes - 1. Required for other classifiers, such as
-        :func:`sktopk.metrics.make_top_scorer` for rankers. If `estimator` or the scorer has a
-        `pos_label`, the others use it too.
+        TopKClassifier, at most n_classes - 1. Required for other classifiers. A `pos_label` of
+        `estimator` or of the scorer is used by all.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
     n_seeds : int, default=2
-        Number of repetitions of all folds with different seeds. In simulations, intervals of level
-        0.95 had a coverage of 0.94 to 0.98 for two repetitions. One repetition takes half the time,
-        but its intervals are about 15 % wider and had a coverage of 0.91 to 0.95.
+        Number of repetitions of all folds with different seeds. Intervals of one repetition are
+        about 15 % wider.
     grid : "default", None or dict, default="default"
-        Settings of each loss. "default" means four settings: the learning rate times 1/3, 1, 3 and
-        10. For losses with a temperature, it means the learning rate times 1 and 3, combined with
-        tau and tau / 10. None means no selection. A dict maps losses to ``ParameterGrid``
-        arguments; other losses use the default. All losses must have equally many settings.
-        Classifiers without a learning rate have one setting.
+        Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
+        losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
+        None means no selection. A dict maps losses to ``ParameterGrid`` arguments. All losses must
+        have equally many settings, except for classifiers without a learning rate.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Passed to `fit`, and to `scoring` if it takes weights.
-    groups : array-like of shape (n_samples,), default=None
-        Passed to `cv`. Settings are selected on held-out groups.
+    sample_weight, groups : array-like of shape (n_samples,), default=None
+        Weights for `fit` and, if it takes weights, `scoring`; groups for `cv` and for held-out
+        samples.
     confidence, margin : float, default=0.95, 0.01
         Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None
@@ -128,21 +118,10 @@ def compare_losses(
     random_state : int, RandomState or None, default=0
         Seed from which the seeds of all runs are drawn.
 
-    Returns
-    -------
-    comparison : LossComparison
-        Result with the attributes and methods `frame`, `summary()`, `verdict` and `plot()`.
-
     Raises
     ------
     RuntimeError
-        If a run fails. The message states its loss, fold and seed. Diverged settings are skipped
-        and counted in `frame`. The run fails only if all its settings diverge.
-
-    Warns
-    -----
-    UserWarning
-        Warnings of the fits. The same warning appears once per loss.
+        If a run fails, or all its settings diverge. Other diverged settings are counted in `frame`.
 
     Examples
     --------
@@ -159,7 +138,7 @@ def compare_losses(
     with_loss = None if prefix is None else partial(_with_loss, estimator, prefix)
     asked = _named_estimators(with_loss, losses, "losses")
     if prefix is None:
-        asked = {type(last_step(estimator)).__name__: estimator} | asked
+        asked = {type(last_step(estimator)[1]).__name__: estimator} | asked
     more = _named_estimators(None, baselines or {}, "baselines")
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
@@ -176,8 +155,7 @@ def compare_losses(
     rows = Rows(X, y, weight, groups)
     references = {}
     if prefix is not None:
-        is_weighted = weight is not None
-        references = loss_baselines(with_loss, prefix, len(classes), scorer, is_weighted)
+        references = loss_baselines(with_loss, prefix, len(classes), scorer, weight is not None)
     first = rows.take(splits[0][3])
     others, omitted = other_baselines(estimator, len(classes), first.X, first.y)
     references |= others | more
@@ -231,7 +209,6 @@ def _classifier_prefix(estimator):
 
 
 def _scorer(estimator, prefix, scoring, n_classes):
-    """Return the scorer, and its name for the result."""
     if isinstance(scoring, str) or callable(scoring):
         with suppress(ValueError):
             scorer = check_scoring(estimator, scoring=scoring)
@@ -254,8 +231,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
 
 
 def _said(value):
-    is_class = isinstance(value, type)
-    return f"the class {value.__name__}: call it" if is_class else repr(value)
+    return f"the class {value.__name__}: call it" if isinstance(value, type) else repr(value)
 
 
 def _named_estimators(with_loss, losses, parameter):
@@ -301,8 +277,7 @@ def candidates_of(estimators, grid):
     """Return a dict that maps each name to a list of settings. A setting is a parameter dict."""
     if grid is None:
         return {name: [{}] for name in estimators}
-    if grid == "default":
-        grid = {}
+    grid = {} if grid == "default" else grid
     if not isinstance(grid, Mapping):
         raise ValueError(f'grid must be "default", None or a dict of grids; got {grid!r}')
     if unknown := sorted(grid.keys() - estimators.keys()):
@@ -331,44 +306,33 @@ def _default_candidates(estimator):
         return [{}]
     rate = params[rates[0]]
     for name in params:
-        loss = str(params.get(name.removesuffix("tau") + "loss"))
-        if name.split("__")[-1] == "tau" and loss in LOSSES:
-            if "tau" in inspect.signature(LOSSES[loss]).parameters:
-                taus = [params[name] * factor for factor in _TAUS]
-                grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
-                return list(ParameterGrid(grid))
+        loss = LOSSES.get(str(params.get(name.removesuffix("tau") + "loss")))
+        uses_tau = loss is not None and "tau" in inspect.signature(loss).parameters
+        if name.split("__")[-1] == "tau" and uses_tau:
+            taus = [params[name] * factor for factor in _TAUS]
+            grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
+            return list(ParameterGrid(grid))
     return [{rates[0]: rate * step} for step in _RATES]
 
 
 def with_pos_label(estimator, scorer, estimators, classes, y):
-    """Return the scorer and the dict of estimators with a positive label, if they have none.
-
-    It is the `pos_label` of the scorer or of `estimator`, or else of all samples: folds could
-    differ.
-    """
-    named = {"scorer": scorer, "estimator": estimator} | estimators
-    own = {name: _own_parameter(each) for name, each in named.items()}
-    given = [named[name].get_params()[param] for name, param in own.items() if param is not None]
+    """Return the scorer and the dict of estimators with a positive label: folds could differ."""
+    pairs = [(each, _own_parameter(each)) for each in (scorer, estimator, *estimators.values())]
+    given = [each.get_params()[param] for each, param in pairs if param is not None]
     if not given:
         return scorer, estimators
     known = (label for label in given if label is not None)
     pos_label = positive_label(next(known, None), classes, class_counts(classes, y))
-
-    def with_label(name):
-        each, param = named[name], own[name]
-        if param is None or each.get_params()[param] is not None:
-            return each
-        return clone(each).set_params(**{param: pos_label})
-
-    return with_label("scorer"), {name: with_label(name) for name in estimators}
+    scorer, _, *others = (
+        each
+        if param is None or each.get_params()[param] is not None
+        else clone(each).set_params(**{param: pos_label})
+        for each, param in pairs
+    )
+    return scorer, dict(zip(estimators, others, strict=True))
 
 
 def _own_parameter(estimator):
     """Return "pos_label", or for a pipeline e.g. "clf__pos_label", or None if there is none."""
-    name = "pos_label"
-    last = estimator
-    while isinstance(last, Pipeline):
-        step, last = last.steps[-1]
-        name = name.replace("pos_label", f"{step}__pos_label")
-    params = getattr(last, "get_params", dict)()
-    return name if "pos_label" in params else None
+    prefix, last = last_step(estimator)
+    return f"{prefix}pos_label" if "pos_label" in getattr(last, "get_params", dict)() else None

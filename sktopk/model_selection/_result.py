@@ -1,7 +1,5 @@
 """The class `LossComparison`, the result of `compare_losses`."""
 
-from __future__ import annotations
-
 import reprlib
 from dataclasses import KW_ONLY, dataclass
 from math import inf
@@ -28,76 +26,53 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values and intervals are from a t-test, corrected for the test samples that two splits have in
-    common [1]_. For J splits with differences :math:`d_j` between a loss and the baseline, and the
-    `overlap` :math:`\rho`, the p-value is
+    P-values, intervals and verdicts are from the corrected t-test that
+    :class:`sktopk.metrics.LossComparisonDisplay` describes and cites. The p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    The formula of the interval is in :class:`sktopk.metrics.LossComparisonDisplay`. Scores of
-    several seeds on the same split are averaged first. If all differences are equal, the p-value
-    is 1 if they are zero, else 0.
-
-    The verdict on a loss with the interval :math:`\bar d \pm h` and a `margin` m is
-
-    - "better" or "worse" if the interval excludes zero, :math:`|\bar d| > h`;
-    - "equivalent" if it includes zero and lies within the margin, :math:`|\bar d| + h \le m`;
-    - "inconclusive" otherwise.
+    Scores of several seeds on the same split are averaged first. If all differences are equal, the
+    p-value is 1 if they are zero, else 0.
 
     Parameters
     ----------
     frame : DataFrame
-        One row per run, with the columns loss, repeat, fold, split, seed, score (of the test
-        samples), validation_score and params (of the selected setting), n_candidates, n_diverged
-        (number of settings whose training diverged), fit_seconds, run_seconds, n_train and n_test.
-        Only loss, split, score, n_train and n_test are required.
+        One row per run, with the columns loss, split, score (of the test samples), n_train and
+        n_test. `compare_losses` adds repeat, fold, seed, validation_score and params (of the
+        selected setting), n_candidates, n_diverged (settings), fit_seconds and run_seconds.
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
         Loss with which the others are compared. It can be changed, such as
         ``comparison.baseline = "logistic_regression"``.
-    metric : str, default="score"
-        Name of the score.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    margin : float, default=0.01
-        Largest difference of scores that is negligible, at least 0.
+    metric, confidence, margin : str, float, float, default="score", 0.95, 0.01
+        As in :class:`sktopk.metrics.LossComparisonDisplay`.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
         Mean share of test samples that two splits have in common, in [0, 1). None means
-        `test_fraction`, the share for random splits.
+        `test_fraction`, the mean share of test samples in a split, as for random splits.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
         Scores of each loss on all splits. The baseline comes first.
-    test_fraction : float
-        Mean share of test samples in a split.
     verdict : str
         Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
-
-    References
-    ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
-       52(3), 239-281, 2003.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from sktopk.model_selection import LossComparison
-    >>> scores = {"cross_entropy": [0.80, 0.82, 0.79], "focal": [0.80, 0.81, 0.80]}
-    >>> rows = [
-    ...     {"loss": loss, "split": i, "score": score, "n_train": 80, "n_test": 20}
-    ...     for loss, each in scores.items()
-    ...     for i, score in enumerate(each)
-    ... ]
-    >>> LossComparison(pd.DataFrame(rows), margin=0.05).verdict
+    >>> frame = pd.DataFrame({"loss": ["cross_entropy", "focal"] * 3, "n_train": 80, "n_test": 20})
+    >>> frame["split"] = [0, 0, 1, 1, 2, 2]
+    >>> frame["score"] = [0.80, 0.80, 0.82, 0.81, 0.79, 0.80]
+    >>> LossComparison(frame, margin=0.05).verdict
     'focal is equivalent to cross_entropy within 0.05: difference +0.000 ± 0.033'
-    >>> LossComparison(pd.DataFrame(rows)).summary().loc["focal", "verdict"]
+    >>> LossComparison(frame).summary().loc["focal", "verdict"]
     'inconclusive'
     """
 
@@ -112,7 +87,15 @@ class LossComparison:
     overlap: float | None = None
 
     def __post_init__(self):
-        _check_frame(self.frame)
+        is_frame = isinstance(self.frame, pd.DataFrame)
+        columns = self.frame.columns.tolist() if is_frame else []
+        if not set(_COLUMNS) <= set(columns):
+            came = f"the columns {columns}" if is_frame else reprlib.repr(self.frame)
+            raise (ValueError if is_frame else TypeError)(
+                f"frame must be a DataFrame with the columns {', '.join(_COLUMNS)}; got {came}. "
+                "For scores of cross_val_score, use "
+                "sktopk.metrics.LossComparisonDisplay.from_scores"
+            )
         self.overlap = self.test_fraction if self.overlap is None else self.overlap
 
     @property
@@ -137,8 +120,7 @@ class LossComparison:
         words = words.get(row["verdict"], f"{row['verdict']} than")
         which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
         within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
-        verdict = f"{which} {words} {self.baseline}{within}: "
-        verdict += f"difference {_in_words(row)}"
+        verdict = f"{which} {words} {self.baseline}{within}: difference {_in_words(row)}"
         if row["verdict"] == INCONCLUSIVE:
             verdict += f". A conclusive result needs {_missing_in_words(row)}"
         if highest not in (best, self.baseline):
@@ -149,19 +131,12 @@ class LossComparison:
     def summary(self, confidence: float | None = None) -> pd.DataFrame:
         """Return the mean score of each loss, and its difference from the baseline.
 
-        Parameters
-        ----------
-        confidence : float, default=None
-            Level of the intervals, in (0, 1). None means the `confidence` of the comparison.
-
-        Returns
-        -------
-        summary : DataFrame
-            One row per loss, the baseline first, with the columns mean, difference, low and high
-            (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            For an inconclusive verdict, `more_folds` and `times_rows` estimate what would make it
-            conclusive: the number of additional folds, or the factor of the number of samples.
-            Both can be infinite. For a conclusive verdict they are 0 and 1, for the baseline NaN.
+        The data frame has one row per loss, the baseline first, with the columns mean, difference,
+        low and high (ends of its interval), p_value, verdict, more_folds and times_rows. The level
+        of the intervals is `confidence`, by default the level of the comparison. The last two
+        columns estimate what would make an inconclusive verdict conclusive: the number of
+        additional folds, or the factor of the number of samples (infinity if impossible). For a
+        conclusive verdict they are 0 and 1, for the baseline NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -182,11 +157,8 @@ class LossComparison:
         table.index.name = "loss"
         return table
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LossComparisonDisplay:
-        """Draw the differences and their intervals.
-
-        `ax` and `kwargs` are passed to :meth:`sktopk.metrics.LossComparisonDisplay.plot`.
-        """
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> LossComparisonDisplay:
+        """Draw the intervals, as :meth:`sktopk.metrics.LossComparisonDisplay.plot`."""
         names = ("overlap", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}
         return LossComparisonDisplay.from_scores(self.scores, ax=ax, **kwargs)
@@ -195,16 +167,13 @@ class LossComparison:
         summary = self.summary()
         others = summary[summary["difference"].notna()]
         half = (others["high"] - others["low"]) / 2
-        words = pd.Series(intervals_in_words(others["difference"], half), index=others.index)
-        shown = pd.DataFrame(
-            {
-                "mean": summary["mean"].map("{:.4f}".format),
-                "difference": words.reindex(summary.index).fillna(""),
-                "p": others["p_value"].map("{:.3f}".format).reindex(summary.index).fillna(""),
-                "": summary["verdict"],
-            }
-        )
-        shown.index.name = None
+        # Assignments align the index: the baseline has no difference.
+        shown = summary["mean"].map("{:.4f}".format).to_frame()
+        words = intervals_in_words(others["difference"], half)
+        shown["difference"] = pd.Series(words, index=others.index)
+        shown["p"] = others["p_value"].map("{:.3f}".format)
+        shown[""] = summary["verdict"]
+        shown = shown.fillna("").rename_axis(None)
         n_runs, n_splits = len(self.frame) // len(summary), self.frame["split"].nunique()
         return "\n".join(
             [
@@ -214,18 +183,6 @@ class LossComparison:
                 *(f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()),
             ]
         )
-
-
-def _check_frame(frame):
-    """Check that `frame` is a data frame with the required columns."""
-    is_frame = isinstance(frame, pd.DataFrame)
-    if is_frame and set(_COLUMNS) <= set(frame.columns):
-        return
-    came = f"the columns {frame.columns.tolist()}" if is_frame else reprlib.repr(frame)
-    raise (ValueError if is_frame else TypeError)(
-        f"frame must be a DataFrame with the columns {', '.join(_COLUMNS)}; got {came}. For scores "
-        "of cross_val_score, use sktopk.metrics.LossComparisonDisplay.from_scores"
-    )
 
 
 def _in_words(row):

@@ -1,19 +1,84 @@
-"""One run of `compare_losses`: select a setting for a loss, fit a model and score it."""
+"""Splits and runs of `compare_losses`: select a setting for a loss, fit a model and score it."""
 
+import copy
 import time
 import warnings
 from inspect import signature
+from itertools import combinations
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone
+from sklearn.model_selection import (
+    GroupShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 
+from sktopk._common._folds import calibration_rows
 from sktopk._common._input import take_rows
+from sktopk._common._scalars import check_random
 from sktopk._estimators.decisions._any_classifier import weight_name
 from sktopk._training._net import DivergedError
 
-from ._splits import hold_out
+# This share of the training samples is held out to select settings and thresholds.
+VALIDATION_SHARE = 0.25
+
+
+def make_splits(cv, n_seeds, random_state, X, y, groups):
+    """Return a list of (repeat, fold, seed, train, test, split), with the number of the split."""
+    seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
+    if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
+        cv = list(cv)  # an iterator would be empty for the second seed
+    splits, known = [], {}
+    for repeat, seed in enumerate(seeds.tolist()):
+        pairs = _splitter(cv, seed, y, groups).split(X, y, groups)
+        for fold, (train, test) in enumerate(pairs):
+            train, test = (
+                np.flatnonzero(each) if each.dtype == bool else each.astype(np.int64)
+                for each in map(np.asarray, (train, test))
+            )
+            if np.intersect1d(train, test).size:
+                got = f"common samples in fold {fold}"
+                raise ValueError(f"cv must have disjoint train and test sets; got {got}")
+            split = known.setdefault((train.tobytes(), test.tobytes()), len(known))
+            splits.append((repeat, fold, seed + fold, train, test, split))
+    if len(known) < 2:
+        raise ValueError("cv must have at least two different splits; got one")
+    return splits
+
+
+def mean_overlap(splits):
+    """Return the mean share of test samples that two different splits have in common."""
+    tests = list({split: test for *_, test, split in splits}.values())
+    shares = [
+        len(np.intersect1d(one, two)) / (len(one) * len(two)) ** 0.5
+        for one, two in combinations(tests, 2)
+    ]
+    return float(np.mean(shares))
+
+
+def _splitter(cv, seed, y, groups):
+    """Return the cross-validation splitter of one repetition. `seed` is used if `cv` has none."""
+    if isinstance(cv, Integral):
+        folds = StratifiedKFold if groups is None else StratifiedGroupKFold
+        return folds(cv, shuffle=True, random_state=seed)
+    if getattr(cv, "random_state", 0) is None:
+        cv = copy.copy(cv)
+        cv.random_state = seed
+    return check_cv(cv, y, classifier=True)
+
+
+def hold_out(y, random, groups=None):
+    """Return indices for fitting and held-out indices. Without groups, the split is stratified."""
+    if groups is not None:
+        splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
+        return next(splitter.split(y, groups=groups))
+    mask = calibration_rows(y, VALIDATION_SHARE, random)
+    return np.flatnonzero(~mask), np.flatnonzero(mask)
 
 
 class Rows(NamedTuple):
@@ -25,7 +90,6 @@ class Rows(NamedTuple):
     groups: Any
 
     def take(self, index):
-        """Return the samples with these indices."""
         return Rows(*(each if each is None else take_rows(each, index) for each in self))
 
 
@@ -43,10 +107,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting on held-out samples, fit it to all training samples, and score it.
-
-    Return the results as a dict, and the warnings of the final fit.
-    """
+    """Select, fit and score a setting. Return a dict of results, and the warnings of the fit."""
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)
@@ -91,14 +152,14 @@ def _fit_and_score(run, params, train, test, scorer):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            weight = {}
+            of_fit, of_score = {}, {}
             if train.weight is not None:
                 routes = get_config()["enable_metadata_routing"]
-                weight = {"sample_weight" if routes else weight_name(estimator): train.weight}
-            estimator.fit(train.X, train.y, **weight)
-            takes = test.weight is not None and "sample_weight" in signature(scorer).parameters
-            weight = {"sample_weight": test.weight} if takes else {}
-            score = scorer(estimator, test.X, test.y, **weight)
+                of_fit = {"sample_weight" if routes else weight_name(estimator): train.weight}
+                if "sample_weight" in signature(scorer).parameters:
+                    of_score = {"sample_weight": test.weight}
+            estimator.fit(train.X, train.y, **of_fit)
+            score = scorer(estimator, test.X, test.y, **of_score)
             if np.ndim(score) or not np.isfinite(score):
                 raise ValueError(f"scoring must return a finite number; got {score!r}")
         except Exception as error:

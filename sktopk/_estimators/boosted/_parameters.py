@@ -1,4 +1,6 @@
-"""Checks of the parameters of TopBoostClassifier, and what they allow."""
+"""Parameters of TopBoostClassifier: their checks, the loss in use, and its threshold."""
+
+import dataclasses
 
 from sktopk._common._scalars import (
     check_k,
@@ -6,15 +8,84 @@ from sktopk._common._scalars import (
     check_option,
     check_pos_label,
     check_random,
+    n_kept,
 )
-from sktopk.boosting._objective import HESSIANS, loss_function
+from sktopk._common._warnings import warn
+from sktopk.boosting import _objective
+from sktopk.losses import KthLargest, TopMean
 
 from ._boosters import MANAGED
-from ._losses import NAMES
+
+# The threshold of each loss is the score at a rank, or at a share, among these samples. The values
+# are the parameters with the rank or share (None: rank 1).
+_OF_SAMPLES = {
+    "negatives": {"top_push": None, "top_push_k": "k", "pat_mat_np": "tau", "recall_at_fpr": "fpr"},
+    "positives": {"precision_at_recall": "recall", "precision_at_recall_program": "recall"},
+    "all": {"recall_at_k": "k", "precision_at_k": "k", "pat_mat": "tau"},
+}
+RANKS = {loss: (of, name) for of, each in _OF_SAMPLES.items() for loss, name in each.items()}
+NAMES = ("top_mean", *_objective.LOSSES)
+OF_TWO_CLASSES = {"top_mean", *_objective.LOSSES_OF_RANKINGS}
+
+
+def loss_in_use(loss, k, loss_params, n_classes, rows):
+    """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
+    params = dict(loss_params or {})
+    is_named, of_two = isinstance(loss, str), n_classes == 2
+    if is_named and loss not in _objective.LOSSES_OF_BOTH:
+        if loss in OF_TWO_CLASSES and not of_two:
+            raise ValueError(
+                f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary "
+                "classification is supported. Use a multiclass loss such as 'cross_entropy'"
+            )
+        if loss not in OF_TWO_CLASSES and of_two:
+            raise ValueError(f"loss={loss!r} needs more than two classes; got 2 in y")
+    if not of_two:
+        asked = n_kept(k, n_classes)
+        k_ = min(asked, n_classes - 1)
+        if k_ < asked:
+            warn(f"k={k} must be less than the number of classes ({n_classes}); using k_={k_}")
+        if "k" in _objective.parameters_of(loss):
+            params.setdefault("k", k_)
+        return loss, params, k_
+    if is_named and loss == "top_mean":
+        rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
+        params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
+        return "accuracy_at_top", params, k
+    if "k" not in _objective.parameters_of(loss) or "k" in params:
+        return loss, params, k
+    if rows.groups is None:
+        of_negatives = is_named and loss == "top_push_k"
+        counted = rows.weight[rows.target == 0] if of_negatives else rows.weight
+        n_samples = counted.sum()
+        params["k"] = min(n_kept(k, n_samples), max(1, int(n_samples)))
+    elif k < 1:
+        raise ValueError(
+            f"k must be an integer (samples per group) for loss={loss!r} with groups; got {k!r}"
+        )
+    else:
+        params["k"] = int(k)
+    return loss, params, k
+
+
+def cut_of(loss, params, rows, n_negatives, n_positives):
+    """Return the threshold of the loss. Without groups, a rank k becomes a share of the samples."""
+    n_all = float(n_negatives + n_positives)
+    total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
+    threshold = params.get("threshold")
+    if not callable(threshold):
+        of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
+        share = {"": n_positives / n_all, None: 1} | params
+        is_count = name in ("k", None)
+        rank = {"k": int(share[name])} if is_count else {"tau": min(1.0, float(share[name]))}
+        threshold = KthLargest(of, **rank)
+    if rows.groups is None and getattr(threshold, "k", None) is not None:
+        share = min(1.0, threshold.k / float(total[threshold.of]))
+        threshold = dataclasses.replace(threshold, k=None, tau=share)
+    return threshold
 
 
 def has_proba(classifier):
-    """Return True if the classifier has probabilities, else raise AttributeError."""
     planned = classifier.calibration is not None or classifier._trains_log_loss()
     if not getattr(classifier, "_models_proba_", planned):
         raise AttributeError(
@@ -27,14 +98,13 @@ def has_proba(classifier):
 
 
 def check_parameters(estimator):
-    """Check all parameters of a TopBoostClassifier."""
     if isinstance(estimator.loss, str):
         check_option(estimator.loss, "loss", NAMES)
     else:
-        loss_function(estimator.loss)
+        _objective.loss_function(estimator.loss)
     check_k(estimator.k)
     check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
-    check_option(estimator.hessian, "hessian", HESSIANS)
+    check_option(estimator.hessian, "hessian", _objective.HESSIANS)
     for name in ("loss_params", "lightgbm_params"):
         if not isinstance(getattr(estimator, name) or {}, dict):
             raise TypeError(f"{name} must be a dict; got {getattr(estimator, name)!r}")

@@ -41,9 +41,8 @@ from sktopk.metrics._ranking import Ranking
 from sktopk.modules._members import best_classes
 
 from ._boosters import constraints, grow, have_splits
-from ._losses import OF_TWO_CLASSES, cut_of, loss_in_use
 from ._model_text import BoostersAsText
-from ._parameters import check_parameters, has_proba
+from ._parameters import OF_TWO_CLASSES, check_parameters, cut_of, has_proba, loss_in_use
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
@@ -58,11 +57,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
-    of L to the size of the gradient of L' (see :func:`sktopk.boosting.objective`). Each boosting
-    round uses all samples, so the threshold of the loss is exact. X may contain NaN. Columns of
-    strings and categories in data frames are categories for LightGBM; columns with more than 50
-    categories are encoded by target statistics. Requires LightGBM: ``pip install
-    "sktopk[boosting]"``.
+    of L to the size of the gradient of L'. Each boosting round uses all samples, so the threshold
+    of the loss is exact. X may contain NaN. Columns of strings and categories in data frames are
+    categories for LightGBM, with more than 50 categories encoded by target statistics. Requires
+    ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
@@ -71,90 +69,66 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
         "cross_entropy" is the log loss only. Other names are functions of :mod:`sktopk.losses`
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
-        callable is called as ``loss(scores, target)``. With weights, it also gets `sample_weight`.
+        callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or as a fraction in (0, 1). For two classes, it is a number of
-        samples, or of negatives for "top_mean" and "top_push_k". For more classes, it is a number
-        of labels, at most n_classes - 1.
+        Size of the top, as a number or as a fraction in (0, 1): of samples, of negatives for
+        "top_mean" and "top_push_k", or of labels (at most n_classes - 1) for more than two classes.
     log_loss_share : float, default=0.6
-        Share of the log loss in the training loss, in [0, 1]. It is a in the formula above. With 1,
-        the trees are trained with the log loss only.
+        Share a of the log loss in the training loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        How the second derivative of the loss is computed, which sets the values of leaves: from the
-        curvature, or from the size of the gradient (see :func:`sktopk.boosting.objective`).
+        As in :func:`sktopk.boosting.objective`.
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
-    n_estimators : int, default=100
-        Number of boosting rounds. Each round grows one tree, or one tree per class if there are
-        more than two.
-    learning_rate : float, default=0.1
-        Shrinkage factor of the leaf values.
-    num_leaves : int, default=31
-        Maximum number of leaves of a tree, at least 2.
-    min_child_samples : int, default=20
-        Minimum number of samples in a leaf, and in a group of categories (LightGBM's
-        `min_data_per_group`).
+    n_estimators, learning_rate : int and float, default=100 and 0.1
+        Number of boosting rounds, each of one tree, or one per class for more than two classes, and
+        shrinkage factor of the leaf values.
+    num_leaves, min_child_samples : int, default=31 and 20
+        Maximum number of leaves of a tree, at least 2, and minimum number of samples in a leaf and
+        in a group of categories.
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
-        Number of ensemble members. Their scores are averaged. If there are several members, each
-        one holds out one fold of the samples. Identical samples are in the same fold.
+        Number of ensemble members, whose scores are averaged. Each of several members holds out one
+        fold of the samples. Identical samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
-        For other labels, set `pos_label`. Otherwise a label is chosen, with a warning.
+        For other labels, None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples (for one member, a tenth of the samples). The booster then ends with the best round.
-        None trains all rounds.
+        samples (for one member, a tenth), and the booster ends with the best round. None trains all
+        rounds.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba` on out-of-fold scores. Two classes: a sigmoid (Platt). More
-        classes: all scores are multiplied by one number (temperature scaling), so that their order
-        stays. It needs several members, or `n_iter_no_change`. With None, there is `predict_proba`
-        only if the trees are trained with the log loss alone.
+        Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
+        two classes, temperature scaling, which keeps the order. It needs several members, or
+        `n_iter_no_change`. With None, `predict_proba` requires training with the log loss only.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
-        Number of threads. None means 1, unless joblib's ``parallel_config`` is used. -1 means all
-        cores.
+        Number of threads. None means 1, or as in joblib's ``parallel_config``. -1 means all cores.
 
     Attributes
     ----------
-    boosters_ : list of lightgbm.Booster
-        Ensemble members. Their predictions do not include `init_score_`.
-    init_score_ : float or ndarray of shape (n_classes,)
-        See :func:`sktopk.boosting.initial_score`.
-    classes_, class_count_ : ndarray of shape (n_classes,)
-        Sorted labels, and the sum of the sample weights of each class.
-    pos_label_ : int, float, bool or str
-        Positive label of two classes.
+    boosters_, init_score_ : list of lightgbm.Booster, float or ndarray of shape (n_classes,)
+        Ensemble members, whose predictions do not include :func:`sktopk.boosting.initial_score`.
+    classes_, class_count_, pos_label_ : ndarray of shape (n_classes,), label
+        Sorted labels, their sums of sample weights, and the positive label of two classes.
     threshold_ : float
         Decision threshold for two classes, which `decision_function` has already subtracted: the
-        quantile of the scores that corresponds to the
-        threshold of the loss. If the loss has no threshold, the share of selected samples is the
-        share of positives. For the log loss, `threshold_` is 0. It is computed from out-of-fold
-        scores if samples are held out.
-    k_ : int or float
-        Value of k that `fit` used.
-    n_iter_ : ndarray of shape (n_members,)
-        Number of boosting rounds of each member.
+        quantile of the (out-of-fold) scores at the threshold of the loss, for the log loss 0. If
+        the loss has no threshold, the share of positives is selected.
+    k_, n_iter_ : int or float, ndarray of shape (n_members,)
+        Value of k that `fit` used, and the number of boosting rounds of each member.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold `decision_function` of the training samples, if there are several members. It
         is NaN for samples that no member holds out, such as samples of weight 0.
     oob_score_ : float
-        Value of the metric of `score` for out-of-fold scores, if there are several members.
-    calibration_ : tuple (float, float)
-        Slope and intercept of the calibration.
-    n_groups_ : int
-        Number of groups, if there is more than one.
+        Metric of `score` for out-of-fold scores, if there are several members.
+    calibration_, n_groups_ : tuple (float, float), int
+        Slope and intercept of the calibration, and the number of groups if there are several.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number of columns of X, and their names if X was a data frame with string names.
-
-    See Also
-    --------
-    sktopk.boosting.objective : The loss as objective for LightGBM and XGBoost.
-    DeepTopPushClassifier, TopKClassifier : Neural networks.
 
     Examples
     --------
@@ -203,15 +177,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             Numbers or NaN, and categories in frames. float32 is kept, other numbers become float64.
         y : array-like of shape (n_samples,)
-            Class labels, at least two classes.
+            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. Each weight multiplies the gradient and the Hessian of its sample.
-            `min_child_samples` counts samples, whatever their weight. Samples of weight 0 are
-            dropped.
+            Nonnegative weights of gradients and Hessians. `min_child_samples` counts samples,
+            whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day or query; only for two classes. Each group has
-            its own threshold, and the loss is the mean over groups. `threshold_` is the median of
-            the group thresholds. A group is held out as a whole.
+            Group of each sample, such as its day or query; only for two classes. Each group has a
+            threshold, the loss is the mean over groups, and `threshold_` the median of the group
+            thresholds. A group is held out as a whole.
         """
         check_parameters(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
@@ -223,8 +196,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each class or, for two classes, the score minus `threshold_`.
 
-        With two classes, a sample is flagged if its `decision_function` is above 0 (below 0 if the
-        positive label is `classes_[0]`).
+        A sample is flagged if its score is above 0 (below 0 if `pos_label_` is ``classes_[0]``).
         """
         now, scores = self._scored(X)
         return now._task().decide(scores, now)
@@ -245,10 +217,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(chooses_labels)
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
-        """Return for each sample the k labels with the highest scores, best first.
+        """Return for each sample the k (default `k_`) labels with the highest scores, best first.
 
-        Requires more than two classes. If k is None, `k_` is used. Tied labels are in the order of
-        `classes_`.
+        Requires more than two classes. Tied labels are in the order of `classes_`.
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else k
@@ -293,12 +264,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return tags
 
     def _trains_log_loss(self):
-        """Return whether the trees are trained with the log loss only."""
         is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
         return is_log_loss or self.log_loss_share == 1
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
-        """Set the fitted attributes."""
         data = self._checked(X, y, sample_weight, groups)
         index = np.flatnonzero(data.weight > 0)
         if data.groups is not None:
@@ -331,6 +300,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             **constraints(statistics, -1 if falls else 1, rows.X.shape[1]),
             **(self.lightgbm_params or {}),
         }
+        start = {"init_score": self.init_score_, "n_rounds": self.n_estimators}
+        start["categorical"] = list(categories.sizes)
+        train = partial(grow, lightgbm, function, settings, **start)
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
             held, stop = taken(rows, mask), None
@@ -338,35 +310,23 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
                 stop = held, partial(quality, task, held), self.n_iter_no_change
-            own = taken(rows, ~mask)
-            self.boosters_.append(
-                grow(
-                    lightgbm,
-                    function,
-                    settings,
-                    own,
-                    self.init_score_,
-                    self.n_estimators,
-                    stop,
-                    list(categories.sizes),
-                )
-            )
+            self.boosters_.append(train(taken(rows, ~mask), stop))
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
         grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
         if task.is_ranking:
             self.threshold_ = 0.0
-            if not self._models_proba_ and grown:
-                scores, known = self._as_unseen(rows, held_out)
-                cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
-                task = dataclasses.replace(task, cut=cut)
-                known = taken(rows, known)
-                found = task.finish(scores, known.target, known.count, known.groups)
-                self.threshold_ = found.get("threshold_", 0.0)
-            elif not self._models_proba_:
-                # All scores are equal. None of them is above the threshold.
-                scores = self._raw(self.boosters_, rows.X)[:, 0]
-                self.threshold_ = midway_above(scores, float(scores[0]))
+        if task.is_ranking and not self._models_proba_ and grown:
+            scores, known = self._as_unseen(rows, held_out)
+            cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
+            known = taken(rows, known)
+            task = dataclasses.replace(task, cut=cut)
+            found = task.finish(scores, known.target, known.count, known.groups)
+            self.threshold_ = found.get("threshold_", 0.0)
+        elif task.is_ranking and not self._models_proba_:
+            # All scores are equal. None of them is above the threshold.
+            scores = self._raw(self.boosters_, rows.X)[:, 0]
+            self.threshold_ = midway_above(scores, float(scores[0]))
         self._finish_out_of_fold(data, rows, index, held_out)
 
     def _finish_out_of_fold(self, data, rows, index, held_out):
@@ -470,7 +430,6 @@ def taken(rows, index):
 
 
 def quality(task, rows, scores):
-    """Return the metric of `score` for raw scores."""
     scores, groups = scores.reshape(len(rows.y), -1), rows.groups
     more = {} if groups is None else {"groups": groups}
     return task.score(rows.target, scores, rows.weight, **more)
@@ -489,4 +448,7 @@ def _refuse_groups(classes):
 def _average_precision(positive, y_score, weight):
     # This is faster than scikit-learn's function, which can take longer than growing a tree.
     ranking = Ranking.from_values(positive, y_score, weight)
-    return float(ranking.average_precision) if ranking.total_value else 0.0
+    if not ranking.total_value:
+        return 0.0
+    found = ranking.cumulative_value[1:]
+    return float(ranking.value @ (found / ranking.cumulative_weight[1:]) / found[-1])

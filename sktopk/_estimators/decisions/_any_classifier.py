@@ -14,7 +14,6 @@ class GivenScores(ClassifierMixin, BaseEstimator):
     """Classifier for `from_scores`: X contains existing scores or probabilities."""
 
     def fit(self, X, y):
-        """Store the labels."""
         self.classes_ = np.unique(y)
         return self
 
@@ -41,7 +40,6 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - scores, scores])
 
     def predict(self, X):
-        """Return the label of the highest score."""
         scores = self.decision_function(X)
         if scores.ndim == 1 and not hasattr(self, "pos_label_"):
             scores = self.predict_proba(X)
@@ -50,10 +48,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the classes of a fitted classifier, and the class probabilities of each sample.
-
-    Without `predict_proba`, or with `use_scores`, these are the softmax of decision scores.
-    """
+    """Return the classes and class probabilities, with `use_scores` the softmax of scores."""
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
@@ -89,11 +84,10 @@ def out_of_fold_scores(estimator):
             f"TopBoostClassifier() or RandomForestClassifier(oob_score=True); got {last!r}"
         )
     y_score = np.asarray(y_score)
-    # In scikit-learn, `oob_decision_function_` contains probabilities, despite its name.
-    is_proba = type(last).__module__.startswith("sklearn.")
-    if not is_proba and hasattr(last, "decision_function"):
-        return y_score
     if hasattr(last, "decision_function"):
+        # In scikit-learn, `oob_decision_function_` contains probabilities, despite its name.
+        if not type(last).__module__.startswith("sklearn."):
+            return y_score
         raise ValueError(
             "cross_fit=True needs out-of-fold scores of decision_function; got probabilities in "
             f"oob_decision_function_ of {type(last).__name__}"

@@ -1,7 +1,6 @@
 """Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
-from __future__ import annotations
-
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,27 +33,20 @@ _MANY_SAMPLES = 200
 
 
 class Trained(NamedTuple):
-    """A trained classifier and its calibration samples, with their indices (None means all).
-
-    `y_train` has the training labels, except for a frozen classifier. `y_score` has the out-of-fold
-    scores, only with `cross_fit`.
-    """
+    """A trained classifier and its calibration samples, with their indices (None means all)."""
 
     estimator: Any
     X: Any
     y: np.ndarray
-    y_train: np.ndarray | None
+    y_train: np.ndarray | None  # None for a frozen classifier
     index: np.ndarray | None
-    y_score: np.ndarray | None = None
+    y_score: np.ndarray | None = None  # out-of-fold scores with `cross_fit`
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
-    """Base class of meta-estimators that are calibrated on samples held out from the training.
+    """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
-    `fit` of a subclass calls `_checked`, `_train_and_hold_out` and `_replace_fitted`.
-    `_fitted_names` has the fitted attributes that do not end with an underscore.
-    """
-
+    # Fitted attributes whose names do not end with an underscore.
     _fitted_names = ("_seed",)
 
     # Request sample weights by default, because `fit` drops samples of weight 0.
@@ -70,29 +62,22 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         fit_params: dict[str, Any] | None = None,
         **params: Any,
     ) -> Self:
-        """Return an estimator that is calibrated with existing scores instead of a classifier.
+        """Return a fitted estimator that is calibrated with existing scores.
 
-        All methods of the returned estimator take scores instead of X.
+        All its methods take scores with the same columns as `y_score` instead of X.
 
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of the classes in sorted order. For two classes, one number per sample is
-            enough: a score of the positive class for `BudgetClassifier`, or the probability of the
-            second label for `SetClassifier`. The samples must not be training samples.
+            Probabilities of the classes in sorted order, not of training samples. For two classes,
+            one number per sample is enough: a score of the positive class for `BudgetClassifier`,
+            or the probability of the second label for `SetClassifier`.
         y : array-like of shape (n_samples,)
             Labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. None means the labels in `y`.
-        fit_params : dict, default=None
-            Additional arguments of `fit`, such as groups.
-        **params : dict
-            Parameters of the estimator.
-
-        Returns
-        -------
-        estimator : estimator
-            Fitted estimator. Its methods take scores with the same columns as `y_score`.
+        fit_params, **params : dict
+            Additional arguments of `fit`, such as groups, and parameters of the estimator.
         """
         refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
@@ -131,8 +116,13 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Raise this error before the training, which can take long.
-        if _kind(self.estimator) not in ("classifier", None):
+        # Raise this error before the training, which can take long. In scikit-learn 1.7, `get_tags`
+        # warns about estimators without tags.
+        kind = None
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            with suppress(AttributeError):
+                kind = get_tags(self.estimator).estimator_type
+        if kind not in ("classifier", None):
             raise no_classifier(self.estimator)
         check_flag(self.cross_fit, "cross_fit")
         if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
@@ -167,11 +157,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         return take_rows(X, present), take_rows(y, present), groups, params
 
     def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
-        """Train a clone of the classifier, and return the clone with its calibration samples.
-
-        If `calibrates` is False, it is trained on all samples, and one sample is left to check its
-        output.
-        """
+        """Train a clone of the classifier, and return the clone with its calibration samples."""
+        # If `calibrates` is False, it trains on all samples; one is returned to check its output.
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
@@ -217,14 +204,3 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "used for training, there is no guarantee: pass other samples to fit, or an "
                 "estimator without FrozenEstimator"
             )
-
-
-def _kind(estimator):
-    """Return the estimator type from scikit-learn's tags, or None if there are no tags."""
-    # In scikit-learn 1.7, `get_tags` warns about estimators without tags.
-    if not hasattr(estimator, "__sklearn_tags__"):
-        return None
-    try:
-        return get_tags(estimator).estimator_type
-    except AttributeError:
-        return None

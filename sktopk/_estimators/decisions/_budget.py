@@ -28,12 +28,11 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import finite_scores, known_positives, rows_on_top
 from sktopk.metrics._scorer import no_classifier
-from sktopk.metrics._top_scorer import own_pos_label
+from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
-from ._guarantees import calibration_rates, drift, separates
-from ._selection import simultaneous_hits
+from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 
 
 @public
@@ -41,111 +40,83 @@ from ._selection import simultaneous_hits
 class BudgetClassifier(CalibratedDecision):
     r"""Select samples to review by a threshold for the scores of any binary classifier.
 
-    A sample with the score s is flagged, that is, predicted positive, if
-
-    .. math::
-        s(x) > t.
-
-    `fit` computes the threshold t from calibration samples that the classifier is not trained on.
-    The prediction for a sample does not depend on other samples. `predict_top` returns exactly n
-    samples of a batch or of each group.
+    A sample is flagged, that is, predicted positive, if its score is above a threshold. `fit`
+    computes the threshold from calibration samples that the classifier is not trained on.
+    `predict_top` returns exactly n samples of a batch or of each group.
+    :class:`sktopk.metrics.BudgetCurveDisplay` shows precision and recall for every budget.
 
     Parameters
     ----------
     estimator : estimator
         Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
-        part of the samples and calibrates with the other part. A fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are used for
-        calibration.
+        part of the samples and calibrates with the other part. With a fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
     budget : int or float, default=0.1
-        Limit for the rate that `constraint` names, in (0, 1). With "count", it is the share of
-        samples to flag. An integer is also possible then: the number of samples to flag if
-        `predict` gets as many samples as `fit`.
+        Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
+        number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
-        Rate that `budget` bounds. The share of flagged samples ("count"), the false positive rate
-        and the false discovery rate have an upper bound. Precision and recall have a lower bound.
+        Rate that `budget` bounds: from above the share of flagged samples ("count"), the false
+        positive rate and the false discovery rate, from below precision and recall.
     delta : float, default=0.05
-        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
-        or that the bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level
-        1 - delta. Smaller values need more calibration samples.
+        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the
+        bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
         The guarantee is then not proven. Not allowed with "fdr".
     validation_fraction : float, default=0.2
-        Share of the samples of `fit` that is held out for calibration, stratified by class. Ignored
-        with a frozen estimator or `cross_fit`.
+        Share of the samples that is held out for calibration, stratified by class. Ignored with a
+        frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
-        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`. If
-        `estimator` has none, None means 1 or True, with a warning if this is the label of more than
-        75 % of the samples. For other labels, set `pos_label`; None then chooses a label, with a
-        warning.
+        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
+        else 1 or True, with a warning if more than 75 % of the samples have this label. For other
+        labels, None chooses a label, with a warning.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision".
 
     Attributes
     ----------
-    estimator_ : estimator
-        Fitted classifier.
-    classes_ : ndarray of shape (2,)
-        Sorted labels.
-    pos_label_ : int, float, bool or str
-        Label of the positives.
+    estimator_, classes_, pos_label_ : estimator, ndarray of shape (2,), label
+        Fitted classifier, its sorted labels, and the label of the positives.
     threshold_ : float
         Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
-        `pos_label_` is ``classes_[0]``) or probability. It is already subtracted in
-        `decision_function`. Infinite if `predict` flags no sample or all samples.
+        `pos_label_` is ``classes_[0]``) or probability. Infinite if no or every sample is flagged.
     rates_ : dict
-        Rates of the calibration samples at the threshold: "flagged", "fpr", "precision" and
-        "recall", each as a named tuple (count, n, value, low, high) with its exact two-sided
-        interval [3]_. Rates without samples are omitted.
+        "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
+        n, value, low, high) with exact two-sided intervals [3]_. Rates without samples are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
-    calibration_scores_ : ndarray of shape (n_calibration,)
-        Scores of the calibration samples. Only without `cross_fit`.
-    calibration_positive_ : ndarray of shape (n_calibration,), bool
-        Whether each calibration sample is positive. Only without `cross_fit`.
+    calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
+        Score of each calibration sample, and whether it is positive. Only without `cross_fit`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
-
-    See Also
-    --------
-    sktopk.metrics.BudgetCurveDisplay : Precision and recall for every budget.
-    SetClassifier : Predict a set of labels for each sample.
 
     Notes
     -----
     The guarantees hold for any classifier if calibration samples and new samples are drawn
-    independently from the same distribution.
+    independently from the same distribution:
 
     - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
       the rate at the threshold satisfies the budget. The threshold is an order statistic of the
-      negatives [2]_ or positives. For precision, it is the result of fixed sequence testing [1]_.
+      negatives [2]_ or positives or, for precision, the result of fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
-      The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
-      t) at most the budget, counted among the calibration samples.
     - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
-    If there are too few calibration samples for a guarantee, no sample is flagged (for "recall",
-    every sample), with a warning. A sample whose score equals the threshold is not flagged.
-    `predict_top` breaks ties by the order of the samples.
+    With too few calibration samples for a guarantee, no sample is flagged (for "recall", every
+    sample), with a warning. A sample whose score equals the threshold is not flagged.
 
     References
     ----------
-    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
-       calibrating predictive algorithms to achieve risk control. arXiv:2110.01052, 2021.
+    .. [1] A. N. Angelopoulos et al. Learn then test. arXiv:2110.01052, 2021.
     .. [2] X. Tong, Y. Feng, J. J. Li. Neyman-Pearson classification algorithms and NP receiver
        operating characteristics. Science Advances 4(2), eaao1659, 2018.
     .. [3] C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in
-       the case of the binomial. Biometrika 26(4), 404-413, 1934.
-    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. Journal of
-       Machine Learning Research 24(244), 1-41, 2023.
-    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate: a practical and
-       powerful approach to multiple testing. Journal of the Royal Statistical Society B 57(1),
-       289-300, 1995.
+       the case of the binomial. Biometrika 26(4), 1934.
+    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. JMLR 24, 2023.
+    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate. JRSS B 57(1), 1995.
     .. [6] A. R. Thatcher. Relationships between Bayesian and confidence limits for predictions.
-       Journal of the Royal Statistical Society B 26(2), 176-210, 1964.
+       JRSS B 26(2), 176-210, 1964.
 
     Examples
     --------
@@ -160,11 +131,9 @@ class BudgetClassifier(CalibratedDecision):
     >>> print(f"{rate.count} of {rate.n}: {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
     34 of 901: 0.038 in [0.026, 0.052]
 
-    The best five samples of a batch, and bounds on the positives among the best 50:
-
-    >>> clf.predict_top(X[2000:2100], 5)
+    >>> clf.predict_top(X[2000:2100], 5)  # the best five samples
     array([71, 38, 70, 79, 78])
-    >>> clf.hits_interval(X[2000:], 50)
+    >>> clf.hits_interval(X[2000:], 50)  # bounds on the positives among the best 50
     (38, 50)
     """
 
@@ -199,14 +168,11 @@ class BudgetClassifier(CalibratedDecision):
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
-        self._check_two_classes(y)
+        if not isinstance(self.estimator, FrozenEstimator):
+            self._check_two_classes(y)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random)
         if not hasattr(trained.estimator, "classes_"):
@@ -215,16 +181,26 @@ class BudgetClassifier(CalibratedDecision):
         pos_label = own_pos_label(trained.estimator) if self.pos_label is None else self.pos_label
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
-        scores = self._scores_of(trained, pos_label)
+        if trained.y_score is None:
+            scores = finite_scores(trained.estimator, trained.X, pos_label)
+        else:
+            scores = scores_of_class(trained.y_score, place_of(pos_label, classes))
+        # In float64, there is a threshold between any two different float32 scores.
+        scores = scores.astype(np.float64)
         positive = known_positives(trained.y, classes, pos_label)
         if separates(scores, positive):
             self._warn_if_seen(len(scores))
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
         flagged = scores > threshold
-        _warn_of_threshold(problem, threshold, flagged, self.constraint)
-        fitted = {}
-        if not self.cross_fit:
-            fitted = {"calibration_scores_": scores, "calibration_positive_": positive}
+        if problem is not None and np.isinf(threshold) and self.constraint != "count":
+            problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
+        elif problem is None and not flagged.any():
+            problem = "no calibration sample is above the threshold"
+        elif problem is None and flagged.all() and np.isfinite(threshold):
+            problem = "every calibration sample is above the threshold"
+        if problem is not None:
+            warn(problem)
+        held_out = {"calibration_scores_": scores, "calibration_positive_": positive}
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
@@ -233,24 +209,14 @@ class BudgetClassifier(CalibratedDecision):
             threshold_=float(threshold),
             rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
             _seed=random.randint(np.iinfo(np.int32).max),
-            **fitted,
+            **({} if self.cross_fit else held_out),
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the scores of the samples relative to the threshold.
+        """Return the score of each sample minus `threshold_`, which can be infinite.
 
-        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
-        ``classes_[0]``).
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples,)
-            Score of the classifier minus `threshold_`, negated if `pos_label_` is ``classes_[0]``;
-            infinite if `threshold_` is infinite.
+        It is negated if the positive label is ``classes_[0]``. A sample is flagged if its score is
+        above 0 (below 0 if negated).
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -260,20 +226,8 @@ class BudgetClassifier(CalibratedDecision):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.
 
-        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
-        ``classes_[0]``).
-
         There is a warning if the share of flagged samples differs from the share in the calibration
         samples, with a p-value of Fisher's exact test below 1e-6.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
         """
         flagged = self._scores(X).astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
@@ -285,7 +239,7 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the indices of the samples to review, best first.
+        """Return the indices of the samples to review, best first. Ties are in the order of X.
 
         Parameters
         ----------
@@ -297,12 +251,6 @@ class BudgetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
-
-        Returns
-        -------
-        index : ndarray of shape (n_top,)
-            Indices of the selected samples, sorted by decreasing score. Tied samples are in the
-            order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -317,34 +265,18 @@ class BudgetClassifier(CalibratedDecision):
         return order[flagged[order]]
 
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
-        r"""Return bounds on the number of positives among the n best samples.
+        """Return bounds (low, high) on the number of positives among the n best samples.
 
-        If calibration samples and samples of X are exchangeable, and :math:`\delta` is `delta`,
-
-        .. math::
-            P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
-            \le \text{high} \bigr) \ge 1 - \delta.
+        If calibration samples and samples of X are exchangeable, the bounds hold with probability
+        1 - `delta`. Choose n without looking at X: the best of several intervals has a lower level.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            All samples of the batch, from which the n best are selected.
+            All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).
-
-        Returns
-        -------
-        low, high : int or ndarray of shape (n_numbers,)
-            Bounds on the number of positives.
-
-        Notes
-        -----
-        Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the total number of positives among these K samples and the n best samples of X, the
-        number among the K samples is hypergeometric. The interval contains all numbers that two
-        one-sided tests at level :math:`\delta / 2` accept. Choose n without looking at X, because
-        the level does not hold for the best of several intervals.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -362,11 +294,9 @@ class BudgetClassifier(CalibratedDecision):
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return a metric of the ranking at the budget.
+        """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
 
-        The metric depends on `constraint`, but not on `threshold_`. A threshold that violates the
-        budget therefore does not increase the score. For the accuracy of `predict`, use
-        ``scoring="accuracy"``.
+        For the accuracy of `predict`, use ``scoring="accuracy"``. The metric of `constraint` is
 
         - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
@@ -374,17 +304,8 @@ class BudgetClassifier(CalibratedDecision):
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
         - "fdr": :func:`sktopk.metrics.recall_at_precision_score` at a precision of 1 - `budget`.
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels. All labels except `pos_label_` are negative.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            In [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class.
+        It is in [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class. All
+        labels except `pos_label_` are negative.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)
@@ -411,8 +332,6 @@ class BudgetClassifier(CalibratedDecision):
         check_pos_label(self.pos_label)
 
     def _check_two_classes(self, y):
-        if isinstance(self.estimator, FrozenEstimator):
-            return
         classes = check_classes(y)
         if len(classes) > 2:
             raise ValueError(
@@ -427,20 +346,6 @@ class BudgetClassifier(CalibratedDecision):
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
 
-    def _scores_of(self, trained, pos_label):
-        """Return the scores of the calibration samples for the class `pos_label`, in float64."""
-        scores = trained.y_score
-        if scores is None:
-            scores = finite_scores(trained.estimator, trained.X, pos_label)
-        else:
-            place = place_of(pos_label, trained.estimator.classes_)
-            if scores.ndim == 2:
-                scores = scores[:, place]
-            elif place == 0:
-                scores = -scores
-        # In float64, there is a threshold between any two different float32 scores.
-        return scores.astype(np.float64)
-
     def _calibration(self, name):
         """Return scores and labels of the calibration samples. Errors mention the caller `name`."""
         if not hasattr(self, "calibration_scores_"):
@@ -454,15 +359,3 @@ class BudgetClassifier(CalibratedDecision):
         check_is_fitted(self, "threshold_")
         refuse_masked(X=X)
         return finite_scores(self.estimator_, X, self.pos_label_)
-
-
-def _warn_of_threshold(problem, threshold, flagged, constraint):
-    """Warn if there is no guarantee, or if either all or none of the samples are flagged."""
-    if problem is not None and np.isinf(threshold) and constraint != "count":
-        problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
-    elif problem is None and not flagged.any():
-        problem = "no calibration sample is above the threshold"
-    elif problem is None and flagged.all() and np.isfinite(threshold):
-        problem = "every calibration sample is above the threshold"
-    if problem is not None:
-        warn(problem)

@@ -1,20 +1,18 @@
-"""Conformity scores of labels, their thresholds, and prediction sets.
-
-Each method defines a conformity score for each label of a sample. The prediction set contains all
-labels whose conformity score is at least the threshold.
-"""
+"""Conformity scores of labels, their thresholds, and the sets of labels that reach them."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from sktopk._common._groups import encode_groups
 from sktopk._common._labels import encode_labels
 from sktopk._common._row_keys import row_keys
-from sktopk._common._scalars import check_nonnegative, n_kept
+from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
+CONDITIONS = (None, "class", "group")
 # Parameters of SetClassifier that only some methods use, with these methods.
 USERS = {
     "k": ("topk", "average_k", "raps"),
@@ -29,12 +27,7 @@ _CHUNK_SIZE = 2**20
 
 @dataclass(frozen=True)
 class Conformity:
-    """Conformity score of one method in `METHODS`.
-
-    "aps" and "raps" multiply the probability of the label by u, a number in [0, 1] for each sample.
-    With u = 1, "aps" adds labels to a set in decreasing order of probability, and stops when their
-    total probability exceeds 1 - threshold.
-    """
+    """Conformity score of one method in `METHODS`, which `SetClassifier` defines."""
 
     method: str
     k: float = 1
@@ -50,11 +43,8 @@ class Conformity:
         return proba
 
     def draw(self, X, n_samples, seed):
-        """Return for each sample of X a number u, which is a hash of the sample and the seed.
-
-        Conformity is therefore a fixed function of sample and label, and the guarantee holds for
-        every seed. For methods that do not use u, u = 1.
-        """
+        """Return for each sample a number u, a hash of sample and seed; 1 if u is not used."""
+        # Conformity is a fixed function of sample and label, so the guarantee holds for every seed.
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
@@ -67,12 +57,9 @@ class Conformity:
         return out
 
     def sets(self, proba, u, *, threshold, max_size, empty):
-        """Return the class indices of all sets, best first, and the index where each set starts.
-
-        `threshold` is a number or an array of shape (n_classes,) or (n_samples, 1).
-        """
+        """Return the class indices of all sets, best first, and the index where each set starts."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
-        per_row = np.ndim(threshold) == 2
+        per_row = np.ndim(threshold) == 2  # else a number, or one number per class
         for rows in chunks(*proba.shape):
             least = threshold[rows] if per_row else threshold
             chosen, size = _choose(self(proba[rows], u[rows]), least, max_size, empty)
@@ -103,7 +90,10 @@ def find_threshold(conformity, proba, u, code, coverage):
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
-        return average_size_threshold(proba, conformity.k)
+        # Sets contain k labels on average, or more if labels tie.
+        n_labels = math.ceil(round(len(proba) * conformity.k, 9))
+        best = proba.size - n_labels
+        return -np.inf if best <= 0 else float(np.partition(proba, best, axis=None)[best])
     n, n_unknown = len(code), warn_of_unknown(code)
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
@@ -126,11 +116,9 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if new samples of unseen classes will reduce the coverage by more than its resolution.
-
-    Their share is estimated by the share of samples that are the only sample of their class (I. J.
-    Good, Biometrika 40, 237-264, 1953). The guarantee excludes unseen classes.
-    """
+    """Warn if new samples of unseen classes, which the guarantee excludes, reduce the coverage."""
+    # Their share is estimated by the share of samples that are the only sample of their class
+    # (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
     possible = 1 - n_single / len(y)
@@ -146,25 +134,65 @@ def warn_of_single_samples(y, coverage, n_calibration):
 
 
 def conformal_threshold(scores, coverage):
-    """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small.
-
-    A new score reaches it with probability `coverage` or more, because its rank is uniform.
-    """
+    """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small."""
+    # A new score reaches it with probability `coverage` or more, because its rank is uniform.
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
+
+
+def conditional_thresholds(scores, code, n_codes, coverage, conditional):
+    """Return the threshold of each class or group (code >= 0), -inf for too few samples."""
+    order = np.argsort(code, kind="stable")
+    parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
+    threshold = np.array([conformal_threshold(part, coverage) for part in parts])
+    n_few = np.count_nonzero(np.isneginf(threshold))
+    if n_few:
+        where, which = "class", "classes have fewer, and are in every set"
+        if conditional == "group":
+            where = "group, with labels known to estimator"
+            which = "groups have fewer, and their sets have all classes"
+        warn(
+            f'coverage={coverage} with conditional="{conditional}" needs {n_needed(coverage)} '
+            f"calibration samples per {where}; {n_few} of {n_codes} {which}. Use more samples or a "
+            "lower coverage"
+        )
+    return threshold
+
+
+def thresholds_of_samples(groups, names, threshold):
+    """Return for each sample the threshold of its group, or -inf for an unknown group."""
+    if (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
+        raise ValueError(
+            f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
+            f"{groups.tolist()[0]!r}"
+        )
+    index = np.searchsorted(names, groups).clip(max=len(names) - 1)
+    known = names[index] == groups
+    if not known.all():
+        warn(
+            f"{np.count_nonzero(~known)} of {len(groups)} samples have groups without calibration "
+            "samples, so their sets have all classes: fit with samples of these groups"
+        )
+    return np.where(known, threshold[index], -np.inf)
+
+
+def check_conditional_groups(groups, n_samples, conditional):
+    """Return groups as an array or None. Raise an error if they are missing or not allowed."""
+    if (groups is None) == (conditional == "group"):
+        raise ValueError(
+            'groups must be passed if and only if conditional="group"; got '
+            f"conditional={conditional!r} and {'no groups' if groups is None else 'groups'}"
+        )
+    if groups is None:
+        return None
+    encode_groups(groups, n_samples)  # raises if groups are not valid
+    # `tolist` makes NumPy choose the dtype again: a string dtype instead of object.
+    return np.array(np.asarray(on_host(groups, "groups")).tolist())
 
 
 def n_needed(coverage):
     """Return the minimum number n of calibration samples: ceil((n + 1) coverage) <= n."""
     return math.ceil(round(coverage / (1 - coverage), 9))
-
-
-def average_size_threshold(proba, k):
-    """Return the threshold for which sets contain k labels on average, or more if labels tie."""
-    n_labels = math.ceil(round(len(proba) * k, 9))
-    if n_labels >= proba.size:
-        return -np.inf
-    return float(np.partition(proba, -n_labels, axis=None)[-n_labels])
 
 
 def class_shares(given, trained, calibration):

@@ -1,56 +1,60 @@
-"""Constraints of BudgetClassifier.
+"""Constraints of BudgetClassifier: thresholds with guarantees, and metrics at the budget."""
 
-Each class has these methods:
-
-- ``check(name)``: checks the budget;
-- ``find_threshold(scores, positive, n_samples, random)``: returns a threshold that satisfies the
-  constraint, and a warning or None. `scores` are the scores of the calibration samples;
-- ``score(y, scores, n_samples, sample_weight)``: returns a metric of the ranking at the budget;
-- ``choose(scores, threshold, calibration, groups)``: returns the mask of the samples in a batch to
-  review. `calibration` contains the scores and labels of the calibration samples.
-"""
-
+import math
 from dataclasses import dataclass
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
+from scipy.stats import binom
 
 from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_k, check_number, check_size, n_kept
-from sktopk.metrics import (
-    precision_at_recall_score,
-    recall_at_k_score,
-    recall_at_precision_score,
-    true_positive_rate_at_fpr_score,
-)
+from sktopk.metrics._top_scorer import METRICS
 
-from ._guarantees import (
-    count_threshold,
-    fdr_threshold,
-    fpr_threshold,
-    precision_threshold,
-    recall_threshold,
-)
-from ._selection import conformal_selection
+from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed
+
+# Share of the calibration samples from which `Precision` chooses the first threshold. In
+# benchmarks, 0.15 to 0.3 gave similar results.
+_PLACING_FRACTION = 0.2
 
 
 @dataclass(frozen=True)
 class _Constraint:
-    """A bound on a rate, in (0, 1)."""
+    """A bound on a rate. `find_threshold` returns a threshold, and a warning or None."""
 
     budget: float
     delta: float
 
+    # Name of the metric of the ranking at the budget, and its parameter for the budget.
+    metric: ClassVar = ("recall_at_precision", "precision")
+
     def check(self, name):
         self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
 
+    def score(self, y, scores, n_samples, sample_weight):
+        """Return the metric. `n_samples` is the number of samples of `fit`."""
+        name, parameter = self.metric
+        level = {parameter: self._level(n_samples, len(y))}
+        return METRICS[name](y, scores, sample_weight=sample_weight, **level)
+
     def choose(self, scores, threshold, calibration, groups):
+        """Return the mask of the samples in a batch to review."""
         if groups is not None:
             raise ValueError(
                 'groups must be None if n is None, unless constraint="fdr", because all groups '
                 "have the same threshold; got groups"
             )
         return scores.astype(np.float64) > threshold
+
+    def _level(self, n_samples, n_scored):
+        return self.budget
+
+    def _too_few(self, rate, needed, scores, kind):
+        return (
+            f"{rate} {self.budget:g} with probability {1 - self.delta:g} needs at least {needed} "
+            f"{kind} among the calibration samples; got {len(scores)}"
+        )
 
     def _check(self, name, check, allowed, *bounds, **options):
         try:
@@ -63,69 +67,147 @@ class _Constraint:
 class Count(_Constraint):
     """A bound on the number or share of flagged samples."""
 
+    metric = ("recall_at_k", "k")
+
     def check(self, name):
         check_size(self.budget, "budget")
         self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
 
     def find_threshold(self, scores, positive, n_samples, random):
         share = self._share(n_samples)
-        if share >= 1:
+        if share > 1:
             few = f"budget={self.budget} exceeds n_samples={n_samples}: every sample is flagged"
-            return -np.inf, few if share > 1 else None
-        return count_threshold(scores, n_kept(share, len(scores)))
+            return -np.inf, few
+        n_flagged = len(scores) if share == 1 else n_kept(share, len(scores))
+        if n_flagged >= len(scores):
+            return -np.inf, None
+        scores = np.sort(scores)[::-1]
+        cut = scores[n_flagged]
+        above = scores[scores > cut]
+        problem = None
+        if len(above) < n_flagged:
+            problem = (
+                f"the threshold flags {len(above)} of {len(scores)} calibration samples instead of "
+                f"{n_flagged}, because {(scores == cut).sum()} samples have the same score. Use "
+                "predict_top(X, n) to break ties"
+            )
+        return _between(cut, above.min(initial=np.inf)), problem
 
-    def score(self, y, scores, n_samples, sample_weight):
+    def _level(self, n_samples, n_scored):
         share = self._share(n_samples)
-        k = share if share < 1 else len(y)
-        return recall_at_k_score(y, scores, k=k, sample_weight=sample_weight)
+        return share if share < 1 else n_scored
 
     def _share(self, n_samples):
         return self.budget / n_samples if isinstance(self.budget, Integral) else self.budget
 
 
 class FalsePositiveRate(_Constraint):
-    """An upper bound on the false positive rate."""
+    """An upper bound on the false positive rate: the umbrella algorithm of Tong, Feng and Li."""
+
+    metric = ("true_positive_rate_at_fpr", "fpr")
 
     def find_threshold(self, scores, positive, n_samples, random):
-        return fpr_threshold(scores, positive, self.budget, self.delta)
-
-    def score(self, y, scores, n_samples, sample_weight):
-        return true_positive_rate_at_fpr_score(
-            y, scores, fpr=self.budget, sample_weight=sample_weight
-        )
+        negative = np.sort(scores[~positive])[::-1]
+        n_allowed = n_errors_allowed(len(negative), self.budget, self.delta)
+        if n_allowed < 0:
+            needed = n_rows_needed(self.budget, self.delta)
+            return np.inf, self._too_few("fpr <=", needed, negative, "negatives")
+        # At or above an order statistic of the negatives.
+        low = negative[n_allowed]
+        return _between(low, scores[scores > low].min(initial=np.inf)), None
 
 
 class Recall(_Constraint):
-    """A lower bound on recall."""
+    """A lower bound on recall: as `FalsePositiveRate`, below an order statistic of positives."""
+
+    metric = ("precision_at_recall", "recall")
 
     def find_threshold(self, scores, positive, n_samples, random):
-        return recall_threshold(scores, positive, self.budget, self.delta)
-
-    def score(self, y, scores, n_samples, sample_weight):
-        return precision_at_recall_score(y, scores, recall=self.budget, sample_weight=sample_weight)
+        found = np.sort(scores[positive])
+        n_allowed = n_errors_allowed(len(found), 1 - self.budget, self.delta)
+        if n_allowed < 0:
+            needed = n_rows_needed(1 - self.budget, self.delta)
+            return -np.inf, self._too_few("recall >=", needed, found, "positives")
+        high = found[n_allowed]
+        below = scores[scores < high].max(initial=-np.inf)
+        low = np.nextafter(high, -np.inf) if below == -np.inf else below
+        return _between(low, high), None
 
 
 class Precision(_Constraint):
-    """A lower bound on precision."""
+    """A lower bound on precision: fixed sequence testing (Angelopoulos et al., 2021)."""
+
+    # One part of the samples chooses the first threshold, with the smallest p-value, because
+    # precision is not monotone in the threshold. The other part tests it, then the next lower ones,
+    # until a test fails. A threshold passes if
+    # P(Binomial(samples above, precision) >= positives above) <= delta.
 
     def find_threshold(self, scores, positive, n_samples, random):
-        return precision_threshold(scores, positive, self.budget, self.delta, random)
+        precision = self.budget
+        n_placing = math.ceil(_PLACING_FRACTION * len(scores))
+        order = random.permutation(len(scores))
+        placing, testing = order[:n_placing], order[n_placing:]
+        candidates = np.unique(scores[placing])[::-1]
+        lower = candidates[1:]
+        # Put thresholds between scores, where they are unlikely to tie with new scores.
+        thresholds = lower + (candidates[:-1] - lower) / 2
+        needed = n_rows_needed(1 - precision, self.delta)
+        if len(thresholds) == 0 or len(testing) < needed:
+            return np.inf, (
+                f"precision >= {precision:g} with probability {1 - self.delta:g} needs at least "
+                f"{needed} samples in four fifths of the calibration samples, and two different "
+                f"scores in the other fifth; got {len(testing)} samples and {len(candidates)} "
+                "scores"
+            )
+        n_above, n_right = _count_above(scores[placing], positive[placing], thresholds)
+        first = np.argmin(binom.sf(n_right - 1, n_above, precision))
+        n_above, n_right = _count_above(scores[testing], positive[testing], thresholds[first:])
+        too_low = binom.sf(n_right - 1, n_above, precision) > self.delta
+        n_passed = len(too_low) if not too_low.any() else np.argmax(too_low)
+        if n_passed == 0:
+            return np.inf, self._too_imprecise(n_right[0], n_above[0], len(scores))
+        return thresholds[first + n_passed - 1], None
 
-    def score(self, y, scores, n_samples, sample_weight):
-        return recall_at_precision_score(
-            y, scores, precision=self.budget, sample_weight=sample_weight
+    def _too_imprecise(self, count, n, n_calibration):
+        problem = (
+            f"no threshold has precision >= {self.budget:g} with probability {1 - self.delta:g}: "
+            f"{count} of {n} calibration samples above the best threshold are positive"
         )
+        # Steps of 10 % are enough, because the share of positives is only an estimate.
+        for factor in 1.1 ** np.arange(50):
+            grown = math.ceil(count * factor), math.ceil(n * factor)
+            if binom.sf(grown[0] - 1, grown[1], self.budget) <= self.delta:
+                needed = f"about {math.ceil(n_calibration * factor)} calibration samples instead of"
+                return f"{problem}. Use {needed} {n_calibration}"
+        return f"{problem}. Use an estimator with a better ranking, or a lower precision"
 
 
 class FalseDiscoveryRate(_Constraint):
     """An upper bound on the expected share of negatives among the flagged samples."""
 
-    def find_threshold(self, scores, positive, n_samples, random):
-        return fdr_threshold(scores, positive, self.budget)
+    # The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr,
+    # among the calibration scores and minus infinity. docs/promises_details.md has the proof.
 
-    def score(self, y, scores, n_samples, sample_weight):
-        return recall_at_precision_score(
-            y, scores, precision=1 - self.budget, sample_weight=sample_weight
+    def find_threshold(self, scores, positive, n_samples, random):
+        fdr = self.budget
+        # A threshold between two scores would depend on the higher one, and T would not be a
+        # stopping time. Use the lower score itself.
+        thresholds = np.append(-np.inf, np.unique(scores))
+        n_above, n_right = _count_above(scores, positive, thresholds)
+        # Allow for rounding: 0.07 * 100 is above 7.
+        passes = 1 + n_above - n_right <= fdr * (1 + n_above) + 1e-9
+        if passes.any():
+            return thresholds[np.argmax(passes)], None
+        # The smallest n for which the lowest possible p-value, 1 / (n + 1), is at most fdr.
+        needed = math.ceil(round(1 / fdr, 9)) - 1
+        if len(scores) < needed:
+            few = f"fdr <= {fdr:g} needs at least {needed} calibration samples; got {len(scores)}"
+            return np.inf, few
+        best = np.argmin((1 + n_above - n_right) / (1 + n_above))
+        return np.inf, (
+            f"no threshold has fdr <= {fdr:g}: {n_above[best] - n_right[best]} of {n_above[best]} "
+            f"calibration samples above the best threshold are negative, where {needed} positives "
+            f"without negatives would do. Use more than {len(scores)} calibration samples"
         )
 
     def choose(self, scores, threshold, calibration, groups):
@@ -135,6 +217,23 @@ class FalseDiscoveryRate(_Constraint):
             own = group == i
             chosen[own] = conformal_selection(*calibration, scores[own], self.budget)
         return chosen
+
+    def _level(self, n_samples, n_scored):
+        return 1 - self.budget
+
+
+def _between(low, high):
+    """Return a threshold t with low <= t < high: the midpoint if possible, else `low`."""
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+def _count_above(scores, positive, thresholds):
+    """Return two arrays: the number of samples and of positives above each threshold."""
+    return [
+        len(part) - np.searchsorted(np.sort(part), thresholds, side="right")
+        for part in (scores, scores[positive])
+    ]
 
 
 CONSTRAINTS = {

@@ -23,34 +23,14 @@ from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import row_weights
 
+from . import _conformal
 from ._any_classifier import predict_class_proba, proba_of_scores
 from ._base import CalibratedDecision
-from ._conditional import (
-    CONDITIONS,
-    check_conditional_groups,
-    class_thresholds,
-    group_thresholds,
-    thresholds_of_samples,
-)
-from ._conformal import (
-    METHODS,
-    USERS,
-    Conformity,
-    class_shares,
-    find_threshold,
-    warn_of_single_samples,
-    warn_of_unknown,
-)
 
 
 def _forwards(name):
     """Return a function for `available_if` that checks whether the classifier has a method."""
-
-    def check(self):
-        getattr(getattr(self, "estimator_", self.estimator), name)
-        return True
-
-    return check
+    return lambda self: bool(getattr(getattr(self, "estimator_", self.estimator), name))
 
 
 @public
@@ -67,72 +47,59 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. The upper bound holds for scores without ties:
-
-    .. math::
-        1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
+    :math:`1 - \alpha` [1]_ [2]_ and, for scores without ties, at most 1 / (n + 1) above it.
 
     Parameters
     ----------
     estimator : estimator
         Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. `fit`
-        trains a clone on one part of the samples and calibrates with the other part. A fitted
-        classifier in a :class:`~sklearn.frozen.FrozenEstimator` is not trained, and all samples are
-        used for calibration. For preprocessing, pass a pipeline as `estimator`.
+        trains a clone on one part of the samples and calibrates with the other part. With a fitted
+        classifier in a :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
+        For preprocessing, pass a pipeline.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
         Conformity score (see Notes).
     k : int or float, default=5
-        For "topk", the number of labels per set. For "average_k", the mean number of labels
-        per set. For "raps", the number of ranks without penalty.
+        Number ("topk") or mean number ("average_k") of labels per set; for "raps", the number of
+        ranks without penalty.
     coverage : float, default=0.9
         Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
         the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
-        in every set. The sets of a group with too few samples contain all labels. `fit` then warns.
+        in every set, and the sets of such a group contain all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u (see Notes). If True, the
-        coverage is exact, and some sets are empty. If False, u = 1.
+        For "aps" and "raps": whether `predict_set` uses a random u (see Notes), which makes the
+        coverage exact and some sets empty, instead of u = 1.
     penalty : float, default=0.1
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        means counts of the training samples, and ``class_count_`` for a frozen estimator. Without
-        ``class_count_``, calibration samples are counted, and the coverage is approximate.
+        counts training samples. For a frozen estimator, it means ``class_count_``, or else it
+        counts calibration samples, with approximate coverage.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
         The guarantee is then not proven.
     validation_fraction : float, default=0.2
-        Share of the samples of `fit` that is held out for calibration, stratified by class.
+        Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for u.
 
     Attributes
     ----------
-    estimator_ : estimator
-        Fitted classifier.
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
-    threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        Minimum conformity score of labels in a set. With `conditional`, one per class or group.
-    groups_ : ndarray of shape (n_groups,)
-        Sorted names of the groups, with ``conditional="group"``.
-    k_ : int or float
-        Value of k, reduced to at most the number of classes.
-    n_calibration_ : int
-        Number of calibration samples, 0 for "topk".
+    estimator_, classes_ : estimator, ndarray of shape (n_classes,)
+        Fitted classifier, and its sorted labels.
+    threshold_, groups_ : float or ndarray of shape (n_classes,) or (n_groups,)
+        Minimum conformity score of labels in a set. With `conditional`, one per class or group,
+        in the order of the sorted names of the groups.
+    k_, n_calibration_ : int or float, int
+        k, at most the number of classes, and the number of calibration samples (0 for "topk").
     prevalence_ : ndarray of shape (n_classes,) or None
         Class shares of "pas".
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
-
-    See Also
-    --------
-    sktopk.metrics.set_coverage_score, sktopk.metrics.set_size_score : Scores of sets.
-    sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
 
     Notes
     -----
@@ -148,23 +115,18 @@ class SetClassifier(CalibratedDecision):
       Sets contain labels of rare classes more often, and labels of frequent classes less often.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
-    new samples.
-
-    No set covers classes without training samples. `fit` warns if such classes are likely.
+    new samples. No set covers classes without training samples. `fit` warns if they are likely.
+    :class:`sktopk.metrics.SetSizeDisplay` shows the sizes and the coverage of sets.
 
     References
     ----------
-    .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with
-       bounded error levels. Journal of the American Statistical Association, 2019.
+    .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with bounded
+       error levels. Journal of the American Statistical Association, 2019.
     .. [2] V. Vovk, A. Gammerman, G. Shafer. Algorithmic learning in a random world. 2005.
-    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes for multiclass
-       classification. Journal of Machine Learning Research, 2017.
-    .. [4] Y. Romano, M. Sesia, E. J. Candès. Classification with valid and adaptive coverage.
-       NeurIPS 2020.
-    .. [5] A. N. Angelopoulos, S. Bates, M. I. Jordan, J. Malik. Uncertainty sets for image
-       classifiers using conformal prediction. ICLR 2021.
-    .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
-       classification. arXiv:2507.06867, 2025.
+    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes. JMLR 18, 2017.
+    .. [4] Y. Romano et al. Classification with valid and adaptive coverage. NeurIPS 2020.
+    .. [5] A. N. Angelopoulos et al. Uncertainty sets for image classifiers. ICLR 2021.
+    .. [6] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
 
     Examples
     --------
@@ -176,9 +138,7 @@ class SetClassifier(CalibratedDecision):
     >>> clf = SetClassifier(LogisticRegression(max_iter=1000), method="lac", random_state=0)
     >>> clf.fit(X[:, :2], names).predict_set(X[[0, 60, 149], :2], output="labels")
     [array(['setosa'], ...), array(['versicolor'], ...), array(['versicolor', 'virginica'], ...)]
-
-    Coverage for each class:
-
+    >>> # Coverage for each class
     >>> clf.set_params(conditional="class", coverage=0.8).fit(X[:, :2], names).threshold_.round(2)
     array([0.84, 0.3 , 0.17])
     """
@@ -215,35 +175,22 @@ class SetClassifier(CalibratedDecision):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Samples in a format that `estimator` accepts. For "topk", all samples are used for
-            training.
+        X, sample_weight, **fit_params
+            As in `BudgetClassifier.fit`. For "topk", all samples are used for training.
         y : array-like of shape (n_samples,)
-            Class labels. If a frozen estimator does not know the label of a calibration sample,
-            this sample counts as not covered.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
-            but samples of weight 0 are dropped.
+            Class labels. Labels that a frozen estimator does not know count as not covered.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
-        **fit_params : dict
-            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
-            samples. With metadata routing, these are the metadata that `estimator` requests.
-
-        Returns
-        -------
-        self : object
         """
         self._check_params()
-        self._warn_of_ignored()
         X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
-        groups = check_conditional_groups(groups, len(y), self.conditional)
+        groups = _conformal.check_conditional_groups(groups, len(y), self.conditional)
         random, coverage = check_random(self.random_state), float(self.coverage)
         calibrates = self.method != "topk"
         trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
-            warn_of_single_samples(y, coverage, len(trained.y))
+            _conformal.warn_of_single_samples(y, coverage, len(trained.y))
         if trained.y_score is None:
             classes, proba = predict_class_proba(trained.estimator, trained.X)
         else:
@@ -253,23 +200,28 @@ class SetClassifier(CalibratedDecision):
         code = encode_labels(classes, trained.y)
         if np.array_equal(proba.argmax(axis=1), code):
             self._warn_if_seen(len(code))
-        k = self._clipped_k(len(classes))
-        prevalence = class_shares(self.prevalence, trained, code) if self.method == "pas" else None
-        conformity = Conformity(self.method, k, float(self.penalty), prevalence)
+        k = min(self.k, len(classes))
+        if k < self.k and not has_coverage:
+            warn(f"k={self.k} exceeds the number of classes ({k}); using k_={k}")
+        prevalence = None
+        if self.method == "pas":
+            prevalence = _conformal.class_shares(self.prevalence, trained, code)
+        conformity = _conformal.Conformity(self.method, k, float(self.penalty), prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
         u = conformity.draw(trained.X, len(code), seed)
         fitted = {}
         if self.conditional is None:
-            fitted["threshold_"] = find_threshold(conformity, proba, u, code, coverage)
+            fitted["threshold_"] = _conformal.find_threshold(conformity, proba, u, code, coverage)
         else:
-            warn_of_unknown(code)
+            _conformal.warn_of_unknown(code)
             scores = conformity.of_labels(proba, u, code)
-            if self.conditional == "class":
-                fitted["threshold_"] = class_thresholds(scores, code, len(classes), coverage)
-            else:
+            names, each = classes, code
+            if self.conditional == "group":
                 groups = take_rows(groups, trained.index)
-                thresholds = group_thresholds(scores, groups, coverage)
-                fitted["groups_"], fitted["threshold_"] = thresholds
+                names, each = np.unique(groups, return_inverse=True)
+                fitted["groups_"] = names
+            which = len(names), coverage, self.conditional
+            fitted["threshold_"] = _conformal.conditional_thresholds(scores, each, *which)
         return self._replace_fitted(
             trained.estimator,
             classes_=classes,
@@ -289,36 +241,17 @@ class SetClassifier(CalibratedDecision):
         """Return the set of labels of each sample.
 
         A larger `coverage` or k never removes labels from a set. The set of a sample does not
-        depend on the other samples of X: the random u is a hash of the sample and of a seed from
-        `random_state`.
+        depend on the other samples: u is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample. Required with ``conditional="group"``, else not allowed.
+            As in `fit`.
         output : {"matrix", "labels"}, default="matrix"
-            "matrix" returns a Boolean array with one column per class. Metrics such as
-            :func:`sktopk.metrics.set_coverage_score` need this array. "labels" returns a list with
-            the labels of each sample.
-
-        Returns
-        -------
-        y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
-            True if the class of the column is in the set. With "labels", one array per sample,
-            sorted by decreasing conformity. Tied labels are in the order of `classes_`.
-
-        Examples
-        --------
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from sktopk import SetClassifier
-        >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 9, ["ash", "elm", "elm", "oak"] * 9
-        >>> clf = SetClassifier(GaussianNB(), method="lac", coverage=0.8, random_state=0).fit(X, y)
-        >>> clf.predict_set([[0.2], [1.5]], output="labels")
-        [array(['ash'], ...), array(['elm'], ...)]
-        >>> clf.predict_set([[0.2], [1.5]])
-        array([[ True, False, False],
-               [False,  True, False]])
+            Boolean array of shape (n_samples, n_classes), as :func:`sktopk.metrics.set_size_score`
+            needs it, or list with the labels of each sample, sorted by decreasing conformity (tied
+            labels in the order of `classes_`).
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -326,17 +259,16 @@ class SetClassifier(CalibratedDecision):
         _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores)
         n_samples, n_classes = proba.shape
         conditional = "group" if hasattr(self, "groups_") else None
-        groups = check_conditional_groups(groups, n_samples, conditional)
+        groups = _conformal.check_conditional_groups(groups, n_samples, conditional)
         threshold = self.threshold_
         if groups is not None:
-            threshold = thresholds_of_samples(groups, self.groups_, threshold)[:, None]
+            threshold = _conformal.thresholds_of_samples(groups, self.groups_, threshold)[:, None]
         u = np.ones(n_samples)
         if self.randomized:
             u = self._conformity.draw(X, n_samples, self._seed)
         max_size = self.k_ if self._conformity.method == "topk" else n_classes
-        columns, start = self._conformity.sets(
-            proba, u, threshold=threshold, max_size=max_size, empty=self.empty
-        )
+        limits = {"threshold": threshold, "max_size": max_size, "empty": self.empty}
+        columns, start = self._conformity.sets(proba, u, **limits)
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
         # A dense array is still smaller than the probabilities, which have the same shape.
@@ -362,18 +294,6 @@ class SetClassifier(CalibratedDecision):
         """Return the accuracy of `predict`, which does not depend on the sets.
 
         For scores of the sets, use :func:`sktopk.metrics.make_set_scorer`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            Accuracy, in [0, 1].
         """
         y = check_labels(y)
         if sample_weight is not None:
@@ -393,13 +313,13 @@ class SetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.method, "method", METHODS)
+        check_option(self.method, "method", _conformal.METHODS)
         if self.method == "average_k":
             check_number(self.k, "k", 0, bounds="neither")
         else:
             check_number(self.k, "k", 1, integer=True)
         check_number(self.coverage, "coverage", 0, 1, bounds="neither")
-        check_option(self.conditional, "conditional", CONDITIONS)
+        check_option(self.conditional, "conditional", _conformal.CONDITIONS)
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
                 f"conditional must be None for method={self.method!r}, which has no coverage "
@@ -408,18 +328,11 @@ class SetClassifier(CalibratedDecision):
         check_option(self.empty, "empty", ("allow", "top1"))
         check_flag(self.randomized, "randomized")
         check_number(self.penalty, "penalty", 0)
-
-    def _warn_of_ignored(self):
         default = type(self)(self.estimator)
-        for name, users in USERS.items():
+        for name, users in _conformal.USERS.items():
             value = getattr(self, name)
             if self.method not in users and not np.array_equal(value, getattr(default, name)):
                 warn(
                     f"{name}={value!r:.80} is ignored by method={self.method!r}: it is a parameter "
                     f"of {' and '.join(map(repr, users))}"
                 )
-
-    def _clipped_k(self, n_classes):
-        if self.k > n_classes and self.method in ("topk", "average_k"):
-            warn(f"k={self.k} exceeds the number of classes ({n_classes}); using k_={n_classes}")
-        return min(self.k, n_classes)

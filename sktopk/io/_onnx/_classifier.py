@@ -1,4 +1,4 @@
-"""Conversion of a fitted classifier to a torch module."""
+"""Conversion of a fitted classifier to a torch module. Only this file reads its internals."""
 
 import copy
 
@@ -11,17 +11,15 @@ from sktopk.modules._members import mean_of_members
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` with one matrix multiplication per ensemble member.
+    """A `MemberLinear` with one matrix multiplication per ensemble member."""
 
-    For zero samples, batched multiplications crash ONNX Runtime with a division by zero.
-    """
+    # For zero samples, batched multiplications crash ONNX Runtime with a division by zero.
 
     def __init__(self, layer):
         super().__init__()
         self.layer = layer
 
     def forward(self, x):
-        """Return the output of the layer."""
         if x.dim() == 2:
             return self.layer(x)
         members = range(self.layer.n_members)
@@ -64,12 +62,10 @@ class Outputs(nn.Module):
 
     @property
     def names(self):
-        """Return the names of the graph's outputs."""
         label = "label" if self.k is None else "topk_labels"
         return ["scores", label, *(["proba"] if self.has_proba else [])]
 
     def forward(self, rows):
-        """Return the outputs for samples of shape (n_samples, ...)."""
         of_net = mean_of_members(self.module(rows))
         of_net = of_net.reshape(len(of_net), -1)
         scores = self._decision(of_net)

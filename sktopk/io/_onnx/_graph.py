@@ -82,16 +82,12 @@ def with_steps(onnx, steps, model, dtype):
     helper, (out,) = onnx.helper, converted.graph.output
     made = out.type.tensor_type.elem_type
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    cast = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Cast", ["made"], ["rows"], to=kind)],
-            "cast",
-            [helper.make_tensor_value_info("made", made, ["n_samples", None])],
-            [helper.make_tensor_value_info("rows", kind, ["n_samples", None])],
-        ),
-        opset_imports=converted.opset_import,
-        ir_version=IR_VERSION,
-    )
+    node = helper.make_node("Cast", ["made"], ["rows"], to=kind)
+    before = helper.make_tensor_value_info("made", made, ["n_samples", None])
+    after = helper.make_tensor_value_info("rows", kind, ["n_samples", None])
+    graph = helper.make_graph([node], "cast", [before], [after])
+    versions = {"opset_imports": converted.opset_import, "ir_version": IR_VERSION}
+    cast = helper.make_model(graph, **versions)
     merge = onnx.compose.merge_models
     converted = merge(converted, cast, io_map=[(out.name, "made")])
     model = onnx.compose.add_prefix(model, "net_", rename_outputs=False)
@@ -130,7 +126,6 @@ def _converted(onnx, steps, dtype):
 
 @contextmanager
 def _quiet():
-    """Suppress warnings and logs of torch and skl2onnx."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

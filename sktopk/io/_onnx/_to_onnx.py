@@ -1,10 +1,14 @@
-"""The function `to_onnx`, which exports a classifier as an ONNX graph."""
+"""The function `to_onnx`, which exports a classifier as a graph and compares their outputs."""
 
 import os
+import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -15,20 +19,107 @@ from sktopk._common._extras import import_extra
 from sktopk._estimators._base import BaseNetClassifier
 from sktopk.io._skops import check_path
 
+from . import _graph
 from ._classifier import Outputs
-from ._compare import check_samples, compare
-from ._graph import (
-    IR_VERSION,
-    RECIPE,
-    RECIPE_OF_STEPS,
-    classifier_graph,
-    labels_in_graphs,
-    with_steps,
-)
+
+# For each dtype: tolerance of scores (relative to the largest score) and of probabilities.
+_TOLERANCE = {np.dtype(np.float32): (1e-4, 1e-3), np.dtype(np.float64): (1e-6, 1e-5)}
+_SHARE_MISSING = 0.3
+
+
+def check_samples(X, dtype):
+    """Return X as a contiguous array. Raise an error if X is empty or not numeric."""
+    if issparse(X):
+        X = X.toarray()
+    try:
+        if isinstance(X, pd.DataFrame):
+            rows = X.to_numpy(dtype=dtype, na_value=np.nan)
+        else:
+            rows = np.asarray(X, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X must hold numbers only: {error}") from error
+    if rows.ndim < 2 or len(rows) == 0:
+        raise ValueError(f"X must have at least one sample; got shape {rows.shape}")
+    return np.ascontiguousarray(rows)
+
+
+def compare(model, estimator, X, rows, recipe):
+    """Check that ONNX Runtime gives the same outputs for the graph as the estimator for X."""
+    runtime = import_extra("onnxruntime", "to_onnx", "onnx")
+    columns = X.columns if isinstance(X, pd.DataFrame) else None
+    options = runtime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+
+    def predictions(values):
+        values = values if columns is None else pd.DataFrame(values, columns=columns)
+        with warnings.catch_warnings():  # scikit-learn warns of missing column names
+            warnings.simplefilter("ignore")
+            expected = {"scores": estimator.decision_function(values)}
+            if hasattr(estimator, "predict_proba"):
+                expected["proba"] = estimator.predict_proba(values)
+        return expected
+
+    tried = [(rows, predictions(rows), "")]
+    absent = np.random.default_rng(0).random(rows.shape) < _SHARE_MISSING
+    absent[0] = True
+    missing = np.where(absent, rows.dtype.type(np.nan), rows)
+    with suppress(ValueError):  # if the estimator does not accept missing values
+        tried.append((missing, predictions(missing), " with missing values"))
+    for values, expected, kind in tried:
+        try:
+            session = runtime.InferenceSession(model, options)
+            names = [output.name for output in session.get_outputs()]
+            found = dict(zip(names, session.run(None, {"X": values}), strict=True))
+        except Exception as error:  # onnxruntime has no public base class for its errors
+            raise ValueError(
+                f"ONNX Runtime cannot run the graph on samples{kind}: {error}. {recipe}"
+            ) from error
+        _check_equal(found, expected, estimator.classes_, kind, recipe)
+
+
+def _check_equal(found, expected, classes, kind, recipe):
+    scores = expected["scores"]
+    share, of_proba = _TOLERANCE[found["scores"].dtype]
+    tolerance = share * float(np.abs(scores).max())
+    errors = {"decision_function": _error(found["scores"], scores) / max(tolerance, 1e-300)}
+    if "proba" in expected:
+        errors["predict_proba"] = _error(found["proba"], expected["proba"]) / of_proba
+    # Compare the scores of the predicted labels: nearly equal scores can exchange two labels.
+    of_classes = scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
+    labels = found["topk_labels"] if "topk_labels" in found else found["label"][:, None]
+    place = {label: j for j, label in enumerate(classes.tolist())}
+    index = np.array([[place[label] for label in row] for row in labels.tolist()])
+    best = -np.sort(-of_classes, axis=1)[:, : index.shape[1]]
+    chosen = np.take_along_axis(of_classes, index, axis=1)
+    errors["predict"] = _error(chosen, best) / max(2 * tolerance, 1e-300)
+    for method, error in errors.items():
+        wrong = ~(error <= 1)
+        if wrong.any():
+            raise ValueError(
+                f"the graph differs from {method} for {wrong.sum()} of {len(wrong)} "
+                f"samples{kind}, by {error[wrong][0]:.1g} times the tolerance. {recipe}"
+            )
+
+
+def _error(found, expected):
+    """Return the largest absolute difference between the outputs, for each sample."""
+    return np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)
 
 
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
+
+    The input of the graph is "X": any number of samples, with the floating-point type of X in
+    `fit`, or that of the weights if `module` is a custom network. The outputs are:
+
+    - "scores": `decision_function`, with the threshold subtracted;
+    - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
+    - "label" of all other classifiers: `predict`;
+    - "proba", if the estimator has this method: `predict_proba`.
+
+    Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
+    score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
+    If the scores of classes are equal within the tolerance, their labels can be exchanged.
 
     Parameters
     ----------
@@ -36,53 +127,18 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         Fitted classifier of this package with a network, or a Pipeline whose last step is such a
         classifier. skl2onnx must be able to convert the other steps. A FrozenEstimator is allowed.
     path : str or path-like
-        File to write. An existing file is replaced.
+        File to write, which is replaced if it exists. The function returns it as str.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. If the estimator
-        accepts missing values in all columns, the comparison is repeated with added missing values.
-        If only some columns can have missing values, include such samples in X.
-
-    Returns
-    -------
-    path : str
-        Path of the file.
+        Samples for the comparison, such as a few hundred training samples. If only some columns can
+        have missing values, include such samples. If all can, missing values are also added.
 
     Raises
     ------
-    ImportError
-        If a package is missing: ``pip install "sktopk[onnx]"``.
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError
-        If the estimator has no network of this package, or if ONNX does not support its labels.
-    ValueError
-        If a step or the network cannot be converted, if the classifier was trained on categorical
-        columns, if ONNX Runtime cannot run the graph, or if its outputs differ from those of the
-        estimator. No file is written.
-    OSError
-        If the file cannot be written.
-
-    See Also
-    --------
-    dump : Save an estimator for use in Python.
-
-    Notes
-    -----
-    The input of the graph is "X": any number of samples, with the floating-point type of X in
-    `fit`, or that of the weights if `module` is a custom network. The outputs are:
-
-    =================  =================================================================
-    output             equal to
-    =================  =================================================================
-    "scores"           `decision_function`, with the threshold subtracted (flagged: above 0)
-    "topk_labels"      `predict_topk` of a `TopKClassifier`, with k = `k_`
-    "label"            `predict` of all other classifiers
-    "proba"            `predict_proba`, calibrated; only if the estimator has this method
-    =================  =================================================================
-
-    Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
-    score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
-    If the scores of classes are equal within the tolerance, their labels can be exchanged.
+    ImportError, OSError
+        If a package is missing (``pip install "sktopk[onnx]"``), or the file cannot be written.
+    TypeError, ValueError
+        If the estimator has no network of this package, if a step, the network, its labels or
+        categorical columns cannot be converted, or if the outputs differ. No file is written.
 
     Examples
     --------
@@ -91,9 +147,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     >>> from sktopk.io import to_onnx
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
-
-    With the extra installed:
-
+    >>> # With the extra installed
     >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx", X))  # doctest: +SKIP
     >>> scores, labels, proba = session.run(None, {"X": X[:1]})  # doctest: +SKIP
     >>> labels.tolist()  # doctest: +SKIP
@@ -105,13 +159,13 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     outputs = Outputs(classifier)
     dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
     rows = check_samples(X, dtype)
-    model = classifier_graph(onnx, outputs, labels_in_graphs(classifier.classes_))
+    model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
     if steps:
-        model = with_steps(onnx, steps, model, dtype)
-    model.ir_version = IR_VERSION
+        model = _graph.with_steps(onnx, steps, model, dtype)
+    model.ir_version = _graph.IR_VERSION
     model.producer_name, model.producer_version = "sktopk", __version__
     data = model.SerializeToString()
-    compare(data, estimator, X, rows, RECIPE_OF_STEPS if steps else RECIPE)
+    compare(data, estimator, X, rows, _graph.RECIPE_OF_STEPS if steps else _graph.RECIPE)
     write_atomically(path, [data])
     return path
 

@@ -1,7 +1,5 @@
 """Base classes and drawing functions of all displays. Only this module imports matplotlib."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from sktopk._common._scalars import check_nonnegative, on_host
 from sktopk._common._types import RowsLike
-from sktopk.metrics._top_scorer import scores_of_two_classes
+from sktopk.metrics._scorer import predict_scores
+from sktopk.metrics._top_scorer import positive_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +24,7 @@ _MOST_MARKED_POINTS = 100
 # With more points, matplotlib takes seconds to find the best location of a legend.
 _MAX_POINTS_FOR_BEST = 300_000
 _REFERENCE_STYLES = {"Chance": "--", "Ideal": ":"}
+LEVEL_STYLE = {"color": "0.45", "linestyle": "--", "zorder": 1.9}
 _GROUP_WIDTH = 0.8
 
 
@@ -35,8 +35,8 @@ class Display:
     _figure: ClassVar = {}
     _markevery = 1
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display. Several displays can be drawn on the same axes.
+    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the display on `ax_`, and return it. Axes can have several displays.
 
         Parameters
         ----------
@@ -48,13 +48,12 @@ class Display:
         **kwargs : dict
             Options that the class docstring lists, and arguments of matplotlib's ``plot``, ``bar``
             or ``errorbar``. If the axes already have a reference line, it is not drawn again.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`.
         """
-        plt = import_pyplot(f"{type(self).__name__}.plot")
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            caller = f"{type(self).__name__}.plot"
+            raise ImportError(f'{caller} needs matplotlib: pip install "sktopk[plot]"') from error
         if ax is None:
             _, ax = plt.subplots(**self._figure)
         self.ax_, self.figure_ = ax, ax.figure
@@ -66,14 +65,11 @@ class Display:
 
 
 class ScoreDisplay(Display):
-    """Base class of displays that are computed from labels and scores.
+    """Base class of displays that are computed from labels and scores."""
 
-    The class method `_curve` of a subclass takes labels, scores and the parameters in `_options`,
-    and returns the arguments of the constructor.
-    """
-
+    # Parameters of `_curve`, which returns the constructor's arguments from labels and scores.
     _options = ()
-    # Name of the argument with class labels. `from_estimator` reads its value from the classifier.
+    # Argument whose value `from_estimator` reads from the classifier: "pos_label" or "labels".
     _label = "pos_label"
     _name = "Classifier"
 
@@ -81,30 +77,18 @@ class ScoreDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: RowsLike, y: ArrayLike, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the display of a fitted classifier.
+        """Draw the display of a fitted classifier, and return it.
 
         Parameters
         ----------
         estimator : object
             Fitted classifier with ``classes_`` and ``decision_function`` or ``predict_proba``.
-        X : array-like of shape (n_samples, n_features)
-            Samples to predict.
-        y : array-like of shape (n_samples,)
-            True labels.
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            Samples and their true labels.
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
             As in `from_predictions`. ``pos_label=None`` means the `pos_label_` of the classifier.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `estimator` is not a fitted classifier with scores, or as in `from_predictions`.
         """
         kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
         if name is not None:
@@ -119,29 +103,21 @@ class ScoreDisplay(Display):
         y_score: ArrayLike,
         *,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the display of given scores.
+        """Draw the display of given scores, and return it.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Scores; a larger score means that the class is more likely. `SetSizeDisplay`
-            takes prediction sets instead.
+            Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
         name : str, default=None
             Name in the legend. None means "Classifier" or "Sets".
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None creates a new figure.
-        **kwargs : dict
-            Options that the class docstring lists, and arguments of `plot`.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`.
+        ax, **kwargs
+            As in `plot`, and options that the class docstring lists.
 
         Raises
         ------
@@ -150,9 +126,8 @@ class ScoreDisplay(Display):
         TypeError, ValueError
             If labels and scores have different lengths, or an argument is not valid.
         """
-        options = cls._split(kwargs)
-        arguments = {"name": cls._name if name is None else name}
-        return cls._draw(arguments | cls._curve(y_true, y_score, **options), ax, options, **kwargs)
+        options, name = cls._split(kwargs), cls._name if name is None else name
+        return cls(name=name, **cls._curve(y_true, y_score, **options)).plot(ax, **kwargs)
 
     @classmethod
     def _split(cls, kwargs):
@@ -165,14 +140,14 @@ class ScoreDisplay(Display):
         return {}
 
     @classmethod
-    def _draw(cls, arguments, ax, options, **kwargs):
-        """Create a display from its constructor arguments, draw it on `ax`, and return it."""
-        return cls(**arguments).plot(ax, **kwargs)
-
-    @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores for X. Multiclass displays return all labels."""
-        return scores_of_two_classes(estimator, X, label)
+        """Return the positive label and its scores for X, or all labels and their scores."""
+        if cls._label == "labels":
+            return predict_scores(estimator, X)
+        pos_label, y_score = positive_scores(estimator, X, label)
+        if y_score is None:
+            raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
+        return pos_label, y_score
 
 
 class CurveDisplay(ScoreDisplay):
@@ -186,33 +161,21 @@ class CurveDisplay(ScoreDisplay):
         y: ArrayLike,
         *,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of each test fold of a cross-validation.
+        """Draw the curve of each test fold of a cross-validation, and return the display.
+
+        The arrays of the display and `line_` are lists with one element per fold. Reference lines
+        are means over the folds.
 
         Parameters
         ----------
         cv_results : dict
-            Result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
-            ``return_indices=True``.
-        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
-            Samples and labels that were passed to ``cross_validate``.
-        name, ax
-            As in `from_estimator` and `from_predictions`.
-        **kwargs : dict
+            Result of scikit-learn's ``cross_validate`` for X and y with ``return_estimator=True``
+            and ``return_indices=True``.
+        X, y, name, ax, **kwargs
             As in `from_estimator`, except `groups`. Arrays have one value per row of X.
-
-        Returns
-        -------
-        display : object
-            This display, drawn on `ax_`. Its arrays and `line_` are lists with one element per
-            fold. Reference lines are means over the folds.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `cv_results` lacks "estimator" or "indices", or as in `from_predictions`.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(
@@ -235,24 +198,11 @@ class CurveDisplay(ScoreDisplay):
             folds.append(cls._curve(y[test], y_score, **{cls._label: own}, **options, **parts))
         name = type(estimators[0]).__name__ if name is None else name
         name = f"{name} ({len(estimators)} folds)"
-        return cls._draw({"name": name} | cls._join(folds), ax, options, **kwargs)
-
-
-def import_pyplot(caller):
-    """Import `matplotlib.pyplot`. If it is missing, the error shows the command to install it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(f'{caller} needs matplotlib: pip install "sktopk[plot]"') from error
-    return plt
+        return cls(name=name, **cls._join(folds)).plot(ax, **kwargs)
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw one curve, or one curve per fold with the same color and label, and return the lines.
-
-    `single` has defaults for a single curve. If it has more than 100 points, it has a line style
-    instead of markers.
-    """
+    """Draw one curve (with the defaults `single`), or one per fold, and return the lines."""
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
             curves = [line for line in ax.lines if line.get_color() in _COLORS]
@@ -279,8 +229,10 @@ def draw_bars(ax, height, **kwargs):
     return bars
 
 
-def draw_reference(ax, x, y, label, *, zorder=1.9):
-    """Return the gray line "Chance" or "Ideal". Reuse an equal line on the axes."""
+def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
+    """Return the gray line "Chance" or "Ideal", if `shown`. Reuse an equal line on the axes."""
+    if not shown or y is None:
+        return None
     points = np.c_[x, y]
     for line in ax.lines:
         known = line.get_xydata()
@@ -292,12 +244,10 @@ def draw_reference(ax, x, y, label, *, zorder=1.9):
     return ax.plot(x, y, label=label, **style)[0]
 
 
-def draw_level(ax, draw, level, label):
-    """Return the line of `draw` (ax.axhline or ax.axvline). Reuse a line with the same label."""
-    for line in ax.lines:
-        if line.get_label() == label:
-            return line
-    return draw(level, color="0.45", linestyle="--", zorder=1.9, label=label)
+def draw_once(artists, draw, *levels, label, **style):
+    """Return the result of `draw`, such as ax.axhline. Reuse an artist with the same label."""
+    known = (artist for artist in artists if artist.get_label() == label)
+    return next(known, None) or draw(*levels, label=label, **style)
 
 
 def draw_legend(ax, loc="best", **kwargs):

@@ -1,7 +1,5 @@
 """Display of precision, recall or value against the number of selected samples."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -12,7 +10,6 @@ from sktopk._common._groups import encode_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, check_score, is_positive, warn_of_scores
-from sktopk.metrics._top_scorer import scores_of_two_classes
 
 from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 
@@ -33,74 +30,63 @@ _BUDGET = "budget"
 class BudgetCurveDisplay(CurveDisplay):
     r"""Curve of the precision, recall or value of a review budget of k samples.
 
-    For samples sorted by decreasing score, with labels :math:`y_i \in \{0, 1\}` and values
-    :math:`v_i`:
+    With labels :math:`y_i \in \{0, 1\}` and values :math:`v_i`, sorted by decreasing score:
 
     .. math::
         \text{precision} = \frac{1}{k} \sum_{i \le k} y_i, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}, \qquad
         \text{value} = \sum_{i \le k} v_i y_i
 
-    Tied samples count as the mean over all their orders. The chance line shows a random order of
-    all samples. The ideal line shows the best order: positives first, by decreasing value. The
-    methods `from_estimator`, `from_predictions` and `from_cv_results` take:
+    Tied samples count as the mean over all their orders. The chance line shows a random order, the
+    ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
+    `from_predictions` and `from_cv_results` take:
 
-    - ``metric``: "precision", "recall" or "value". The default is "value" if ``value`` is given,
-      else "recall". Without positives, recall is NaN, with an `UndefinedMetricWarning`.
-    - ``value``: benefit of finding each sample if it is positive, such as an amount of money. The
-      values must be finite and nonnegative. Only the metric "value" takes them.
+    - ``metric``: "precision", "recall" or, by default if ``value`` is given, "value". Without
+      positives, recall is NaN, with an `UndefinedMetricWarning`.
+    - ``value``: benefit of finding each sample if it is positive, such as an amount of money;
+      finite and nonnegative. Only the metric "value" takes it.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
       wrapped classifier, and marks the number of selected samples of X.
-    - ``pos_label``: label of the positives, as in `precision_at_k_score`.
-    - ``groups`` (not for folds): group of each sample, such as its day. k samples of each group are
-      selected. The curve is the mean over groups (for recall, over groups with positives). A group
-      with fewer than k samples has its last value.
+    - ``pos_label``: as in `precision_at_k_score`.
+    - ``groups`` (not for folds): group of each sample, such as its day. The curve is the mean over
+      groups (for recall, over groups with positives) if k samples of each group are selected. A
+      group with fewer than k samples has its last value.
     - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
-      The band shows the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
 
     Parameters
     ----------
-    k : array-like of shape (n_points,) or list of arrays
-        Numbers of selected samples. A list has one array per fold.
-    score : array-like of shape (n_points,) or list of arrays
-        Precision, recall or value at each k.
+    k, score : array-like of shape (n_points,) or list of arrays
+        Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
     chance, ideal : array-like of shape (n_points,), default=None
         Scores of a random order and of the best order. For folds, the arrays have the length of the
         shortest `k`. None means no line.
-    budget : int, default=None
-        The k to mark, if it is in `k`. None means no mark.
-    name : str, default=None
-        Name of the curve in the legend. None means no legend entry.
+    budget, name : int and str, default=None
+        The k to mark, if it is in `k`, and the name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
-        Whether `k` counts all selected samples or the selected samples of each group.
+        Whether `k` counts all selected samples or the samples of each group.
     low, high : array-like of shape (n_points,), default=None
         Limits of the band of the groups at each k. None means no band.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        Axes, figure, curve (a list for folds), reference lines, mark of the budget and band of
-        the groups. Artists that are not drawn are None.
+        Axes, figure, curve (a list for folds), reference lines, mark of the budget, and band. None
+        if not drawn.
 
     Examples
     --------
     >>> from sktopk.metrics import BudgetCurveDisplay
-    >>> fraud = [1, 0, 0, 1, 0, 1]
-    >>> y_score = [0.9, 0.8, 0.7, 0.6, 0.2, 0.2]
+    >>> fraud, y_score = [1, 0, 0, 1, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.2, 0.2]
     >>> amount = [20, 10, 10, 500, 10, 100]
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
     >>> display.score
     array([ 20.,  20.,  20., 520., 570., 620.])
-    >>> day = ["Mon", "Mon", "Tue", "Tue", "Wed", "Wed"]
-    >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, groups=day)
-    >>> display.score, display.low
-    (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
     k: ArrayLike
@@ -119,10 +105,10 @@ class BudgetCurveDisplay(CurveDisplay):
     _options = ("metric", "value", "max_k", "budget", "pos_label", "groups", "share_of_groups")
 
     @classmethod
-    def _draw(cls, arguments, ax, options, **kwargs):
-        if options.get("max_k") is not None:
+    def _split(cls, kwargs):
+        if kwargs.get("max_k") is not None:
             kwargs.setdefault("n_budgets", None)
-        return super()._draw(arguments, ax, options, **kwargs)
+        return super()._split(kwargs)
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
@@ -134,21 +120,40 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores, also for a classifier with a budget."""
         if _has_budget(estimator):
             label = estimator.pos_label_ if label is None else label
             estimator = estimator.estimator_
-        return scores_of_two_classes(estimator, X, label)
+        return super()._scores(estimator, X, label)
 
     @classmethod
-    def _curve(cls, y_true, y_score, **options):
-        if options.get("groups") is not None:
-            curve = budget_curve_of_groups(y_true, y_score, **options)
+    def _curve(
+        cls, y_true, y_score, *, pos_label=None, groups=None, share_of_groups=0.8, **options
+    ):
+        metric, value, max_k, budget = _checked(**options)
+        positive = is_positive(y_true, pos_label)
+        y_score, gain = check_score(y_score, len(positive)), positive.astype(np.float64)
+        if value is not None:
+            gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
+        names = ("score", "chance", "ideal")
+        if groups is None:
+            curve = dict(zip(names, _curves(gain, y_score, metric)[:, :max_k], strict=True))
         else:
-            options = {name: each for name, each in options.items() if "groups" not in name}
-            curve = budget_curve(y_true, y_score, **options)
-        warn_of_scores(y_true, y_score, is_positive(y_true, options.get("pos_label")))
-        return curve
+            check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
+            code = encode_groups(groups, len(gain))
+            # Groups without positives have no recall, so omit them.
+            known = np.unique(code[positive] if metric == "recall" and positive.any() else code)
+            each = [_curves(gain[code == i], y_score[code == i], metric) for i in known]
+            # Repeat the last value of short curves: small groups have no more samples to select.
+            n = np.bincount(code).max()
+            each = [np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each]
+            each = np.stack(each)[:, :, :max_k]
+            curve = dict(zip(names, each.mean(axis=0), strict=True))
+            tail = (1 - share_of_groups) / 2
+            curve["low"], curve["high"] = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
+            curve["by"] = "group"
+        warn_of_scores(y_true, y_score, positive)
+        k = np.arange(1, len(curve["score"]) + 1)
+        return curve | {"k": k, "metric": metric, "budget": budget}
 
     @classmethod
     def _join(cls, folds):
@@ -165,14 +170,11 @@ class BudgetCurveDisplay(CurveDisplay):
         color = ax.lines[-1].get_color()
         ks, scores = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
         self.budget_ = self._draw_budget(ax, ks, scores, color)
-        self.band_ = self.chance_level_ = self.ideal_ = None
-        k = min(ks, key=len)
+        self.band_, k = None, min(ks, key=len)
         if self.low is not None:
             self.band_ = ax.fill_between(k, self.low, self.high, color=color, alpha=0.2, lw=0)
-        if plot_chance_level and self.chance is not None:
-            self.chance_level_ = draw_reference(ax, k, self.chance, "Chance")
-        if plot_ideal and self.ideal is not None:
-            self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal")
+        self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
+        self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal", plot_ideal)
         ax.locator_params(axis="x", integer=True, nbins=6)
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
@@ -186,8 +188,6 @@ class BudgetCurveDisplay(CurveDisplay):
         draw_legend(ax, "upper right" if self.metric == "precision" else "lower right")
 
     def _draw_budget(self, ax, ks, scores, color):
-        if self.budget is None:
-            return None
         points = [
             (self.budget, value)
             for k, score in zip(ks, scores, strict=True)
@@ -217,23 +217,13 @@ def _zoom(ax, n_budgets):
 
 
 def _has_budget(estimator):
-    """Return whether the estimator is a `BudgetClassifier` or has the same interface."""
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
 
 
-def budget_curve(
-    y_true, y_score, *, pos_label=None, metric=None, value=None, max_k=None, budget=None
-):
-    """Return the constructor arguments of the display, for k of all samples."""
-    metric = _checked_metric(metric, value, max_k, budget)
-    positive = is_positive(y_true, pos_label)
-    each = np.ones(len(positive))
-    if value is not None:
-        each = check_nonnegative(value, "value", len(each), "one per row of y_score")
-    gain = positive * each
+def _curves(gain, y_score, metric):
+    """Return the curves of the scores, of a random order and of the best order, in three rows."""
     k = np.arange(1, len(gain) + 1)
     found = Ranking.from_values(gain, y_score).curve()[1][1:]
-    # Compute three curves: of the given scores, of a random order and of the best order.
     curves = np.stack([found, k * gain.mean(), np.cumsum(np.sort(gain)[::-1])])
     if metric == "precision":
         curves /= k
@@ -242,44 +232,13 @@ def budget_curve(
     elif metric == "recall":
         warn("BudgetCurveDisplay: no positives, recall is NaN", UndefinedMetricWarning)
         curves[:] = np.nan
-    score, chance, ideal = curves[:, :max_k]
-    curve = {"k": k[:max_k], "score": score, "chance": chance, "ideal": ideal}
-    return curve | {"metric": metric, "budget": budget}
+    return curves
 
 
-def budget_curve_of_groups(
-    y_true, y_score, *, groups, share_of_groups=0.8, pos_label=None, value=None, **options
-):
-    """Return the constructor arguments of the display, for k samples of each group."""
-    check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
-    metric = _checked_metric(value=value, **options)
-    positive = is_positive(y_true, pos_label)
-    y_score = check_score(y_score, len(positive))
-    codes = encode_groups(groups, len(positive))
-    if value is not None:
-        value = check_nonnegative(value, "value", len(positive), "one per row of y_score")
-    # Groups without positives have no recall, so omit them.
-    known = np.unique(codes[positive] if metric == "recall" and positive.any() else codes)
-    k, max_k, curves = np.arange(1, np.bincount(codes).max() + 1), options.pop("max_k", None), []
-    for own in (codes == code for code in known):
-        each = None if value is None else value[own]
-        curves.append(budget_curve(positive[own], y_score[own], value=each, **options))
-    curve = {"k": k[:max_k], "metric": metric, "budget": options.get("budget"), "by": "group"}
-    for name in ("score", "chance", "ideal"):
-        # Repeat the last value of short curves: small groups have no more samples to select.
-        padded = [np.pad(c[name], (0, len(k) - len(c[name])), mode="edge") for c in curves]
-        padded = np.stack(padded)[:, :max_k]
-        curve[name] = padded.mean(axis=0)
-        if name == "score":
-            tail = (1 - share_of_groups) / 2
-            curve["low"], curve["high"] = np.quantile(padded, [tail, 1 - tail], axis=0)
-    return curve
-
-
-def _checked_metric(metric=None, value=None, max_k=None, budget=None):
-    """Check the arguments and return the metric. The default is "value" or "recall"."""
+def _checked(metric=None, value=None, max_k=None, budget=None):
+    """Return the arguments after checks. The default of `metric` is "value" or "recall"."""
     metric = ("recall" if value is None else "value") if metric is None else metric
-    check_option(metric, "metric", ("precision", "recall", "value"))
+    check_option(metric, "metric", tuple(_YLABELS))
     for name, count in {"max_k": max_k, "budget": budget}.items():
         if count is not None:
             check_count(count, name)
@@ -288,4 +247,4 @@ def _checked_metric(metric=None, value=None, max_k=None, budget=None):
         raise ValueError(
             f'value must be passed with metric="value" only; got {given} and {metric!r}'
         )
-    return metric
+    return metric, value, max_k, budget

@@ -1,7 +1,5 @@
 """Display of differences between losses, with confidence intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,14 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk.metrics._statistics import (
-    best_runs,
-    intervals_in_words,
-    paired_differences,
-    verdict_of,
-)
+from sktopk.metrics import _statistics
 
-from ._base import Display, draw_legend, draw_level
+from ._base import LEVEL_STYLE, Display, draw_legend, draw_once
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,9 +24,8 @@ class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
     Each run (a fold or a random split) trains a model with each loss on the same samples, and gives
-    a difference :math:`d_j` between a loss and the baseline. The point is the mean over J runs.
-    The interval is from a corrected t-test, where :math:`\rho` is the `overlap`, the mean share of
-    test samples that two runs have in common:
+    a difference :math:`d_j` from the baseline. The point is the mean over J runs, and the interval
+    is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -41,41 +33,31 @@ class LossComparisonDisplay(Display):
 
     For random splits, this is the corrected resampled t-test [1]_. In simulations, intervals of
     level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
-    0.95 for one. Each loss gets a verdict:
-    "better" or "worse" if the interval excludes zero, "equivalent" if the interval includes zero
-    and lies within the shaded margin, and "inconclusive" otherwise. Intervals are not corrected
-    for multiple comparisons: at level 0.95, about one of twenty losses without any effect gets
-    the verdict "better" or "worse".
-
-    Create it with `from_scores` or `from_cv_results`.
+    0.95 for one. Each loss gets a verdict: "better" or "worse" if the interval excludes zero,
+    "equivalent" if it includes zero and lies within the shaded margin, else "inconclusive".
+    Intervals are not corrected for multiple comparisons: at level 0.95, about one of twenty losses
+    without any effect is "better" or "worse". Create it with `from_scores` or `from_cv_results`.
 
     Parameters
     ----------
     names : array-like of str of shape (n_losses,)
         Losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean difference of each loss from the baseline (positive is better), and half the length
-        of the confidence interval.
-    baseline, metric : str, default="cross_entropy" and "score"
-        Names of the baseline and of the score.
-    confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
-    margin : float, default=0.01
-        Largest difference of scores that is negligible, at least 0.
-    name : str, default=None
-        Name of these differences in the legend. None means no legend entry.
+        Mean difference of each loss (positive is better), and half the length of its interval.
+    baseline, metric, name : str, default="cross_entropy", "score" and None
+        Names of the baseline, of the score, and of these differences in the legend.
+    confidence, margin : float, default=0.95 and 0.01
+        Level of the intervals, in (0, 1), and largest difference that is negligible, at least 0.
 
     Attributes
     ----------
-    ax_, figure_, line_, errorbar_, zero_, margin_ : matplotlib artists
-        Axes, figure, points, points with intervals, line at zero and shaded margin.
-    texts_ : list of matplotlib Text
-        Difference and verdict of each loss.
+    ax_, figure_, line_, errorbar_, zero_, margin_, texts_ : matplotlib artists
+        Axes, figure, points, points with intervals, line at zero, shaded margin, and a list of the
+        texts with the differences and verdicts.
 
     References
     ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
-       52(3), 239-281, 2003.
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Mach. Learn. 52(3), 2003.
 
     Examples
     --------
@@ -113,37 +95,24 @@ class LossComparisonDisplay(Display):
         confidence: float = 0.95,
         margin: float = 0.01,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences of the given scores from the baseline.
+        """Draw the differences of the given scores from the baseline, and return the display.
 
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Scores of each loss in at least two runs; larger is better. In run j, all losses must
-            have the same training and test samples.
+            Finite scores of each loss in at least two runs; larger is better. In run j, all losses
+            must have the same training and test samples.
         overlap : float
             Mean share of test samples that two runs have in common, in [0, 1). It is 0 for one
             repetition of folds, (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size`
             for random splits.
-        baseline, metric, confidence, margin, name
-            As in the constructor.
-        ax, **kwargs
-            As in `plot`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a number is out of range, if `scores` lacks `baseline` or contains no other loss, or
-            if the scores are not finite or have different lengths.
+        baseline, metric, confidence, margin, name, ax, **kwargs
+            As in the constructor and in `plot`.
         """
-        found = paired_differences(scores, baseline, overlap)
+        found = _statistics.paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
         half_width = np.array([each.half_width(confidence) for each in found.values()])
         options = {"baseline": baseline, "metric": metric, "confidence": confidence}
@@ -160,7 +129,7 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences between losses in the result of a search.
+        """Draw the differences between losses in the result of a search, and return the display.
 
         Each loss has the scores of its best setting, by the mean score. This favors losses with
         more settings. Compare the best settings on new samples.
@@ -176,18 +145,8 @@ class LossComparisonDisplay(Display):
             of a pipeline. Losses that are not strings are converted by ``str``.
         metric : str, default="score"
             Name of one of the metrics in `cv_results`.
-
-        Returns
-        -------
-        display : LossComparisonDisplay
-            This display, drawn on `ax_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
         """
-        scores = best_runs(cv_results, param, metric)
+        scores = _statistics.best_runs(cv_results, param, metric)
         return cls.from_scores(scores, overlap=overlap, metric=metric, **kwargs)
 
     def _plot(self, ax, label, **kwargs):
@@ -199,16 +158,18 @@ class LossComparisonDisplay(Display):
         style = {"label": label, "linestyle": "", "capsize": 3, **kwargs}
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
-        self.zero_ = draw_level(ax, ax.axvline, 0.0, "_zero")
+        self.zero_ = draw_once(ax.lines, ax.axvline, 0.0, label="_zero", **LEVEL_STYLE)
         # Place texts at the right edge of the axes, at the height of the points.
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
         self.texts_ = []
-        words = intervals_in_words(self.difference, self.half_width)
-        rows_shown = zip(self.difference, self.half_width, y, words, strict=True)
-        for difference, half_width, height, text in rows_shown:
-            text += f": {verdict_of(difference, half_width, self.margin)}"
+        words = _statistics.intervals_in_words(self.difference, self.half_width)
+        shown = zip(self.difference, self.half_width, y, words, strict=True)
+        for difference, half_width, height, text in shown:
+            text += f": {_statistics.verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
-        self.margin_ = _draw_margin(ax, self.margin)
+        style = {"color": "0.93", "zorder": 0.5, "linewidth": 0}
+        style["label"] = f"_margin {self.margin:g}"
+        self.margin_ = draw_once(ax.patches, ax.axvspan, -self.margin, self.margin, **style)
         low, high = ax.dataLim.intervalx
         low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
         ax.set_xlim(low, low + (high - low) / _SHARE_OF_INTERVALS)
@@ -220,12 +181,3 @@ class LossComparisonDisplay(Display):
             f"Gain in {self.metric} over {self.baseline} ({level}; shaded: ±{self.margin:g})"
         )
         draw_legend(ax)
-
-
-def _draw_margin(ax, margin):
-    """Return the shaded band between -margin and margin. Reuse an equal band on the axes."""
-    label = f"_margin {margin:g}"
-    for patch in ax.patches:
-        if patch.get_label() == label:
-            return patch
-    return ax.axvspan(-margin, margin, color="0.93", zorder=0.5, linewidth=0, label=label)

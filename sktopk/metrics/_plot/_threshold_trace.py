@@ -1,7 +1,5 @@
 """Display of the threshold in each training step."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._scalars import check_count
 
-from ._base import Display, draw_curves, draw_legend
+from ._base import LEVEL_STYLE, Display, draw_curves, draw_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +22,8 @@ _N_WINDOWS = 50
 class ThresholdTraceDisplay(Display):
     r"""Curves of the estimated and the true threshold in each training step.
 
-    Each minibatch gives an estimate of the threshold of all training samples. If the threshold is
-    the largest score of a negative, the estimate is
+    Each minibatch gives an estimate of the threshold of all training samples. If this is the
+    largest score of a negative, the estimate is
 
     .. math::
         \hat t = \max_{j \in B \cup H,\; y_j = 0} s_j \;\le\; t = \max_{j : y_j = 0} s_j
@@ -33,29 +31,27 @@ class ThresholdTraceDisplay(Display):
     where B contains the samples of the minibatch, and H the `buffer_size` hard examples that are
     kept from earlier minibatches (Figure 3 of [1]_). With batch normalization or dropout the
     inequality can fail, because estimates are computed in training mode and true thresholds in
-    evaluation mode. :class:`sktopk.callbacks.TrueThreshold` records the true thresholds.
-
-    Create it with `from_estimator`.
+    evaluation mode. :class:`sktopk.callbacks.TrueThreshold` records the true thresholds. Create the
+    display with `from_estimator`.
 
     Parameters
     ----------
     step, threshold : array-like of shape (n_steps,)
-        Number of each training step, and the estimated threshold in this step.
+        Number of each training step (1 for the first), and the estimated threshold in this step.
     true_threshold : array-like of shape (n_steps,), default=None
-        Threshold of all training samples before each step. None means no line.
+        Threshold of all training samples before each step. NaN if not recorded. None means no line.
     name : str, default=None
         Name of the curve in the legend. None means no legend entry.
 
     Attributes
     ----------
     ax_, figure_, line_, true_line_, band_ : matplotlib artists
-        Axes, figure, estimates, true thresholds, and the range of the estimates, or None if not
-        drawn. With 100 or more steps, lines are moving averages over 1/50 of the steps.
+        Axes, figure, estimates, true thresholds, and range of the estimates; None if not drawn.
+        With 100 or more steps, lines are moving averages over 1/50 of the steps.
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method
-       for accuracy at the top. 2020, Figure 3 and section 4.4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, Figure 3 and section 4.4.
 
     Examples
     --------
@@ -85,10 +81,10 @@ class ThresholdTraceDisplay(Display):
         *,
         epoch: int | None = None,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the thresholds that a classifier recorded during its training.
+        """Draw the thresholds that a classifier recorded during its training; return the display.
 
         Parameters
         ----------
@@ -97,21 +93,8 @@ class ThresholdTraceDisplay(Display):
             ``history_`` must contain "threshold" and can contain "true_threshold".
         epoch : int or (int, int), default=None
             An epoch, or the first and the last epoch, counted from 1. None means all epochs.
-        name : str, default=None
-            Name of the curve. None means the class name of the estimator.
-        ax, **kwargs
-            As in `plot`.
-
-        Returns
-        -------
-        display : ThresholdTraceDisplay
-            This display, drawn on `ax_`. `step` counts from 1 over the whole training. True
-            thresholds are NaN in epochs without recorded values.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the history contains no thresholds, or if `epoch` does not exist.
+        name, ax, **kwargs
+            As in `plot`. The default of `name` is the class name of the estimator.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
@@ -120,21 +103,17 @@ class ThresholdTraceDisplay(Display):
         threshold = np.concatenate([row["threshold"] for row in rows])
         true_threshold = None
         if any("true_threshold" in row for row in rows):
-            true_threshold = np.concatenate(
-                [row.get("true_threshold", np.full(len(row["threshold"]), np.nan)) for row in rows]
-            )
+            absent = (np.full(len(row["threshold"]), np.nan) for row in rows)
+            pairs = zip(rows, absent, strict=True)
+            true_threshold = np.concatenate([row.get("true_threshold", nan) for row, nan in pairs])
         step = n_before + np.arange(1, len(threshold) + 1)
         name = type(estimator).__name__ if name is None else name
         return cls(step, threshold, true_threshold=true_threshold, name=name).plot(ax, **kwargs)
 
     def _plot(self, ax, label, **kwargs):
         window = max(1, len(self.step) // _N_WINDOWS)
-        self.line_ = draw_curves(
-            ax,
-            self.step,
-            moving(self.threshold, window, np.mean),
-            {"label": label, "markevery": max(1, len(self.step) // 10), **kwargs},
-        )
+        style = {"label": label, "markevery": max(1, len(self.step) // 10), **kwargs}
+        self.line_ = draw_curves(ax, self.step, moving(self.threshold, window, np.mean), style)
         self.band_ = self.true_line_ = None
         if window > 1:
             ends = (moving(self.threshold, window, each) for each in (np.min, np.max))
@@ -142,8 +121,7 @@ class ThresholdTraceDisplay(Display):
             self.band_ = ax.fill_between(self.step, *ends, color=color, alpha=0.2, linewidth=0)
         if self.true_threshold is not None:
             # With an explicit color and marker, this line does not advance the color cycle.
-            style = {"color": self.line_.get_color(), "marker": "", "markevery": 1}
-            style |= {"linestyle": "--", "zorder": 1.9}
+            style = {**LEVEL_STYLE, "color": self.line_.get_color(), "marker": "", "markevery": 1}
             style["label"] = None if label is None else f"{label}, true"
             true = moving(self.true_threshold, window, np.mean)
             (self.true_line_,) = ax.plot(self.step, true, **style)
@@ -179,8 +157,7 @@ def _threshold_history(estimator):
 
 def _first_and_last(epoch, n_epochs):
     """Return the pair (first, last) for the parameter `epoch`: None, an integer or a pair."""
-    if epoch is None:
-        return 1, n_epochs
+    epoch = (1, n_epochs) if epoch is None else epoch
     pair = tuple(epoch) if isinstance(epoch, tuple | list) else (epoch, epoch)
     if len(pair) != 2:
         raise TypeError(f"epoch must be an integer or a pair (first, last); got {epoch!r}")

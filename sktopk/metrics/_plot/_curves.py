@@ -1,0 +1,163 @@
+"""Displays of the top-k accuracy against k, and of recall against the share of selected samples."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sktopk._common._scalars import check_count, check_option
+from sktopk.metrics._ranking import Ranking, undefined
+from sktopk.metrics._topk import LabelRanks
+
+from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
+
+_LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
+
+
+@dataclass(eq=False, repr=False)
+class TopKCurveDisplay(CurveDisplay):
+    """Curve of the top-k accuracy against k.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `max_k`
+    (default 10, at most the number of classes), and `labels`, `average`, `ties` and
+    `sample_weight` as in `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+
+    Parameters
+    ----------
+    k, accuracy : array-like of shape (n_points,) or list of arrays
+        Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
+    name, chance : str and array-like of shape (n_points,), default=None
+        Name of the curve in the legend, and accuracy k / n_classes of random guesses.
+
+    Attributes
+    ----------
+    ax_, figure_, line_, chance_level_ : matplotlib artists
+        Axes, figure, curve (a list for folds) and chance line (None if not drawn).
+
+    Examples
+    --------
+    >>> from sktopk.metrics import TopKCurveDisplay
+    >>> y_true, y_score = [0, 1, 2, 2], [[3, 2, 1], [3, 2, 1], [3, 2, 1], [1, 2, 3]]
+    >>> TopKCurveDisplay.from_predictions(y_true, y_score).accuracy
+    array([0.5 , 0.75, 1.  ])
+    """
+
+    k: ArrayLike
+    accuracy: ArrayLike
+    _: KW_ONLY
+    name: str | None = None
+    chance: ArrayLike | None = None
+
+    _options = ("labels", "max_k", "average", "ties", "sample_weight")
+    _label = "labels"
+
+    @classmethod
+    def _curve(cls, y_true, y_score, labels=None, max_k=10, sample_weight=None, **options):
+        check_count(max_k, "max_k")
+        ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
+        k = np.arange(1, min(max_k, ranks.n_classes) + 1)
+        accuracy = np.array([ranks.accuracy(j, **options) for j in k])
+        return {"k": k, "accuracy": accuracy, "chance": k / ranks.n_classes}
+
+    @classmethod
+    def _join(cls, folds):
+        joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
+        # In a fold with at most k classes, random guesses have top-k accuracy 1.
+        longest = max(joined["k"], key=len)
+        chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
+        return joined | {"chance": np.mean(chances, axis=0)}
+
+    def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
+        style = {"label": label, **kwargs}
+        # Draw at most about 20 markers, so that they do not hide the curve.
+        self.line_ = draw_curves(ax, self.k, self.accuracy, style, markevery=1 + len(self.k) // 20)
+        k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
+        self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
+        ax.locator_params(axis="x", integer=True, nbins=10)
+        ax.set(xlabel="k (number of labels)", ylabel="Top-k accuracy", ylim=(0, 1.02))
+        draw_legend(ax)
+
+
+@dataclass(eq=False, repr=False)
+class EnrichmentDisplay(CurveDisplay):
+    r"""Curve of the share of positives found, against the share of selected samples.
+
+    Among a share f of the samples, a random order finds a share f of the positives, and a perfect
+    order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives. The curve
+    divided by the chance line is the enrichment factor.
+
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
+    `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log"
+    (default) or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
+
+    Parameters
+    ----------
+    fraction, recall : array-like of shape (n_points,) or list of arrays
+        Selected share of the samples and of the positives, in [0, 1]. A list has an array per fold.
+    prevalence, name : float and str, default=None
+        Share of positives among all samples (None means no chance and ideal lines), and name of the
+        curve in the legend.
+
+    Attributes
+    ----------
+    ax_, figure_, line_, chance_level_, ideal_ : matplotlib artists
+        Axes, figure, curve (a list for folds) and reference lines (None if not drawn).
+
+    Examples
+    --------
+    >>> from sktopk.metrics import EnrichmentDisplay
+    >>> active = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+    >>> y_score = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    >>> display = EnrichmentDisplay.from_predictions(active, y_score)
+    >>> display.recall[:6]
+    array([0. , 0.5, 0.5, 0.5, 0.5, 1. ])
+    """
+
+    fraction: ArrayLike
+    recall: ArrayLike
+    _: KW_ONLY
+    prevalence: float | None = None
+    name: str | None = None
+
+    _markevery = 0.12
+    _options = ("pos_label", "ties", "sample_weight")
+
+    @classmethod
+    def _curve(cls, y_true, y_score, **options):
+        options = {"pos_label": None, "sample_weight": None, **options}
+        selected, found = Ranking.of(y_true, y_score, **options).curve()
+        fraction = selected / selected[-1] if selected[-1] else selected
+        if not found[-1]:
+            recall = np.full(len(found), undefined("EnrichmentDisplay", "no positives"))
+            return {"fraction": fraction, "recall": recall, "prevalence": np.nan}
+        prevalence = float(found[-1] / selected[-1])
+        return {"fraction": fraction, "recall": found / found[-1], "prevalence": prevalence}
+
+    @classmethod
+    def _join(cls, folds):
+        joined = {name: [fold[name] for fold in folds] for name in ("fraction", "recall")}
+        return joined | {"prevalence": float(np.mean([fold["prevalence"] for fold in folds]))}
+
+    def _plot(self, ax, label, *, xscale="log", plot_chance_level=True, plot_ideal=True, **kwargs):
+        check_option(xscale, "xscale", ("linear", "log"))
+        self.line_ = draw_curves(ax, self.fraction, self.recall, {"label": label, **kwargs})
+        self.chance_level_ = self.ideal_ = None
+        if self.prevalence is not None and self.prevalence > 0:
+            x = np.concatenate(self.fraction) if np.ndim(self.fraction[0]) else self.fraction
+            x = np.asarray(x)
+            # Add the prevalence to the grid, because the ideal line has a corner there.
+            grid = np.union1d(np.geomspace(x[x > 0].min(), 1.0, 200), self.prevalence)
+            ideal = np.minimum(1.0, grid / self.prevalence)
+            self.chance_level_ = draw_reference(ax, grid, grid, "Chance", plot_chance_level)
+            self.ideal_ = draw_reference(ax, grid, ideal, "Ideal", plot_ideal)
+        # Mask the share 0, which a logarithmic axis cannot show.
+        ax.set_xscale(xscale, **({"nonpositive": "mask"} if xscale == "log" else {}))
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.6g}%")
+        ax.xaxis.set_minor_formatter("")
+        if xscale == "log":
+            low, high = ax.get_xlim()
+            # A short axis has few powers of ten, so add ticks at 2 and 5 times these powers.
+            ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
+        ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
+        ax.set_ylim(-0.02, 1.04)
+        draw_legend(ax, _LEGEND_LOC[xscale])
