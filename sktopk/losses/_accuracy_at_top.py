@@ -99,12 +99,15 @@ def accuracy_at_top_loss(
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
     where :math:`\ell` is the surrogate. This is eq. 1 and 5 of [1]_ for any threshold t, with means
-    instead of sums. :func:`top_push_loss` has :math:`\lambda_1 = 0` and :math:`\lambda_2 = 1`.
+    instead of sums. :func:`top_push_loss` has :math:`\lambda_1 = 0` and :math:`\lambda_2 = 1`. Each
+    of the two terms is zero if the batch lacks a class that the term needs.
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight
-        As in :func:`top_push_loss`.
+    scores : Tensor of shape (n_samples,)
+        Raw scores. Larger scores mean positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. The call
         is ``threshold(scores, positive, weight)``, with `groups` as fourth argument if given.
@@ -112,14 +115,22 @@ def accuracy_at_top_loss(
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both kinds with the given weights :math:`\lambda`.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each sample, such as a day or a query. Each group has its own threshold. With
+        the reduction "mean", all groups have the same total weight, except groups without a class
+        whose errors count. None means one group.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns the weighted loss of each sample, 0 for classes whose errors do not count.
+        "mean" is the mean over each class whose errors count. "none" returns the weighted loss of
+        each sample, 0 for other classes.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Each of the two terms is zero, with zero gradient, if the batch lacks a class
-        that the term needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
@@ -129,7 +140,7 @@ def accuracy_at_top_loss(
     References
     ----------
     .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equations 1 and 5.
+       at the top. Equations 1, 4 and 5, Table 1.
 
     Examples
     --------

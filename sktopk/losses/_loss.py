@@ -7,6 +7,7 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+from ._docs import of_module
 from ._elementary_symmetric import largest
 
 # Smallest and largest positive numbers of float32, the dtype of most losses.
@@ -308,23 +309,13 @@ def _from_bytes(found):
         return tensor
 
 
-# First part of the docstring of each loss module, with the indentation of a class docstring.
-_DOCSTRING = """Module of :func:`{function}`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import {name}
-    """
-
-
 class LossModule(nn.Module):
     """Base class of modules that call a loss function with stored parameters.
 
     ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
     Its constructor takes the parameters of the function except scores, target, groups, weights and
     noise. Class arguments such as ``k=5`` set defaults of the constructor. `class_counts` becomes a
-    buffer. A docstring that starts with an example gets a summary and the heading "Examples".
+    buffer. A module without a docstring gets the example of the function.
 
     Attributes
     ----------
@@ -342,9 +333,8 @@ class LossModule(nn.Module):
         super().__init_subclass__()
         if of is None:  # a subclass of a module that has a function
             return
-        if (cls.__doc__ or "").startswith(">>> "):
-            start = _DOCSTRING.format(function=of.__name__, name=cls.__name__)
-            cls.__doc__ = start + cls.__doc__.rstrip()
+        if of.__doc__ and not cls.__doc__:  # `of` has none under python -OO
+            cls.__doc__ = of_module(of, cls.__name__)
         of_function = inspect.signature(partial(of, **defaults)).parameters.values()
         positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [p.replace(kind=positional) for p in of_function if p.name not in _OF_A_CALL]

@@ -7,7 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
+from ._docs import documented_like
 from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_largest, reduce
+from ._topk_hinge import topk_hinge_loss
 
 
 def check_class_counts(class_counts, scores):
@@ -32,6 +34,7 @@ def class_margins(class_counts, max_margin, scores):
     return max_margin * margins / margins.amax()
 
 
+@documented_like(topk_hinge_loss)
 def focal_loss(
     scores: Tensor,
     target: Tensor,
@@ -50,8 +53,6 @@ def focal_loss(
 
     Parameters
     ----------
-    scores, target, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
     gamma : float, default=2.0
         Nonnegative. Larger values put more focus on misclassified samples.
 
@@ -60,11 +61,6 @@ def focal_loss(
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection.
@@ -72,8 +68,6 @@ def focal_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import focal_loss
     >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
     tensor(1.0397)
     """
@@ -88,6 +82,7 @@ def focal_loss(
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 
 
+@documented_like(topk_hinge_loss)
 def ldam_loss(
     scores: Tensor,
     target: Tensor,
@@ -112,8 +107,8 @@ def ldam_loss(
 
     Parameters
     ----------
-    scores, target, sample_weight, reduction
-        As in :func:`topk_hinge_loss`, with scores before scaling.
+    scores : Tensor of shape (n_samples, n_classes)
+        Scores before scaling, such as cosines. A score of -inf masks a class.
     class_counts : array-like of shape (n_classes,)
         Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.5
@@ -126,11 +121,6 @@ def ldam_loss(
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Cao, Wei, Gaidon, Arechiga and Ma (2019). Learning imbalanced datasets with
@@ -138,8 +128,6 @@ def ldam_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import ldam_loss
     >>> scores = torch.tensor([[0.9, 0.8], [0.9, 0.8]])
     >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
     tensor([0.7710, 1.0375])
@@ -153,6 +141,7 @@ def ldam_loss(
     return reduce(loss, sample_weight, reduction)
 
 
+@documented_like(topk_hinge_loss)
 def logit_adjusted_loss(
     scores: Tensor,
     target: Tensor,
@@ -173,8 +162,6 @@ def logit_adjusted_loss(
 
     Parameters
     ----------
-    scores, target, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
     class_counts : array-like of shape (n_classes,)
         Number of training samples per class, positive. Values on a GPU are not checked.
     tau : float, default=1.0
@@ -185,11 +172,6 @@ def logit_adjusted_loss(
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
@@ -197,8 +179,6 @@ def logit_adjusted_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import logit_adjusted_loss
     >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
     tensor(1.3863)
     """
@@ -210,20 +190,10 @@ def logit_adjusted_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-class FocalLoss(LossModule, of=focal_loss):
-    """>>> FocalLoss(gamma=1.0)(torch.zeros(1, 4), torch.tensor([2]))
-    tensor(1.0397)
-    """
+class FocalLoss(LossModule, of=focal_loss): ...
 
 
-class LDAMLoss(LossModule, of=ldam_loss):
-    """>>> loss = LDAMLoss(class_counts=[160, 10], scale=1.0)
-    >>> loss(torch.tensor([[0.9, 0.8]]), torch.tensor([1]))
-    tensor(1.0375)
-    """
+class LDAMLoss(LossModule, of=ldam_loss): ...
 
 
-class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss):
-    """>>> LogitAdjustedLoss(class_counts=[3, 1])(torch.zeros(1, 2), torch.tensor([1]))
-    tensor(1.3863)
-    """
+class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss): ...

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ._docs import documented_like
 from ._elementary_symmetric import (
     MAX_K,
     head_inclusion,
@@ -98,6 +99,7 @@ class _SmoothTopK(torch.autograd.Function):
         return gradient * grad_output.unsqueeze(1), None, None, None, None
 
 
+@documented_like(topk_hinge_loss)
 def smooth_topk_loss(
     scores: Tensor,
     target: Tensor,
@@ -118,14 +120,13 @@ def smooth_topk_loss(
     This is eq. 10 of [1]_, where m = 1. :math:`\sigma_k` is the sum over all k-subsets of the
     product of their entries. For :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For
     k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative except for
-    the label, and sums to 0. The time is O(k n_classes). There are no second derivatives. The loss
-    does not order the k best labels, and needs scores of the size k tau: in a training loop of your
-    own, add cross-entropy of the same scores, as :class:`sktopk.TopKClassifier` does.
+    the label, sums to 0, and is equal for tied scores. The time is O(k n_classes). There are no
+    second derivatives. The loss does not order the k best labels, and needs scores of the size
+    k tau: in a training loop of your own, add cross-entropy of the same scores, as
+    :class:`sktopk.TopKClassifier` does.
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or nonnegative weights of the classes. With weights, the loss is
         the weighted sum over the classes, and each nonzero weight takes the time of one sample.
@@ -135,21 +136,12 @@ def smooth_topk_loss(
         Temperature, nonnegative. Scores are divided by k tau; 0 is :func:`topk_hinge_loss`.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf. Tied scores share their gradient equally.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
+        -inf.
 
     References
     ----------
@@ -158,8 +150,6 @@ def smooth_topk_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import smooth_topk_loss
     >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0]])
     >>> smooth_topk_loss(scores, torch.tensor([1]), k=2)
     tensor(1.0633)
@@ -181,15 +171,10 @@ def smooth_topk_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
-    """>>> loss = SmoothTopKLoss(k=2, tau=0.1)
-    >>> scores = torch.zeros(3, 4, requires_grad=True)
-    >>> loss(scores, torch.tensor([0, 1, 2])).backward()
-    >>> scores.grad[0]
-    tensor([-0.1667,  0.0556,  0.0556,  0.0556])
-    """
+class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5): ...
 
 
+@documented_like(smooth_topk_loss)
 def smooth_topk_adjusted_loss(
     scores: Tensor,
     target: Tensor,
@@ -211,25 +196,13 @@ def smooth_topk_adjusted_loss(
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
     share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`
     [2]_. Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is
-    optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss.
+    optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss. With
+    ``tau=0`` the frequencies do not matter.
 
     Parameters
     ----------
-    scores, target, k, tau, margin, sample_weight, reduction
-        As in :func:`smooth_topk_loss`. With ``tau=0`` the frequencies do not matter.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. Values on a GPU are not checked.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -240,8 +213,6 @@ def smooth_topk_adjusted_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import smooth_topk_adjusted_loss
     >>> scores, target = torch.zeros(1, 3), torch.tensor([1])
     >>> smooth_topk_adjusted_loss(scores, target, class_counts=[2, 1, 1], k=1, margin=0.0)
     tensor(1.3863)
@@ -263,8 +234,4 @@ def smooth_topk_adjusted_loss(
     )
 
 
-class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
-    """>>> loss = SmoothTopKAdjustedLoss(class_counts=[2, 1, 1], k=1, margin=0.0)
-    >>> loss(torch.zeros(1, 3), torch.tensor([1]))
-    tensor(1.3863)
-    """
+class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5): ...

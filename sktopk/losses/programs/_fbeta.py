@@ -136,8 +136,4 @@ def fbeta_program(batch, beta):
     }
 
 
-class FBetaLoss(LossModule, of=fbeta_loss):
-    """>>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
-    >>> FBetaLoss(beta=1.0)(scores, target)
-    tensor(0.1111)
-    """
+class FBetaLoss(LossModule, of=fbeta_loss): ...

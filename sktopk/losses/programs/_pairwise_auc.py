@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import (
     LossModule,
     check_hard,
@@ -27,12 +28,14 @@ from ._batch import (
     sparse_matrix,
     split_classes,
 )
+from ._fbeta import fbeta_loss
 from ._order import Groups, OneGroup
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16
 
 
+@documented_like(fbeta_loss)
 def pairwise_auc_loss(
     scores: Tensor,
     target: Tensor,
@@ -75,22 +78,17 @@ def pairwise_auc_loss(
         The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
         max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1]. Use
         the ramp only for comparisons with the published code for [1]_ (``margin=0.01``), because
-        misranked pairs have no gradient.
+        misranked pairs have no gradient. ``solver="program"`` requires the hinge.
+    margin : float, default=1.0
+        Distance m that the scores of a pair should keep, positive.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Binary problems over which the loss of multi-class scores is averaged.
-    margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`. ``solver="program"`` requires the hinge.
 
     Returns
     -------
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has the
         loss l(0) = 1, although it counts one half in the area under the curve.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -105,8 +103,6 @@ def pairwise_auc_loss(
     --------
     The pair with scores 1 and 1.5 has the hinge 1.5. All other pairs have the hinge 0:
 
-    >>> import torch
-    >>> from sktopk.losses import pairwise_auc_loss
     >>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> pairwise_auc_loss(scores, target)
     tensor(0.3750)
@@ -352,8 +348,4 @@ def pairwise_auc_program(problems):
     }
 
 
-class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss):
-    """>>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
-    >>> PairwiseAUCLoss()(scores, target)
-    tensor(0.3750)
-    """
+class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss): ...

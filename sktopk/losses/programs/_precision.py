@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import LossModule, check_count, check_fraction, check_nonnegative
 
 from ._batch import (
@@ -14,8 +15,10 @@ from ._batch import (
     sparse_matrix,
     split_classes,
 )
+from ._fbeta import fbeta_loss
 
 
+@documented_like(fbeta_loss)
 def recall_at_precision_loss(
     scores: Tensor,
     target: Tensor,
@@ -45,8 +48,6 @@ def recall_at_precision_loss(
 
     Parameters
     ----------
-    scores, target, margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`.
     precision : float
         The precision p, in (0, 1].
     penalty : float, default=2.0
@@ -58,11 +59,6 @@ def recall_at_precision_loss(
         Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
         with tied scores share their gradient in proportion to their weights.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
@@ -72,8 +68,6 @@ def recall_at_precision_loss(
     --------
     At the threshold 1.5, the hinge of one positive is 1/2, and the hinges of the negatives are 0:
 
-    >>> import torch
-    >>> from sktopk.losses import recall_at_precision_loss
     >>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> recall_at_precision_loss(scores, target, precision=1.0)
     tensor(0.2500)
@@ -128,6 +122,7 @@ def elastic_program(batch, precision, penalty):
     }
 
 
+@documented_like(fbeta_loss)
 def precision_at_k_loss(
     scores: Tensor,
     target: Tensor,
@@ -159,8 +154,6 @@ def precision_at_k_loss(
 
     Parameters
     ----------
-    scores, target, margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`.
     k : int
         Number of samples at the top (of each group), ``1 <= k <= n_samples``. If the weights sum to
         less than k, all samples are at the top.
@@ -170,11 +163,6 @@ def precision_at_k_loss(
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of several tied
         scores has the gradient.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -186,8 +174,6 @@ def precision_at_k_loss(
     --------
     The hinges compare 3 with 2.5 and 2 with 0:
 
-    >>> import torch
-    >>> from sktopk.losses import precision_at_k_loss
     >>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
     >>> precision_at_k_loss(scores, target, k=2)
     tensor(0.7500)
@@ -258,15 +244,7 @@ def precision_at_k_program(batch, k):
     }
 
 
-class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
-    """>>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
-    >>> RecallAtPrecisionLoss(precision=1.0)(scores, target)
-    tensor(0.2500)
-    """
+class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss): ...
 
 
-class PrecisionAtKLoss(LossModule, of=precision_at_k_loss):
-    """>>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
-    >>> PrecisionAtKLoss(k=2)(scores, target)
-    tensor(0.7500)
-    """
+class PrecisionAtKLoss(LossModule, of=precision_at_k_loss): ...
