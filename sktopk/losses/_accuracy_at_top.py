@@ -50,7 +50,6 @@ SLOPES = {
 
 
 def get_surrogate(name):
-    """Return the surrogate with this name."""
     check_name(name, "surrogate", tuple(SURROGATES))
     return SURROGATES[name]
 
@@ -74,7 +73,6 @@ def check_errors(errors):
 
 
 def check_threshold(threshold):
-    """Check that `threshold` is callable and not a class."""
     if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
@@ -172,37 +170,30 @@ def loss_at(
     # Use float64. A threshold between scores would otherwise be rounded like the largest score, and
     # its distances from the scores would lose digits.
     scores = scores.double()
-    if groups is not None:
+    if groups is None:
+        t, codes = threshold(given, positive, sample_weight), None
+    else:
         check_takes_groups(threshold)
         codes, _ = check_groups(groups, scores)
         t = threshold(given, positive, sample_weight, codes)
-
-        def loss_of(counted, kind):
-            return _in_groups(t, scores, counted, codes, surrogate, sample_weight, reduction, kind)
-
-    else:
-        t = threshold(given, positive, sample_weight)
-
-        def loss_of(counted, kind):
-            weight = counted.to(scores.dtype)
-            if sample_weight is not None:
-                counted = counted & (sample_weight != 0)
-                weight = weight * sample_weight
-            wrong = distance(t, scores, counted, kind)
-            return reduce_checked(surrogate(wrong), weight, reduction)
-
     losses = [
-        factor * loss_of(positive if kind == "false_negatives" else ~positive, kind)
+        factor * _loss_of(kind, t, scores, positive, codes, surrogate, sample_weight, reduction)
         for kind, factor in kinds
     ]
     return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 
 
-def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
-    """Return the loss with one threshold per group. "mean" is the mean of the group means."""
-    rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
-    codes, counted = codes[rows], counted[rows]
-    loss = surrogate(distance(t[codes], scores[rows], counted, errors))
+def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
+    """Return the loss of one kind of errors. With groups, "mean" is the mean of the group means."""
+    is_class = positive if errors == "false_negatives" else ~positive
+    counted = is_class if weight is None else is_class & (weight != 0)
+    if codes is None:
+        loss = surrogate(distance(t, scores, counted, errors))
+        weight = is_class.to(scores.dtype) if weight is None else is_class * weight
+        return reduce_checked(loss, weight, reduction)
+    rows = counted.nonzero().squeeze(1)
+    codes = codes[rows]
+    loss = surrogate(distance(t[codes], scores[rows], counted[rows], errors))
     weight = torch.ones_like(loss) if weight is None else weight[rows]
     if reduction == "none":
         return torch.zeros_like(scores).index_copy(0, rows, weight * loss)

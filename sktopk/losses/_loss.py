@@ -19,12 +19,8 @@ def check_scores(scores, sample_weight=None):
 
     Half precision, too imprecise for differences of large sums, becomes float32.
     """
-    check_floating(scores, "scores")
-    if scores.ndim != 2:
-        raise ValueError(
-            f"scores must have shape (n_samples, n_classes); got shape {tuple(scores.shape)}"
-        )
-    return without_absent(_at_least_single(scores), sample_weight)
+    scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
+    return without_absent(scores, sample_weight)
 
 
 def check_binary(scores, target, sample_weight=None):
@@ -32,9 +28,7 @@ def check_binary(scores, target, sample_weight=None):
 
     The values of a boolean target are not checked, which avoids a synchronization with the GPU.
     """
-    check_floating(scores, "scores")
-    if scores.ndim != 1:
-        raise ValueError(f"scores must have shape (n_samples,); got shape {tuple(scores.shape)}")
+    scores = _at_least_single(scores, 1, "(n_samples,)")
     check_tensor(target, "target")
     _check_shape(target, "target", scores)
     if target.dtype != torch.bool:
@@ -42,18 +36,23 @@ def check_binary(scores, target, sample_weight=None):
         if len(refused):
             raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}")
         target = target == 1
-    return without_absent(_at_least_single(scores), sample_weight), target
+    return without_absent(scores, sample_weight), target
+
+
+def _at_least_single(scores, ndim, shape):
+    check_floating(scores, "scores")
+    if scores.ndim != ndim:
+        raise ValueError(f"scores must have shape {shape}; got shape {tuple(scores.shape)}")
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def check_floating(tensor, name):
-    """Check that `tensor` is a tensor with a floating point dtype."""
     check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
 def check_tensor(tensor, name):
-    """Check that `tensor` is a torch.Tensor."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
 
@@ -62,10 +61,6 @@ def _check_shape(tensor, name, scores):
     if tensor.shape != scores.shape:
         shape = tuple(scores.shape)
         raise ValueError(f"{name} must have the shape of scores {shape}; got {tuple(tensor.shape)}")
-
-
-def _at_least_single(scores):
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def without_absent(values, sample_weight):
@@ -146,7 +141,6 @@ def check_once(name):
 
 
 def as_tensor(values, name, dtype=None, device=None):
-    """Return numbers as a tensor."""
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
     try:
@@ -156,7 +150,6 @@ def as_tensor(values, name, dtype=None, device=None):
 
 
 def check_name(value, name, allowed):
-    """Check that `value` is one of the strings `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
@@ -178,7 +171,6 @@ def _as_float(value, name):
 
 
 def check_fraction(value, name):
-    """Return `value` as a float, and check that it is in (0, 1]."""
     value = _as_float(value, name)
     if not 0 < value <= 1:
         raise ValueError(f"{name}={value:g} must be in (0, 1]")
@@ -218,7 +210,6 @@ def check_soft(scores, target, sample_weight):
 
 
 def check_count(value, name, allowed="an integer"):
-    """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise TypeError(f"{name} must be {allowed}; got {value!r}")
     if not -(2**63) <= value < 2**63:  # do not print thousands of digits
@@ -228,7 +219,6 @@ def check_count(value, name, allowed="an integer"):
 
 
 def check_k(k, n_classes, most=None):
-    """Return `k` as an int, and check that 1 <= k < n_classes and k <= `most`."""
     check_count(k, "k")
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
@@ -252,7 +242,7 @@ REDUCTIONS = ("none", "sum", "mean")
 _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
-def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def reduce(loss, sample_weight=None, reduction="mean"):
     """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
     If the batch is empty or all weights are zero, the mean is 0 with gradient 0.
@@ -262,7 +252,7 @@ def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "
 
 
 def reduce_checked(loss, sample_weight, reduction):
-    """Do the same as :func:`reduce`, with weights that are already checked."""
+    """Return the result of :func:`reduce` for checked arguments."""
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
@@ -316,17 +306,10 @@ class LossModule(nn.Module):
     Its constructor takes the parameters of the function except scores, target, groups, weights and
     noise. Class arguments such as ``k=5`` set defaults of the constructor. `class_counts` becomes a
     buffer. A module without a docstring gets the example of the function.
-
-    Attributes
-    ----------
-    function : callable
-        The loss function.
-    takes_generator : bool
-        Whether the loss draws random numbers from its attribute `generator`.
     """
 
-    function = None
-    takes_generator = False
+    function = None  # the loss function
+    takes_generator = False  # whether the loss draws random numbers from its attribute `generator`
     _parameter_names = ()
 
     def __init_subclass__(cls, of=None, **defaults):

@@ -7,9 +7,7 @@ argument, scores have shape (n_samples,), and the result has one number per grou
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -64,6 +62,28 @@ class Largest:
 
     of: str = "negatives"
 
+    def __call__(self, scores, positive, weight=None, groups=None):
+        group = in_group(positive, self.of)
+        group = group if weight is None else group & (weight != 0)
+        if groups is not None:
+            codes, n_groups = check_groups(groups, scores)
+            key = falling(scores.detach(), group)
+            t = largest_in(codes, n_groups, -key)
+            row = first_in(codes, n_groups, -key == t[codes]).clamp(max=len(key) - 1)
+            share = (t > -math.inf).to(key.dtype)
+            own = torch.arange(n_groups, device=key.device)
+            return linear_in_scores((t, row, share, own), scores)
+        if not scores.shape[-1]:
+            return scores.new_full(scores.shape[:-1], -torch.inf)
+        return scores.masked_fill(~group, -math.inf).max(dim=-1).values
+
+
+class _OfGroup:
+    """Base class of thresholds that are computed in float64, from weights 0 outside the group.
+
+    A mean in float32 would lose digits in each addition.
+    """
+
     def __call__(
         self,
         scores: Tensor,
@@ -71,35 +91,28 @@ class Largest:
         weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        group = in_group(positive, self.of)
-        group = group if weight is None else group & (weight != 0)
+        dtype, scores = scores.dtype, scores.double()
+        weight = group_weight(in_group(positive, self.of), weight)
         if groups is not None:
-            codes, n_groups = check_groups(groups, scores)
-            key = falling(scores.detach(), group)
-            return linear_in_scores(self._of_each(key, codes, n_groups), scores)
-        if not scores.shape[-1]:
-            return scores.new_full(scores.shape[:-1], -torch.inf)
-        return scores.masked_fill(~group, -math.inf).max(dim=-1).values
-
-    def _of_each(self, key, codes, n_groups):
-        t = largest_in(codes, n_groups, -key)
-        row = first_in(codes, n_groups, -key == t[codes])
-        groups = torch.arange(n_groups, device=key.device)
-        return t, row.clamp(max=len(key) - 1), (t > -math.inf).to(key.dtype), groups
+            t = self._in_groups(scores, weight, *check_groups(groups, scores))
+        elif not scores.shape[-1]:
+            t = scores.new_full(scores.shape[:-1], -torch.inf)
+        else:
+            t = self._in_rows(scores, weight)
+        return t.to(dtype)
 
 
 @dataclass(frozen=True)
-class _Ranked:
-    """Base class of thresholds that depend only on the j largest scores of a group."""
+class _Ranked(_OfGroup):
+    """Base class of thresholds that depend only on the j largest scores of a group.
+
+    `_of_one` computes the threshold from falling scores and cumulative weights, and `_of_each` the
+    argument of `linear_in_scores` from `Ordered` samples and scores.
+    """
 
     of: str
     k: int | None = None
     tau: float | None = None
-
-    # From falling scores and cumulative weights, the threshold; from `Ordered` samples and scores,
-    # the arguments of `linear_in_scores`.
-    _of_one: ClassVar[Callable]
-    _of_each: ClassVar[Callable]
 
     def __post_init__(self):
         check_name(self.of, "of", GROUPS)
@@ -110,26 +123,15 @@ class _Ranked:
         else:
             check_count(self.k, "k")
 
-    def __call__(
-        self,
-        scores: Tensor,
-        positive: Tensor,
-        weight: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Tensor:
-        # Use float64: a mean in float32 would lose digits in each addition.
-        dtype, scores = scores.dtype, scores.double()
-        weight = group_weight(in_group(positive, self.of), weight)
-        if groups is not None:
-            codes, n_groups = check_groups(groups, scores)
-            ordered = Ordered(falling(scores.detach(), weight), weight, codes, n_groups)
-            return linear_in_scores(self._of_each(ordered, scores.detach()), scores).to(dtype)
-        if not scores.shape[-1]:
-            return scores.new_full(scores.shape[:-1], -torch.inf, dtype=dtype)
+    def _in_groups(self, scores, weight, codes, n_groups):
+        ordered = Ordered(falling(scores.detach(), weight), weight, codes, n_groups)
+        return linear_in_scores(self._of_each(ordered, scores.detach()), scores)
+
+    def _in_rows(self, scores, weight):
         order = torch.argsort(falling(scores.detach(), weight), dim=-1, stable=True)
         reached = weight.gather(-1, order).cumsum(-1)
         t = self._of_one(scores.gather(-1, order), reached)
-        return t.masked_fill(reached[..., -1] == 0, -math.inf).to(dtype)
+        return t.masked_fill(reached[..., -1] == 0, -math.inf)
 
     def rank(self, total: Tensor) -> Tensor:
         """Return the rank j in a group whose weights sum to `total`."""
@@ -252,7 +254,7 @@ class TopMean(_Ranked):
 
 
 @dataclass(frozen=True)
-class SurrogateQuantile:
+class SurrogateQuantile(_OfGroup):
     r"""Threshold t at which the mean of the surrogate l(s - t) over a group of samples is tau.
 
     .. math::
@@ -295,36 +297,22 @@ class SurrogateQuantile:
         check_fraction(self.tau, "tau")
         get_surrogate(self.surrogate)
 
-    def __call__(
-        self,
-        scores: Tensor,
-        positive: Tensor,
-        weight: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Tensor:
-        weight = group_weight(in_group(positive, self.of), weight)
-        # A sample with score -inf adds 0 to the sum, but counts in n.
-        adding = (weight > 0) & (scores != -torch.inf)
-        if groups is not None:
-            codes, n_groups = check_groups(groups, scores)
-            total = sum_in(codes, n_groups, weight)
-            share = torch.where(adding, weight / total.clamp(min=1e-300)[codes], 0.0)
-            return self._in_each_group(scores, share, codes, n_groups)
-        total = weight.sum(-1, keepdim=True)
-        share = torch.where(adding, weight / torch.where(total == 0, 1.0, total), 0.0)
-        none, dtype = ~adding.any(-1), scores.dtype
-        if not scores.shape[-1]:
-            return scores.new_full(none.shape, -torch.inf)
-        if self.surrogate == "hinge":
-            return self._of_hinge(scores.double(), share, none).to(dtype)
-        n_samples = scores.shape[-1]
-        codes = torch.arange(share[..., :1].numel(), device=scores.device)
-        codes = codes.repeat_interleave(n_samples, output_size=scores.numel())
-        t = self._in_each_group(*(each.flatten() for each in (scores, share)), codes, none.numel())
-        return t.view(none.shape).to(dtype)
+    def _in_groups(self, scores, weight, codes, n_groups):
+        total = sum_in(codes, n_groups, weight).clamp(min=1e-300)
+        return self._of_shares(scores, _share(scores, weight, total[codes]), codes, n_groups)
 
-    def _of_hinge(self, scores, share, none):
-        """Return the thresholds for the hinge.
+    def _in_rows(self, scores, weight):
+        total = weight.sum(-1, keepdim=True)
+        share = _share(scores, weight, torch.where(total == 0, 1.0, total))
+        if self.surrogate == "hinge":
+            return self._of_hinge(scores, share)
+        codes = torch.arange(total.numel(), device=scores.device)
+        codes = codes.repeat_interleave(scores.shape[-1], output_size=scores.numel())
+        t = self._of_shares(scores.flatten(), share.flatten(), codes, total.numel())
+        return t.view(scores.shape[:-1])
+
+    def _of_hinge(self, scores, share):
+        """Return the thresholds of rows for the hinge.
 
         For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
         m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
@@ -339,27 +327,22 @@ class SurrogateQuantile:
         total = (own * (ordered - top)).cumsum(-1)
         roots = 1 + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
         best = roots.detach().masked_fill(reached == 0, -math.inf).argmax(-1, keepdim=True)
+        none = (share == 0).all(-1)
         return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none, -math.inf)
 
-    def _in_each_group(self, scores, share, codes, n_groups):
-        """Return the thresholds of groups. In a group, `share` is weight / sum of weights."""
-        scores, dtype = scores.double(), scores.dtype
-        root = self.roots(scores.detach(), share, codes, n_groups)
+    def _of_shares(self, scores, share, codes, n_groups):
+        roots = self._hinge_roots if self.surrogate == "hinge" else self._newton_roots
+        root = roots(scores.detach(), share, codes, n_groups)
         root = _Root.apply(root, scores, share, self, codes)
         none = sum_in(codes, n_groups, share.detach()) == 0
-        return root.masked_fill(none, -math.inf).to(dtype)
+        return root.masked_fill(none, -math.inf)
 
-    def weighted(
-        self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
-    ) -> Tensor:
+    def weighted(self, functions, scores, share, threshold):
         """Return `share` times the surrogate (or its slope) at each score minus the threshold."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](inside)
 
-    def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """Return the threshold of each group. In a group, `share` is weight / sum of weights."""
-        if self.surrogate == "hinge":
-            return self._hinge_roots(scores, share, codes, n_groups)
+    def _newton_roots(self, scores, share, codes, n_groups):
         total = sum_in(codes, n_groups, share)
         none = total == 0
         total = torch.where(none, 1.0, total)
@@ -377,7 +360,7 @@ class SurrogateQuantile:
             root = torch.where(going & ~none, further, root)
 
     def _hinge_roots(self, scores, share, codes, n_groups):
-        """Return the threshold of each group for the hinge, computed as in `_of_hinge`."""
+        """Return the thresholds of groups for the hinge, computed as in `_of_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
         ordered = Ordered(key, share, codes, n_groups)
         # Subtract the largest score of the group first, because sums of large scores lose digits.
@@ -390,6 +373,11 @@ class SurrogateQuantile:
         line = 1 + (total - self.tau) / torch.where(none, 1.0, reached)
         line = torch.where(none, -math.inf, line)
         return torch.where(ordered.total > 0, largest_in(codes, n_groups, line) + top, 0.0)
+
+
+def _share(scores, weight, total):
+    # A sample with score -inf adds 0 to the sum, but counts in n.
+    return torch.where((weight > 0) & (scores != -torch.inf), weight / total, 0.0)
 
 
 class _Root(torch.autograd.Function):
