@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ._groups import check_groups, check_takes_groups, sum_in
+from ._groups import Groups, check_groups, check_takes_groups
 from ._loss import (
     REDUCTIONS,
     check_binary,
@@ -174,7 +174,7 @@ def loss_at(
         t, codes = threshold(given, positive, sample_weight), None
     else:
         check_takes_groups(threshold)
-        codes, _ = check_groups(groups, scores)
+        codes = check_groups(groups, scores).codes
         t = threshold(given, positive, sample_weight, codes)
     losses = [
         factor * _loss_of(kind, t, scores, positive, codes, surrogate, sample_weight, reduction)
@@ -200,7 +200,7 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
     if reduction == "sum":
         return (weight * loss).sum()
     weight = weight.double()
-    total = sum_in(codes, len(t), weight)
+    total = Groups(codes, len(t)).sum(weight)
     return (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from sktopk.losses._groups import check_groups
+from sktopk.losses._groups import Groups, OneGroup, check_groups
 from sktopk.losses._loss import (
     check_binary,
     check_name,
@@ -26,7 +26,6 @@ from sktopk.losses._loss import (
 )
 
 from ._matrices import or_one
-from ._order import Groups, OneGroup
 
 SOLVERS = ("closed_form", "program")
 
@@ -79,7 +78,7 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
         positive, negative = sample_weight * positive, sample_weight * negative
     if groups is None:
         return Batch(scores, positive, negative, sign, scores - sign, bottom)
-    groups = Groups(*check_groups(groups, scores))
+    groups = check_groups(groups, scores)
     positive, negative = positive.double(), negative.double()  # sums over all groups are large
     return Batch(scores, positive, negative, sign, scores - sign, bottom, groups)
 

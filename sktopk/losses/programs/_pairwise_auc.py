@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sktopk.losses._docs import documented_like
+from sktopk.losses._groups import Groups, OneGroup
 from sktopk.losses._loss import (
     LossModule,
     check_hard,
@@ -29,7 +30,6 @@ from ._batch import (
     split_classes,
 )
 from ._fbeta import fbeta_loss
-from ._order import Groups, OneGroup
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16

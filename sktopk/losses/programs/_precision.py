@@ -204,8 +204,7 @@ def _top_sums(batch, k):
     reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
     gradient = chosen - reference
     value = groups.sum(chosen * wrong + gradient * exact)
-    defined = (groups.sum(positive) > 0) & (groups.sum(negative) > 0)
-    scale = torch.where(defined, 1 / or_one(k), 0.0)
+    scale = torch.where(groups.defined(positive, negative), 1 / or_one(k), 0.0)
     return (scale * value).clamp(min=0), groups.of_rows(scale) * gradient
 
 
