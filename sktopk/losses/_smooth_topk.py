@@ -16,9 +16,9 @@ from ._elementary_symmetric import (
 )
 from ._loss import (
     LossModule,
+    WithGradient,
     check_k,
     check_nonnegative,
-    check_once,
     check_scores,
     check_soft,
     from_largest,
@@ -30,45 +30,40 @@ from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
 
-def _top1(scores, target, k, tau, margin, *, gradient_needed):
-    """Return loss and gradient for k = 1, where sigma_1 is a plain sum and sigma_0 is 1."""
+def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
+    """Return the loss of each sample and its gradient, or None instead of the gradient.
+
+    For k = 1, sigma_1 is a plain sum and sigma_0 is 1.
+    """
     label = target.unsqueeze(1)
     label_score = scores.gather(1, label).squeeze(1)
-    shares = scores.scatter(1, label, -torch.inf)
-    head = shares.amax(1)
-    largest = torch.maximum(head, label_score)
-    undefined = (head == -torch.inf) & (largest < torch.inf)
-    head = head.masked_fill(undefined, 0.0)
-    shares.sub_(head.unsqueeze(1)).div_(tau).exp_()
-    total = shares.sum(1).double()
-    gap = (head.double() - label_score.double()) / tau
-    x = nan_above(margin / tau + gap + total.log(), largest)
-    loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
-    if not gradient_needed:
-        return loss, None
-    weight = torch.sigmoid(x).masked_fill(undefined, 0.0)
-    each = torch.where(undefined, 0.0, weight / total)
-    shares.mul_(each.to(scores.dtype).unsqueeze(1))
-    return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
-
-
-def _topk(scores, target, k, tau, margin, *, gradient_needed):
-    """Return loss and gradient, computed from the sums over all k-subsets."""
-    label = target.unsqueeze(1)
-    head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
-    label_score = scores.gather(1, label).squeeze(1)
+    if k == 1:
+        shares = scores.scatter(1, label, -torch.inf)
+        head = shares.amax(1, keepdim=True)
+    else:
+        head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
     largest = torch.maximum(head[:, 0], label_score)
     # If fewer than k other classes have a score above -inf, there is no loss and no gradient.
     undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
     head = head.masked_fill(undefined.unsqueeze(1), 0.0)
-    left_out = torch.cat([classes, label], dim=1)
-    sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+    if k == 1:
+        shares.sub_(head).div_(tau).exp_()
+        total = shares.sum(1).double()
+        log_ratio = total.log()
+    else:
+        left_out = torch.cat([classes, label], dim=1)
+        sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+        log_ratio = sums.log_ratio
     gap = (head[:, k - 1].double() - label_score.double()) / (k * tau)
-    x = nan_above(margin / tau + gap + sums.log_ratio, largest)
+    x = nan_above(margin / tau + gap + log_ratio, largest)
     loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
     if not gradient_needed:
         return loss, None
     weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
+    if k == 1:
+        each = torch.where(undefined, 0.0, weight / total)
+        shares.mul_(each.to(scores.dtype).unsqueeze(1))
+        return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
     in_k, in_k_less_1 = head_inclusion(sums)
     inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
     if sums.rest is None:
@@ -78,25 +73,6 @@ def _topk(scores, target, k, tau, margin, *, gradient_needed):
         gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
     inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
     return loss, gradient.scatter_(1, left_out, inner)
-
-
-class _SmoothTopK(torch.autograd.Function):
-    """Loss of each sample. The forward pass also computes the gradient, to use the cache."""
-
-    @staticmethod
-    def forward(ctx, scores, target, k, tau, margin):
-        of_rows = _top1 if k == 1 else _topk
-        needed = ctx.needs_input_grad[0]
-        loss, gradient = of_rows(scores, target, k, tau, margin, gradient_needed=needed)
-        if needed:
-            ctx.save_for_backward(gradient)
-        return loss.to(scores.dtype)
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        check_once("smooth_topk_loss")
-        (gradient,) = ctx.saved_tensors
-        return gradient * grad_output.unsqueeze(1), None, None, None, None
 
 
 @documented_like(topk_hinge_loss)
@@ -166,8 +142,12 @@ def smooth_topk_loss(
         return topk_hinge_loss(
             scores, target, k=k, margin=margin, sample_weight=sample_weight, reduction=reduction
         )
-    with torch.autocast(scores.device.type, enabled=False):
-        loss = _SmoothTopK.apply(scores, target, k, tau, margin)
+    needed = scores.requires_grad and torch.is_grad_enabled()
+    with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
+        loss, gradient = _loss_and_gradient(scores, target, k, tau, margin, gradient_needed=needed)
+    loss = loss.to(scores.dtype)
+    if needed:
+        loss = WithGradient.apply(scores, loss, gradient)
     return reduce(loss, sample_weight, reduction)
 
 

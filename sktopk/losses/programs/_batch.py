@@ -15,10 +15,10 @@ import torch
 
 from sktopk.losses._groups import Groups, OneGroup, check_groups
 from sktopk.losses._loss import (
+    WithGradient,
     check_binary,
     check_name,
     check_nonnegative,
-    check_once,
     check_weight,
     nan_above,
     reduce,
@@ -112,20 +112,6 @@ def in_units(scores, weight, margin):
     lowest = known.masked_fill(bottom, torch.inf).amin(-1, keepdim=True)
     low = lowest - (known.amax(-1, keepdim=True) - lowest) - 1e4
     return torch.where(bottom, torch.where(lowest < torch.inf, low, 0.0), scores), bottom
-
-
-class WithGradient(torch.autograd.Function):
-    """Autograd function that returns the given `value` and has the given `gradient`."""
-
-    @staticmethod
-    def forward(ctx, scores, value, gradient):
-        ctx.save_for_backward(gradient)
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        check_once("this loss")
-        return grad_output.unsqueeze(-1) * ctx.saved_tensors[0], None, None
 
 
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):

@@ -11,6 +11,7 @@ from sktopk.losses._docs import documented_like
 from sktopk.losses._groups import Groups, OneGroup
 from sktopk.losses._loss import (
     LossModule,
+    WithGradient,
     check_hard,
     check_name,
     check_nonnegative,
@@ -19,7 +20,6 @@ from sktopk.losses._loss import (
 
 from ._batch import (
     SOLVERS,
-    WithGradient,
     check_finite,
     in_units,
     optimum,
