@@ -129,14 +129,9 @@ class StratifiedBatchSampler:
 
 
 def evenly(rows, fold, generator):
-    """Return the rows in random order. Each fold is spread evenly, if `fold` is not None.
+    """Return the rows in random order, each fold spread evenly.
 
-    Parameters
-    ----------
-    rows : Tensor of int of shape (n_rows,)
-    fold : Tensor of int of shape (n_samples,) or None
-        Fold of each sample, from -1.
-    generator : torch.Generator
+    `fold` has the fold of each sample, from -1. None means no folds.
     """
     rows = rows[torch.randperm(len(rows), generator=generator)]
     if fold is None:

@@ -31,12 +31,10 @@ def quadratic(z):
 
 
 def hinge(z):
-    """Return max(0, 1 + z)."""
     return F.relu(z + 1)
 
 
 def logistic(z):
-    """Return log2(1 + exp z)."""
     # torch computes softplus(z) as z above a threshold. Its default of 20 causes a jump of 2e-9.
     return F.softplus(z, threshold=40) / math.log(2)
 

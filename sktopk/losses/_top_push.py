@@ -9,7 +9,6 @@ from ._thresholds import KthLargest, Largest
 
 
 def top_push_threshold():
-    """Return the threshold at the largest score of the negatives."""
     return Largest("negatives")
 
 
@@ -43,7 +42,6 @@ def top_push_loss(
 
 
 def top_push_k_threshold(k):
-    """Return the threshold at the k-th largest score of the negatives."""
     return KthLargest("negatives", k=k)
 
 
@@ -82,7 +80,6 @@ def top_push_k_loss(
 
 
 def pat_mat_np_threshold(tau):
-    """Return the threshold at the (1 - tau)-quantile of the scores of the negatives."""
     return KthLargest("negatives", tau=tau)
 
 

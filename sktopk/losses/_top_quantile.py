@@ -9,7 +9,6 @@ from ._thresholds import KthLargest
 
 
 def recall_at_k_threshold(k):
-    """Return the threshold at the k-th largest score."""
     return KthLargest("all", k=k)
 
 
@@ -48,7 +47,6 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """Return the threshold at the (1 - tau)-quantile of all scores."""
     return KthLargest("all", tau=tau)
 
 
@@ -90,7 +88,6 @@ PRECISION_AT_RECALL_ERRORS = "false_positives"
 
 
 def precision_at_recall_threshold(recall):
-    """Return the threshold at the (1 - recall)-quantile of the scores of the positives."""
     return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 

@@ -52,8 +52,7 @@ class NormalizedLinear(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.in_features = in_features
-        self.out_features = out_features
+        self.in_features, self.out_features = in_features, out_features
         weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
         self.weight = nn.Parameter(weight)
         self.reset_parameters(generator)
@@ -78,15 +77,7 @@ class MemberNormalizedLinear(NormalizedLinear):
     The weight has shape (n_members, out_features, in_features).
     """
 
-    def __init__(
-        self,
-        n_members: int,
-        in_features: int,
-        out_features: int,
-        *,
-        dtype: torch.dtype | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
+    def __init__(self, n_members, in_features, out_features, *, dtype=None, generator=None):
         super().__init__(in_features, n_members * out_features, dtype=dtype, generator=generator)
         self.n_members, self.out_features = n_members, out_features
         self.weight = nn.Parameter(self.weight.detach().unflatten(0, (n_members, out_features)))
@@ -98,7 +89,7 @@ class MemberNormalizedLinear(NormalizedLinear):
         """
         return _normalize(features) @ _normalize(self.weight).transpose(1, 2)
 
-    def of_member(self, features: Tensor, m: int) -> Tensor:
+    def of_member(self, features, m):
         """Return scores (n_samples, out_features) of member m."""
         return F.linear(_normalize(features), _normalize(self.weight[m]))
 
