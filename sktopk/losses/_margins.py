@@ -82,7 +82,51 @@ def focal_loss(
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 
 
-@documented_like(topk_hinge_loss)
+@documented_like(focal_loss)
+def logit_adjusted_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Tensor | Sequence[float],
+    tau: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute cross-entropy with logits adjusted for class frequencies.
+
+    .. math::
+        L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
+
+    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
+    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
+    The loss equals cross-entropy for ``tau=0``.
+
+    Parameters
+    ----------
+    class_counts : array-like of shape (n_classes,)
+        Number of training samples per class, positive. Values on a GPU are not checked.
+    tau : float, default=1.0
+        Strength of the adjustment, nonnegative.
+
+    References
+    ----------
+    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
+       logit adjustment. ICLR. Equation 10.
+
+    Examples
+    --------
+    >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
+    tensor(1.3863)
+    """
+    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
+    tau = check_nonnegative(tau, "tau")
+    counts = check_class_counts(class_counts, scores)
+    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
+    loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
+    return reduce(loss, sample_weight, reduction)
+
+
+@documented_like(logit_adjusted_loss)
 def ldam_loss(
     scores: Tensor,
     target: Tensor,
@@ -109,17 +153,10 @@ def ldam_loss(
     ----------
     scores : Tensor of shape (n_samples, n_classes)
         Scores before scaling, such as cosines. A score of -inf masks a class.
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0
         Factor for scores and margins, positive.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats.
 
     References
     ----------
@@ -138,55 +175,6 @@ def ldam_loss(
     label = target.unsqueeze(1)
     demanded = from_largest(scores).scatter_add_(1, label, -margins[label])
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
-    return reduce(loss, sample_weight, reduction)
-
-
-@documented_like(topk_hinge_loss)
-def logit_adjusted_loss(
-    scores: Tensor,
-    target: Tensor,
-    *,
-    class_counts: Tensor | Sequence[float],
-    tau: float = 1.0,
-    sample_weight: Tensor | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    r"""Compute cross-entropy with logits adjusted for class frequencies.
-
-    .. math::
-        L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
-
-    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
-    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
-    The loss equals cross-entropy for ``tau=0``.
-
-    Parameters
-    ----------
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples per class, positive. Values on a GPU are not checked.
-    tau : float, default=1.0
-        Strength of the adjustment, nonnegative.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats.
-
-    References
-    ----------
-    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
-       logit adjustment. ICLR. Equation 10.
-
-    Examples
-    --------
-    >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
-    tensor(1.3863)
-    """
-    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
-    tau = check_nonnegative(tau, "tau")
-    counts = check_class_counts(class_counts, scores)
-    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
-    loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 
 

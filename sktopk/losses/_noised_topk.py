@@ -110,11 +110,6 @@ def noised_topk_imbalanced_loss(
     scale : float, default=50.0
         Factor for the loss, positive.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
-
     References
     ----------
     .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for

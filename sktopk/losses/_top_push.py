@@ -27,9 +27,10 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush (eq. 5 and Table 1 of [1]_). DeepTopPush (Algorithm 3.1) minimizes this loss on
-    minibatches. Each minibatch also contains the highest-scoring negative of the previous one. The
-    gradient includes the derivative of t by the first score that equals t.
+    This is TopPush (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
+    first score that equals t. DeepTopPush (Algorithm 3.1) minimizes this loss on minibatches, and
+    adds to each minibatch the highest-scoring negative of the previous one.
+    :class:`sktopk.DeepTopPushClassifier` does this. A training loop of your own has to add it.
 
     Examples
     --------
@@ -118,20 +119,7 @@ def pat_mat_np_loss(
     return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
-class DeepTopPushLoss(LossModule, of=top_push_loss):
-    """Module of :func:`top_push_loss`.
-
-    Algorithm 3.1 of the paper adds to each minibatch the highest-scoring negative of the previous
-    minibatch. :class:`sktopk.DeepTopPushClassifier` does this. In your own training loop, append
-    this negative to each minibatch.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import DeepTopPushLoss
-    >>> DeepTopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
-    tensor(1.2500)
-    """
+class DeepTopPushLoss(LossModule, of=top_push_loss): ...
 
 
 class TopPushKLoss(LossModule, of=top_push_k_loss): ...

@@ -11,18 +11,11 @@ from sktopk.losses._loss import check_count, check_name, check_nonnegative
 from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
 from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex
 from ._matrices import stack_rows
-from ._newton import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, Solution, solve_newton, solve_penalty
+from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
 METHODS = ("newton", "penalty", "highs")
 ON_FAILURE = ("warn", "raise", "ignore")
-_UNDECIDED = 4
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
-_STATUS_NAMES = {
-    LIMIT: "stopped by max_iter",
-    INFEASIBLE: "infeasible",
-    UNBOUNDED: "unbounded",
-    _UNDECIDED: "given up by HiGHS for numerical difficulties",
-}
 
 
 class LinearProgramResult(NamedTuple):
@@ -219,25 +212,21 @@ def linear_program(
     rhs = torch.cat(rhs, -1)
     n_inequalities = b_ub.shape[-1]
     equality = torch.arange(rhs.shape[-1], device=c.device) >= n_inequalities
-    with torch.no_grad():
-        program = (matrix.detach(), rhs, cost, equality)
-        if method == "highs":
-            solution = solve_highs(*program)
-        elif method == "newton":
-            solution = solve_newton(*program, tol=tol, max_iter=max_iter)
-        else:
-            solution = solve_penalty(*program, width=smoothing, tol=tol, max_iter=max_iter)
-    _report(solution.status.view(batch_shape), on_failure)
-
-    program = (matrix, rhs, cost, equality)
+    program = Program(matrix, rhs, cost, equality)
     width = smoothing if method == "penalty" else 0.0
-    fun = differentiable_optimum(*program, solution, width)
-    if method == "penalty":
-        x = differentiable_minimiser(*program, solution, width)
-    else:
-        x = differentiable_vertex(*program, solution)
     with torch.no_grad():
-        residuals = _residuals(*program, solution, width)
+        constants = program.detach()
+        if method == "highs":
+            solution = solve_highs(constants)
+        else:
+            solution = solve_newton(constants, tol=tol, max_iter=max_iter, width=width)
+        residuals = _residuals(constants, solution, width)
+    _report(solution.status.view(batch_shape), on_failure)
+    fun = differentiable_optimum(program, solution, width)
+    if method == "penalty":
+        x = differentiable_minimiser(program, solution, width)
+    else:
+        x = differentiable_vertex(program, solution)
 
     def batched(values):
         values = values.to(dtype) if values.is_floating_point() else values
@@ -257,7 +246,7 @@ def _report(status, on_failure):
     failed = status != OPTIMAL
     if on_failure == "ignore" or not failed.any():
         return
-    counts = {name: int((status == code).sum()) for code, name in _STATUS_NAMES.items()}
+    counts = {name: int((status == code).sum()) for code, name in STATUS_NAMES.items()}
     kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     first = tuple(failed.nonzero()[0].tolist())
     where = f", the first at index {first}" if first else ""
@@ -271,41 +260,40 @@ def _report(status, on_failure):
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-def _residuals(matrix, rhs, cost, equality, solution, width):
+def _residuals(program, solution, width):
     """Return the primal residual, the dual residual and the duality gap of each program."""
     x, multipliers = solution.x, solution.multipliers
-    slack = matrix.times(x) - rhs
-    violation = torch.where(equality, slack.abs(), slack).clamp_min(0).amax(-1)
-    dual = (cost + matrix.transposed_times(multipliers)).abs().amax(-1)
-    gap = (cost * x).sum(-1) + (rhs * multipliers).sum(-1)
+    violation = program.project(program.slack(x)).abs().amax(-1)
+    dual = (program.cost + program.matrix.transposed_times(multipliers)).abs().amax(-1)
+    gap = (program.cost * x).sum(-1) + (program.rhs * multipliers).sum(-1)
     return violation, dual, (gap + width * multipliers.square().sum(-1)).abs()
 
 
-def solve_highs(matrix, rhs, cost, equality):
+def solve_highs(program):
     """Solve linear programs one after the other on the CPU, by scipy's HiGHS."""
-    n_inequalities = len(equality) - int(equality.sum())
+    rhs, cost = program.rhs, program.cost
+    n_inequalities = int((~program.equality).sum())
     status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
     solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
-    for program in range(len(cost)):
-        rows = matrix.entries(program)
-        right_side = rhs[program].cpu().numpy()
+    for i in range(len(cost)):
+        rows = program.matrix.entries(i)
+        right_side = rhs[i].cpu().numpy()
         arguments = {
-            "c": cost[program].cpu().numpy(),
+            "c": cost[i].cpu().numpy(),
             "A_ub": rows[:n_inequalities],
             "b_ub": right_side[:n_inequalities],
             "A_eq": rows[n_inequalities:],
             "b_eq": right_side[n_inequalities:],
         }
         found = _linprog(arguments)
-        if found.status == _UNDECIDED:
+        if found.status == UNDECIDED:
             found = _decided(arguments, found)
-        solution.status[program] = found.status
-        solution.n_iter[program] = found.nit
+        solution.status[i], solution.n_iter[i] = found.status, found.nit
         if found.status == OPTIMAL:
-            solution.x[program] = torch.as_tensor(found.x)
+            solution.x[i] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
             # scipy's marginals are derivatives by the right-hand side: the negated multipliers.
-            solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
+            solution.multipliers[i] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
 

@@ -53,12 +53,6 @@ def recall_at_precision_loss(
     penalty : float, default=2.0
         Penalty M, positive. A violation V as large as the number of negatives costs M.
 
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
-        with tied scores share their gradient in proportion to their weights.
-
     References
     ----------
     .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
