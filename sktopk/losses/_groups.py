@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 
-from ._loss import check_tensor, value_range
+from ._loss import check_shape, check_tensor, value_range
 
 
 def check_groups(groups, scores):
@@ -14,18 +14,13 @@ def check_groups(groups, scores):
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
         raise TypeError(f"groups must hold integers, one for each group; got {groups.dtype}")
-    if groups.shape != scores.shape:
-        raise ValueError(
-            f"groups must have the shape of scores {tuple(scores.shape)}; got {tuple(groups.shape)}"
-        )
+    check_shape(groups, "groups", scores)
     groups = groups.to(scores.device)
-    if not len(groups):
-        return Groups(groups.long(), 0)
     ends = value_range(groups)
     if ends is not None and 0 <= ends[0] and ends[1] < len(groups):
         return Groups(groups.long(), int(ends[1]) + 1)
-    codes = torch.unique(groups, return_inverse=True)[1]
-    return Groups(codes, int(codes.max()) + 1)
+    numbers, codes = torch.unique(groups, return_inverse=True)
+    return Groups(codes, len(numbers))
 
 
 def check_takes_groups(threshold):

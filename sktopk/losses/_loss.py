@@ -30,7 +30,7 @@ def check_binary(scores, target, sample_weight=None):
     """
     scores = _at_least_single(scores, 1, "(n_samples,)")
     check_tensor(target, "target")
-    _check_shape(target, "target", scores)
+    check_shape(target, "target", scores)
     if target.dtype != torch.bool:
         refused = target[(target != 0) & (target != 1)]
         if len(refused):
@@ -57,7 +57,7 @@ def check_tensor(tensor, name):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
 
 
-def _check_shape(tensor, name, scores):
+def check_shape(tensor, name, scores):
     if tensor.shape != scores.shape:
         shape = tuple(scores.shape)
         raise ValueError(f"{name} must have the shape of scores {shape}; got {tuple(tensor.shape)}")
@@ -66,8 +66,10 @@ def _check_shape(tensor, name, scores):
 def without_absent(values, sample_weight):
     """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
     sample_weight = check_weight(sample_weight, values)
-    ends = None if sample_weight is None else value_range(sample_weight)
-    if sample_weight is None or (ends is not None and ends[0] > 0):
+    if sample_weight is None:
+        return values
+    ends = value_range(sample_weight)
+    if ends is not None and ends[0] > 0:
         return values
     absent = (sample_weight == 0).view(-1, *[1] * (values.ndim - 1))
     return values.masked_fill(absent, 0.0)
@@ -195,7 +197,7 @@ def is_soft(scores, target):
     """Return whether `target` holds soft targets, nonnegative weights of the classes."""
     check_tensor(target, "target")
     if target.is_floating_point():
-        _check_shape(target, "soft target", scores)
+        check_shape(target, "soft target", scores)
         return True
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")

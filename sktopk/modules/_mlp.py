@@ -76,8 +76,7 @@ class MLP(nn.Sequential):
         sizes = (n_features, *hidden_layer_sizes)
         layers = []
         for n_in, n_out in pairwise(sizes):
-            kind = nn.Linear if layers else SparseInputLinear
-            layers.append(_linear(kind, n_in, n_out, dtype, generator))
+            layers.append(_linear(layers, n_in, n_out, dtype, generator))
             if batch_norm:
                 layers.append(nn.BatchNorm1d(n_out, dtype=dtype))
             layers.append(nn.ReLU())
@@ -86,13 +85,13 @@ class MLP(nn.Sequential):
         if normalize:
             layers.append(NormalizedLinear(sizes[-1], n_outputs, dtype=dtype, generator=generator))
         else:
-            kind = nn.Linear if layers else SparseInputLinear
-            layers.append(_linear(kind, sizes[-1], n_outputs, dtype, generator))
+            layers.append(_linear(layers, sizes[-1], n_outputs, dtype, generator))
         super().__init__(*layers)
 
 
-def _linear(kind, n_in, n_out, dtype, generator):
+def _linear(below, n_in, n_out, dtype, generator):
     """Return a linear layer with torch's default initialization, drawn from `generator`."""
+    kind = nn.Linear if below else SparseInputLinear
     # Without an argument `device`, `skip_init` would ignore torch's default device.
     device = torch.get_default_device()
     layer = nn.utils.skip_init(kind, n_in, n_out, device=device, dtype=dtype)

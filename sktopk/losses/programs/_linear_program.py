@@ -56,11 +56,8 @@ def linear_program(
     the multipliers of the inequalities and :math:`u` the multipliers of the equations. Then
 
     .. math::
-        \frac{\partial p}{\partial c} = x, \quad
-        \frac{\partial p}{\partial b_{ub}} = -v, \quad
-        \frac{\partial p}{\partial A_{ub}} = v x^\top, \quad
-        \frac{\partial p}{\partial b_{eq}} = -u, \quad
-        \frac{\partial p}{\partial A_{eq}} = u x^\top.
+        \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
+        \quad \nabla_{b_{eq}}\, p = -u, \quad \nabla_{A_{eq}}\, p = u x^\top.
 
     The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
     for x. The backward pass solves a linear system. Both gradients are exact if x and the
@@ -83,12 +80,11 @@ def linear_program(
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
-        - "newton": Newton's method on an exterior penalty with multipliers. It solves all programs
-          at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
-          multiplied with vectors (conjugate gradients).
-        - "penalty": the penalty without multipliers, as in [1]_. `fun` and its gradient then belong
-          to a smooth lower bound of the optimum (see the notes).
-        - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
+        "newton" is Newton's method on an exterior penalty with multipliers. It solves all programs
+        at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
+        multiplied with vectors (conjugate gradients). "penalty" omits the multipliers, as in [1]_:
+        `fun` and its gradient belong to a smooth lower bound of the optimum (see the notes).
+        "highs" is HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
         Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
     tol : float, default=None
@@ -106,7 +102,7 @@ def linear_program(
     -------
     result : tuple
         A named tuple of tensors, computed in float64 and returned in the widest dtype of the
-        arguments, at least float32.
+        arguments, at least float32. Only `x` and `fun` have a gradient.
 
         x : Tensor of shape (..., n_variables)
             Solution, or the last iterate if unsolved (zeros with "highs").
@@ -114,8 +110,7 @@ def linear_program(
             Optimum. Infinity if the program is infeasible, minus infinity if it is unbounded. The
             cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Nonnegative multipliers of the inequalities: scipy's marginals times -1. This field and
-            all following fields have no gradient.
+            Nonnegative multipliers of the inequalities: scipy's marginals times -1.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64
@@ -146,15 +141,13 @@ def linear_program(
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
     where :math:`\varepsilon` is ``smoothing``. The minimum is the Moreau envelope of :math:`p` in
-    the right sides. It is smooth in b, at most :math:`p` and at least
-    :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for infeasible programs. Status 2
-    therefore does not occur, and `primal_residual` is the distance from feasibility. The penalty
-    depends on the scale of each row.
+    the right sides: smooth in b, at most :math:`p` and at least
+    :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the scale of each row, and is finite
+    for infeasible programs, with the distance from feasibility as `primal_residual`.
 
     Newton's method on this penalty is due to Mangasarian [2]_, and its use in networks to [1]_. The
-    default method adds multiplier updates and a quadratic term that keeps x near its last value.
-    This is the proximal method of multipliers [3]_. It gives exact solutions and detects infeasible
-    and unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second
+    default method is the proximal method of multipliers [3]_. It gives exact solutions and detects
+    infeasible and unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second
     derivatives raise an error.
 
     A step with a dense matrix takes about n_rows n_variables^2 operations. A step with a sparse
@@ -172,16 +165,12 @@ def linear_program(
 
     Examples
     --------
-    Minimize 2 x subject to x >= 1 and x >= b, and differentiate the optimum at b = 3:
+    Minimize 2 x subject to x >= b, and differentiate the optimum at b = 3:
 
     >>> import torch
     >>> from sktopk.losses import linear_program
-    >>> b = torch.tensor(3.0, requires_grad=True)
-    >>> result = linear_program(
-    ...     c=torch.tensor([2.0]),
-    ...     A_ub=torch.tensor([[-1.0], [-1.0]]),
-    ...     b_ub=torch.stack([torch.tensor(-1.0), -b]),
-    ... )
+    >>> b = torch.tensor([3.0], requires_grad=True)
+    >>> result = linear_program(torch.tensor([2.0]), A_ub=torch.tensor([[-1.0]]), b_ub=-b)
     >>> round(result.fun.item(), 6), result.status.item()
     (6.0, 0)
     >>> result.fun.backward()
