@@ -58,7 +58,7 @@ def noised_topk_loss(
     References
     ----------
     .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equations 8 to 12.
+       deep imbalanced classification. ICML. Equations 8 to 13.
 
     Examples
     --------
@@ -109,11 +109,6 @@ def noised_topk_imbalanced_loss(
         Margin of the rarest class, nonnegative.
     scale : float, default=50.0
         Factor for the loss, positive.
-
-    References
-    ----------
-    .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equation 13.
 
     Examples
     --------

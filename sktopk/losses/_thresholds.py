@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ._accuracy_at_top import SLOPES, SURROGATES, get_surrogate
+from ._docs import documented_like
 from ._groups import Groups, check_groups
 from ._loss import check_count, check_fraction, check_name
 
@@ -193,30 +194,19 @@ class KthLargest(_Ranked):
         return torch.where(t == -math.inf, t, scores[row])
 
 
+@documented_like(KthLargest)
 class TopMean(_Ranked):
     r"""Threshold at the mean of the j largest scores of a group of samples.
 
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    :class:`KthLargest` defines j and describes empty groups. The j samples share the gradient. With
-    weights, the last sample may count in part, so that the weights in the mean sum to j. The
+    :class:`KthLargest` defines j [1]_ and describes empty groups. The j samples share the gradient.
+    With weights, the last sample may count in part, so that the weights in the mean sum to j. The
     published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
-
-    Parameters
-    ----------
-    of, k, tau
-        As in :class:`KthLargest`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in :class:`KthLargest`.
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import TopMean
     >>> scores, positive = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 0, 1]) == 1
     >>> TopMean("negatives", k=2)(scores, positive)
     tensor(2.5000)

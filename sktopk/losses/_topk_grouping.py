@@ -47,7 +47,7 @@ def topk_grouping_loss(
     References
     ----------
     .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
-       losses for deep learning. Equation 5.
+       losses for deep learning. Equations 5 and 6.
 
     Examples
     --------
@@ -91,11 +91,6 @@ def topk_transition_loss(
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats, at least log(k+1) times the top-k error. The loss of an absent label
         is 0 if fewer than k classes have a score above -inf.
-
-    References
-    ----------
-    .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
-       losses for deep learning. Equation 6.
 
     Examples
     --------
