@@ -121,11 +121,11 @@ class StratifiedBatchSampler:
 
     def _shuffled(self, rows, n):
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
-        if not len(rows):
-            return rows
+        if not n:
+            return rows[:0]
         rounds = _n_parts(n, len(rows))
         order = [evenly(rows, self.fold, self.generator) for _ in range(rounds)]
-        return torch.cat(order)[:n] if n else rows[:0]
+        return torch.cat(order)[:n]
 
 
 def evenly(rows, fold, generator):

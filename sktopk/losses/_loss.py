@@ -193,12 +193,24 @@ def check_fraction(value, name):
     return value
 
 
-def is_soft(scores, target):
-    """Return whether `target` holds soft targets, nonnegative weights of the classes."""
+def check_hard(scores, target, sample_weight, name):
+    """Return the same as :func:`check_soft`, and check that the targets are class indices."""
+    scores, checked = check_soft(scores, target, sample_weight)
+    if target.is_floating_point():
+        raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
+    return scores, checked
+
+
+def check_soft(scores, target, sample_weight):
+    """Return scores, and class indices or soft targets (weights of the classes) as a tensor.
+
+    Both are 0 for samples of weight 0.
+    """
+    scores = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
         check_shape(target, "soft target", scores)
-        return True
+        return scores, without_absent(target.to(scores.dtype), sample_weight)
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     if target.shape != scores.shape[:1]:
@@ -206,22 +218,6 @@ def is_soft(scores, target):
             f"target must have shape ({scores.shape[0]},), one class index per sample; "
             f"got {tuple(target.shape)}"
         )
-    return False
-
-
-def check_hard(scores, target, sample_weight, name):
-    """Return scores (0 for samples of weight 0) and int64 class indices, which are not soft."""
-    scores = check_scores(scores, sample_weight)
-    if is_soft(scores, target):
-        raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
-    return scores, target.long()
-
-
-def check_soft(scores, target, sample_weight):
-    """Return scores and class indices or soft targets; 0 for samples of weight 0."""
-    scores = check_scores(scores, sample_weight)
-    if is_soft(scores, target):
-        return scores, without_absent(target.to(scores.dtype), sample_weight)
     return scores, target.long()
 
 

@@ -31,11 +31,6 @@ def in_group(positive, of):
     return positive if of == "positives" else ~positive
 
 
-def group_weight(group, weight):
-    """Return float64 weights that are 0 for samples outside the group."""
-    return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
-
-
 def rank_tolerance(rank):
     """Return by how much a cumulative weight may miss a rank because of rounding errors."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
@@ -79,7 +74,8 @@ class _OfGroup:
         groups: Tensor | None = None,
     ) -> Tensor:
         dtype, scores = scores.dtype, scores.double()
-        weight = group_weight(in_group(positive, self.of), weight)
+        group = in_group(positive, self.of)
+        weight = group.double() if weight is None else torch.where(group, weight.double(), 0.0)
         if groups is not None:
             t = self._in_groups(scores, weight, check_groups(groups, scores))
         elif not scores.shape[-1]:

@@ -27,8 +27,6 @@ from sktopk.losses._loss import (
 
 from ._matrices import or_one
 
-SOLVERS = ("closed_form", "program")
-
 
 class Batch(NamedTuple):
     """Samples of a binary problem: scores / margin, weights in each class, kinks of the hinges."""
@@ -76,11 +74,11 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     sign = positive - negative
     if sample_weight is not None:
         positive, negative = sample_weight * positive, sample_weight * negative
+    batch = Batch(scores, positive, negative, sign, scores - sign, bottom)
     if groups is None:
-        return Batch(scores, positive, negative, sign, scores - sign, bottom)
-    groups = check_groups(groups, scores)
-    positive, negative = positive.double(), negative.double()  # sums over all groups are large
-    return Batch(scores, positive, negative, sign, scores - sign, bottom, groups)
+        return batch
+    weights = {"positive": positive.double(), "negative": negative.double()}  # sums are large
+    return batch._replace(**weights, groups=check_groups(groups, scores))
 
 
 def in_units(scores, weight, margin):
@@ -120,14 +118,13 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     `closed_form` returns the optimum and its gradient by the scores, `program` the arguments of
     :func:`linear_program`. The loss is at least `bound` if it depends on a score of -inf.
     """
-    check_name(solver, "solver", SOLVERS)
-    refuse_program(solver, batch)
+    check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
     if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
         loss = 0.0 * scores.sum()
     elif solver == "program":
-        check_finite(batch.scores, batch.bottom)
-        loss = optimum(program(batch.select(positive + negative > 0), **parameters))
+        selected = batch.select(positive + negative > 0)
+        loss = optimum(program(selected, **parameters), scores, batch.bottom)
     else:
         with torch.no_grad():
             # Use float64: in float32, sums with large weights would lose the small weights.
@@ -142,19 +139,13 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     return reduce_batch(loss, positive + negative, reduction)
 
 
-def refuse_program(solver, batch):
-    """Check that the linear program is not requested for several groups."""
-    if solver == "program" and isinstance(batch.groups, Groups):
+def check_solver(solver, has_groups):
+    check_name(solver, "solver", ("closed_form", "program"))
+    if solver == "program" and has_groups:
         raise ValueError(
             "solver='program' must come without groups: it solves one program. Call the loss for "
             "each group, or use solver='closed_form'"
         )
-
-
-def check_finite(scores, bottom):
-    """Check that all scores are finite, as the linear program requires."""
-    if (bottom is not None and bottom.any()) or not scores.isfinite().all():
-        raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
 
 
 def reduce_batch(loss, weight, reduction):
@@ -166,10 +157,12 @@ def reduce_batch(loss, weight, reduction):
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
 
-def optimum(program):
-    """Return the optimum of the linear program whose arguments are in the dict `program`."""
+def optimum(program, scores, bottom):
+    """Return the optimum of the linear program with the arguments in the dict `program`."""
     from ._linear_program import linear_program
 
+    if (bottom is not None and bottom.any()) or not scores.isfinite().all():
+        raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
     return linear_program(**program).fun.to(program["c"].dtype)
 
 

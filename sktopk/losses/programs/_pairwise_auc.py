@@ -19,13 +19,11 @@ from sktopk.losses._loss import (
 )
 
 from ._batch import (
-    SOLVERS,
-    check_finite,
+    check_solver,
     in_units,
     optimum,
     or_one,
     reduce_batch,
-    refuse_program,
     sparse_matrix,
     split_classes,
 )
@@ -109,20 +107,17 @@ def pairwise_auc_loss(
     """
     check_name(surrogate, "surrogate", tuple(_PAIR_SUMS))
     check_name(multi_class, "multi_class", MULTI_CLASS)
-    check_name(solver, "solver", SOLVERS)
     if solver == "program" and surrogate != "hinge":
         raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
+    check_solver(solver, groups is not None)
     if groups is not None:
-        return _in_groups(
-            scores, target, margin, surrogate, solver, sample_weight, reduction, groups
-        )
+        return _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups)
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         problems, weight = _multi_class(scores, target, margin, multi_class, sample_weight)
     else:
         batch = split_classes(scores, target, margin, sample_weight)
-        problems = Problems(*(part.unsqueeze(0) for part in batch[:3]))
-        if batch.bottom is not None:
-            problems = problems._replace(bottom=batch.bottom.unsqueeze(0))
+        bottom = None if batch.bottom is None else batch.bottom.unsqueeze(0)
+        problems = Problems(*(part.unsqueeze(0) for part in batch[:3]), bottom)
         weight = batch.positive + batch.negative
     if not problems.scores.numel():
         loss = problems.scores.sum()
@@ -132,9 +127,7 @@ def pairwise_auc_loss(
         if problems.bottom is not None and surrogate != "ramp":  # the ramp stays finite
             loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
     else:
-        check_finite(problems.scores, problems.bottom)
-        program = pairwise_auc_program(problems)
-        loss = optimum(program) if len(program["c"]) else 0.0 * problems.scores.sum()
+        loss = optimum(pairwise_auc_program(problems), problems.scores, problems.bottom)
     return reduce_batch(loss, weight, reduction)
 
 
@@ -169,7 +162,7 @@ class Problems(NamedTuple):
         return defined / (or_one(pairs) * defined.sum().clamp(min=1))
 
 
-def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reduction, groups):
+def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups):
     """Return the mean loss of the groups that have samples of both classes."""
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         raise ValueError(
@@ -177,7 +170,6 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
             f"got groups and scores of shape {tuple(scores.shape)}"
         )
     batch = split_classes(scores, target, margin, sample_weight, groups)
-    refuse_program(solver, batch)
     rows = batch.groups
     defined = rows.defined(batch.positive, batch.negative)
     # Scale the weights so that the weights of the pairs in each group sum to 1.
