@@ -85,11 +85,9 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 
 def _polynomial_of_power_sums(p, out):
-    """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities.
-
-    Cancellation by the alternating signs does not matter: the results are added to larger terms,
-    which contain the 2k largest classes.
-    """
+    """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
+    # Cancellation by the alternating signs does not matter: the results are added to larger terms,
+    # which contain the 2k largest classes.
     k = len(p)
     signed = p.flip(0)
     signed[k % 2 :: 2] *= -1  # p_2, p_4, ...

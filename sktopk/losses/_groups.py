@@ -24,7 +24,6 @@ def check_groups(groups, scores):
 
 
 def check_takes_groups(threshold):
-    """Check that `threshold` can be called with groups."""
     try:
         inspect.signature(threshold).bind(*[None] * 4)
     except (TypeError, ValueError):

@@ -264,7 +264,6 @@ def reduce(loss, sample_weight=None, reduction="mean"):
 
 
 def reduce_checked(loss, sample_weight, reduction):
-    """Return the result of :func:`reduce` for checked arguments."""
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)

@@ -109,7 +109,6 @@ class Dropout(nn.Dropout):
         self.generator = generator
 
     def forward(self, x):
-        """Apply dropout to x in training mode. In eval mode, return x unchanged."""
         if self.generator is None or not self.training:
             return super().forward(x)
         generator = self.generator
@@ -157,7 +156,6 @@ class SparseInputLinear(nn.Linear):
     """Linear layer that also accepts `SparseRows`, for which zeros are skipped."""
 
     def forward(self, x):
-        """Return the outputs (n_samples, out_features) for a Tensor or `SparseRows`."""
         if isinstance(x, SparseRows):
             return _Product.apply(x, self.weight, self.bias)
         return super().forward(x)

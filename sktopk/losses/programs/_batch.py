@@ -163,6 +163,8 @@ def optimum(program, scores, bottom):
 
     if (bottom is not None and bottom.any()) or not scores.isfinite().all():
         raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
+    if not len(program["c"]):
+        return 0.0 * scores.sum()
     return linear_program(**program).fun.to(program["c"].dtype)
 
 

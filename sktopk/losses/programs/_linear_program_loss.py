@@ -38,10 +38,6 @@ class LinearProgramLoss(nn.Module):
     RuntimeError
         When called with ``on_failure="raise"``, if the program has no solution.
 
-    See Also
-    --------
-    linear_program : The solver with all its results.
-
     Examples
     --------
     Transactions are reviewed if their score exceeds a threshold t. All reviews together cost at

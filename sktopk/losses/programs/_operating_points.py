@@ -33,18 +33,13 @@ def precision_at_recall_program_loss(
     This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
     upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
     false-positive rate is at most the loss. At the best threshold, the mean hinge of the positives
-    is exactly 1 - r. Sorting finds this threshold in O(n log n).
+    is exactly 1 - r. Sorting finds this threshold in O(n log n). Positives below it plus the margin
+    share its gradient in proportion to their weights.
 
     Parameters
     ----------
     recall : float
         The recall r, in (0, 1].
-
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below tau
-        plus the margin share the gradient of tau in proportion to their weights.
 
     References
     ----------
@@ -87,18 +82,13 @@ def recall_at_fpr_loss(
     This linear program always has a solution. Hinges are upper bounds of errors. At the best
     threshold, the false-positive rate (FPR) is therefore at most :math:`\varphi`, and the recall is
     at least 1 minus the loss. The loss equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
-    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
+    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n). Negatives
+    above it minus the margin share its gradient in proportion to their weights.
 
     Parameters
     ----------
     fpr : float
         The false-positive rate, in (0, 1].
-
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above tau
-        minus the margin share the gradient of tau in proportion to their weights.
 
     References
     ----------

@@ -16,9 +16,10 @@ from ._batch import (
     split_classes,
 )
 from ._fbeta import fbeta_loss
+from ._operating_points import precision_at_recall_program_loss
 
 
-@documented_like(fbeta_loss)
+@documented_like(precision_at_recall_program_loss)
 def recall_at_precision_loss(
     scores: Tensor,
     target: Tensor,
@@ -52,11 +53,6 @@ def recall_at_precision_loss(
         The precision p, in (0, 1].
     penalty : float, default=2.0
         Penalty M, positive. A violation V as large as the number of negatives costs M.
-
-    References
-    ----------
-    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
-       functions using linear programs. NeurIPS. Section 3.
 
     Examples
     --------
