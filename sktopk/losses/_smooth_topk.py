@@ -5,15 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from . import _elementary_symmetric as symmetric
 from ._docs import documented_like
-from ._elementary_symmetric import (
-    MAX_K,
-    head_inclusion,
-    largest_others,
-    rest_coefficients,
-    rest_inclusion,
-    subset_sums,
-)
 from ._loss import (
     LossModule,
     WithGradient,
@@ -41,7 +34,7 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
         shares = scores.scatter(1, label, -torch.inf)
         head = shares.amax(1, keepdim=True)
     else:
-        head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
+        head, classes = symmetric.largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
     largest = torch.maximum(head[:, 0], label_score)
     # If fewer than k other classes have a score above -inf, there is no loss and no gradient.
     undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
@@ -52,7 +45,7 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
         log_ratio = total.log()
     else:
         left_out = torch.cat([classes, label], dim=1)
-        sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+        sums = symmetric.subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
         log_ratio = sums.log_ratio
     gap = (head[:, k - 1].double() - label_score.double()) / (k * tau)
     x = nan_above(margin / tau + gap + log_ratio, largest)
@@ -64,13 +57,13 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
         each = torch.where(undefined, 0.0, weight / total)
         shares.mul_(each.to(scores.dtype).unsqueeze(1))
         return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
-    in_k, in_k_less_1 = head_inclusion(sums)
+    in_k, in_k_less_1 = symmetric.head_inclusion(sums)
     inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
     if sums.rest is None:
         gradient = torch.zeros_like(scores)
     else:
-        y = rest_coefficients(sums)
-        gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
+        y = symmetric.rest_coefficients(sums)
+        gradient = symmetric.rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
     inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
     return loss, gradient.scatter_(1, left_out, inner)
 
@@ -131,7 +124,7 @@ def smooth_topk_loss(
     tensor(1.0633)
     """
     scores, target = check_soft(scores, target, sample_weight)
-    k = check_k(k, scores.shape[1], most=MAX_K)
+    k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
         return expected_loss(
             smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
@@ -198,7 +191,7 @@ def smooth_topk_adjusted_loss(
     tensor(1.3863)
     """
     scores = check_scores(scores, sample_weight)
-    k = check_k(k, scores.shape[1], most=MAX_K)
+    k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score, because the loss depends on scores near this score.

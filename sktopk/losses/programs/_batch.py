@@ -215,17 +215,6 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     return inside + at_kink * of_rows(missing / torch.where(total == 0, 1.0, total))
 
 
-def sparse_matrix(entries, shape, like):
-    """Return a sparse matrix of entries (rows, columns, values), like the tensor `like`."""
-    triples = []
-    for entry in entries:
-        parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
-        triples.append(torch.broadcast_tensors(*parts))
-    *indices, values = (torch.cat(parts) for parts in zip(*triples, strict=True))
-    values = values.to(like.dtype)
-    return torch.sparse_coo_tensor(torch.stack(indices), values, shape, check_invariants=False)
-
-
 def hinge_rows(batch):
     """Return matrix entries, right-hand side and sample numbers of the constraints of hinges.
 

@@ -5,15 +5,8 @@ from torch import Tensor
 
 from sktopk.losses._loss import LossModule, check_nonnegative
 
-from ._batch import (
-    batch_loss,
-    hinge_multipliers,
-    hinge_rows,
-    or_one,
-    sort_kinks,
-    sparse_matrix,
-    split_classes,
-)
+from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
+from ._matrices import or_one, sparse_matrix
 
 
 def fbeta_loss(

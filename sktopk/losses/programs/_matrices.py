@@ -138,6 +138,17 @@ def conjugate_gradients(product, diagonal, g):
     return x
 
 
+def sparse_matrix(entries, shape, like):
+    """Return a sparse matrix of entries (rows, columns, values), like the tensor `like`."""
+    triples = []
+    for entry in entries:
+        parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
+        triples.append(torch.broadcast_tensors(*parts))
+    *indices, values = (torch.cat(parts) for parts in zip(*triples, strict=True))
+    values = values.to(like.dtype)
+    return torch.sparse_coo_tensor(torch.stack(indices), values, shape, check_invariants=False)
+
+
 def stack_rows(A_ub, A_eq, batch_shape):
     """Return the matrices A_ub and A_eq, stacked by differentiable operations."""
     n_programs = batch_shape.numel()

@@ -6,8 +6,9 @@ from torch import Tensor
 from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import LossModule, check_fraction
 
-from ._batch import batch_loss, hinge_rows, or_one, sort_kinks, sparse_matrix, split_classes
+from ._batch import batch_loss, hinge_rows, sort_kinks, split_classes
 from ._fbeta import fbeta_loss
+from ._matrices import or_one, sparse_matrix
 
 
 @documented_like(fbeta_loss)

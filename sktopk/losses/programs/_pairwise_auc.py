@@ -18,16 +18,9 @@ from sktopk.losses._loss import (
     check_weight,
 )
 
-from ._batch import (
-    check_solver,
-    in_units,
-    optimum,
-    or_one,
-    reduce_batch,
-    sparse_matrix,
-    split_classes,
-)
+from ._batch import check_solver, in_units, optimum, reduce_batch, split_classes
 from ._fbeta import fbeta_loss
+from ._matrices import or_one, sparse_matrix
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16
