@@ -93,16 +93,13 @@ class StratifiedBatchSampler:
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
         self.fold = None  # the training sets it, see `evenly`
-        n_batches = _n_parts(len(target), batch_size)
+        self._n_batches = _n_parts(len(target), batch_size)
         # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
-        if self._n_positives < min_positives * n_batches:
-            n_batches = max(
-                _n_parts(len(self.negatives), batch_size - min_positives),
-                _n_parts(self._n_positives, min_positives),
-            )
-            self._n_positives = min_positives * n_batches
-        self._n_batches = n_batches
+        if self._n_positives < min_positives * self._n_batches:
+            n_batches = _n_parts(len(self.negatives), batch_size - min_positives)
+            self._n_batches = max(n_batches, _n_parts(self._n_positives, min_positives))
+            self._n_positives = min_positives * self._n_batches
 
     def __len__(self) -> int:
         return self._n_batches

@@ -35,7 +35,8 @@ def documented_like(other: Callable) -> Callable[[Function], Function]:
             for listed in (shared["Parameters"], own.get("Parameters", "")):
                 entries = re.split(r"^(?=\w+ : )", listed, flags=re.MULTILINE)
                 texts |= {entry.split(" : ")[0]: entry.strip() for entry in entries}
-            own["Parameters"] = "\n".join(map(texts.get, inspect.signature(function).parameters))
+            names = inspect.signature(function).parameters
+            own["Parameters"] = "\n".join(texts[name] for name in names)
             if "import torch" not in own["Examples"]:
                 imports = f">>> import torch\n>>> from sktopk.losses import {function.__name__}\n"
                 before, _, example = own["Examples"].partition(">>> ")

@@ -8,9 +8,6 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-# Attributes that store the hooks of a layer. torch has no public function to test for hooks.
-HOOKS = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
-
 
 class MemberLinear(nn.Module):
     """One linear layer for each of several networks that share no weights.
@@ -103,9 +100,10 @@ def is_as_made(layer):
 
 def has_hooks(layer):
     """Return whether calling a layer runs hooks, or another `forward` than that of its class."""
-    if "forward" in vars(layer):
-        return True
-    return any(getattr(layer, hooks) for hooks in HOOKS) or _has_any_global_hook()
+    # torch has no public function to test for hooks.
+    hooks = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
+    found = "forward" in vars(layer) or any(getattr(layer, each) for each in hooks)
+    return found or _has_any_global_hook()
 
 
 def is_plain_training(h):
