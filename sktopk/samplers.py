@@ -96,16 +96,13 @@ class StratifiedBatchSampler:
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
         self.fold = None  # the training sets it, see `evenly`
-        n_batches = _n_parts(len(target), batch_size)
+        self._n_batches = _n_parts(len(target), batch_size)
         # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
-        if self._n_positives < min_positives * n_batches:
-            n_batches = max(
-                _n_parts(len(self.negatives), batch_size - min_positives),
-                _n_parts(self._n_positives, min_positives),
-            )
-            self._n_positives = min_positives * n_batches
-        self._n_batches = n_batches
+        if self._n_positives < min_positives * self._n_batches:
+            n_batches = _n_parts(len(self.negatives), batch_size - min_positives)
+            self._n_batches = max(n_batches, _n_parts(self._n_positives, min_positives))
+            self._n_positives = min_positives * self._n_batches
 
     def __len__(self) -> int:
         return self._n_batches
@@ -124,22 +121,17 @@ class StratifiedBatchSampler:
 
     def _shuffled(self, rows, n):
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
-        if not len(rows):
-            return rows
+        if not n:
+            return rows[:0]
         rounds = _n_parts(n, len(rows))
         order = [evenly(rows, self.fold, self.generator) for _ in range(rounds)]
-        return torch.cat(order)[:n] if n else rows[:0]
+        return torch.cat(order)[:n]
 
 
 def evenly(rows, fold, generator):
-    """Return the rows in random order. Each fold is spread evenly, if `fold` is not None.
+    """Return the rows in random order, each fold spread evenly.
 
-    Parameters
-    ----------
-    rows : Tensor of int of shape (n_rows,)
-    fold : Tensor of int of shape (n_samples,) or None
-        Fold of each sample, from -1.
-    generator : torch.Generator
+    `fold` has the fold of each sample, from -1. None means no folds.
     """
     rows = rows[torch.randperm(len(rows), generator=generator)]
     if fold is None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ._groups import check_groups, check_takes_groups, sum_in
+from ._groups import Groups, check_groups, check_takes_groups
 from ._loss import (
     REDUCTIONS,
     check_binary,
@@ -31,12 +31,10 @@ def quadratic(z):
 
 
 def hinge(z):
-    """Return max(0, 1 + z)."""
     return F.relu(z + 1)
 
 
 def logistic(z):
-    """Return log2(1 + exp z)."""
     # torch computes softplus(z) as z above a threshold. Its default of 20 causes a jump of 2e-9.
     return F.softplus(z, threshold=40) / math.log(2)
 
@@ -50,7 +48,6 @@ SLOPES = {
 
 
 def get_surrogate(name):
-    """Return the surrogate with this name."""
     check_name(name, "surrogate", tuple(SURROGATES))
     return SURROGATES[name]
 
@@ -74,7 +71,6 @@ def check_errors(errors):
 
 
 def check_threshold(threshold):
-    """Check that `threshold` is callable and not a class."""
     if not callable(threshold) or isinstance(threshold, type):
         raise TypeError(
             f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
@@ -99,12 +95,15 @@ def accuracy_at_top_loss(
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
     where :math:`\ell` is the surrogate. This is eq. 1 and 5 of [1]_ for any threshold t, with means
-    instead of sums. :func:`top_push_loss` has :math:`\lambda_1 = 0` and :math:`\lambda_2 = 1`.
+    instead of sums. :func:`top_push_loss` has :math:`\lambda_1 = 0` and :math:`\lambda_2 = 1`. Each
+    of the two terms is zero if the batch lacks a class that the term needs.
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight
-        As in :func:`top_push_loss`.
+    scores : Tensor of shape (n_samples,)
+        Raw scores. Larger scores mean positive. Half precision is computed in float32.
+    target : Tensor of shape (n_samples,)
+        Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. The call
         is ``threshold(scores, positive, weight)``, with `groups` as fourth argument if given.
@@ -112,14 +111,22 @@ def accuracy_at_top_loss(
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
         counts both kinds with the given weights :math:`\lambda`.
+    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
+        The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each sample, such as a day or a query. Each group has its own threshold. With
+        the reduction "mean", all groups have the same total weight, except groups without a class
+        whose errors count. None means one group.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "none" returns the weighted loss of each sample, 0 for classes whose errors do not count.
+        "mean" is the mean over each class whose errors count. "none" returns the weighted loss of
+        each sample, 0 for other classes.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Each of the two terms is zero, with zero gradient, if the batch lacks a class
-        that the term needs.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
 
     Raises
     ------
@@ -129,7 +136,7 @@ def accuracy_at_top_loss(
     References
     ----------
     .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equations 1 and 5.
+       at the top. Equations 1, 4 and 5, Table 1.
 
     Examples
     --------
@@ -161,44 +168,37 @@ def loss_at(
     # Use float64. A threshold between scores would otherwise be rounded like the largest score, and
     # its distances from the scores would lose digits.
     scores = scores.double()
-    if groups is not None:
-        check_takes_groups(threshold)
-        codes, _ = check_groups(groups, scores)
-        t = threshold(given, positive, sample_weight, codes)
-
-        def loss_of(counted, kind):
-            return _in_groups(t, scores, counted, codes, surrogate, sample_weight, reduction, kind)
-
+    if groups is None:
+        t, codes = threshold(given, positive, sample_weight), None
     else:
-        t = threshold(given, positive, sample_weight)
-
-        def loss_of(counted, kind):
-            weight = counted.to(scores.dtype)
-            if sample_weight is not None:
-                counted = counted & (sample_weight != 0)
-                weight = weight * sample_weight
-            wrong = distance(t, scores, counted, kind)
-            return reduce_checked(surrogate(wrong), weight, reduction)
-
+        check_takes_groups(threshold)
+        codes = check_groups(groups, scores).codes
+        t = threshold(given, positive, sample_weight, codes)
     losses = [
-        factor * loss_of(positive if kind == "false_negatives" else ~positive, kind)
+        factor * _loss_of(kind, t, scores, positive, codes, surrogate, sample_weight, reduction)
         for kind, factor in kinds
     ]
     return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 
 
-def _in_groups(t, scores, counted, codes, surrogate, weight, reduction, errors):
-    """Return the loss with one threshold per group. "mean" is the mean of the group means."""
-    rows = (counted if weight is None else counted & (weight != 0)).nonzero().squeeze(1)
-    codes, counted = codes[rows], counted[rows]
-    loss = surrogate(distance(t[codes], scores[rows], counted, errors))
+def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
+    """Return the loss of one kind of errors. With groups, "mean" is the mean of the group means."""
+    is_class = positive if errors == "false_negatives" else ~positive
+    counted = is_class if weight is None else is_class & (weight != 0)
+    if codes is None:
+        loss = surrogate(distance(t, scores, counted, errors))
+        weight = is_class.to(scores.dtype) if weight is None else is_class * weight
+        return reduce_checked(loss, weight, reduction)
+    rows = counted.nonzero().squeeze(1)
+    codes = codes[rows]
+    loss = surrogate(distance(t[codes], scores[rows], counted[rows], errors))
     weight = torch.ones_like(loss) if weight is None else weight[rows]
     if reduction == "none":
         return torch.zeros_like(scores).index_copy(0, rows, weight * loss)
     if reduction == "sum":
         return (weight * loss).sum()
     weight = weight.double()
-    total = sum_in(codes, len(t), weight)
+    total = Groups(codes, len(t)).sum(weight)
     return (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
 
 

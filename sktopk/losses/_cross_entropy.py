@@ -3,7 +3,6 @@
 import math
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from ._loss import check_nonnegative, check_soft, reduce, value_range
@@ -12,13 +11,8 @@ _NO_LABEL = torch.iinfo(torch.int64).min
 
 
 def cross_entropy_loss(
-    scores: Tensor,
-    target: Tensor,
-    *,
-    label_smoothing: float = 0.0,
-    sample_weight: Tensor | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    scores, target, *, label_smoothing=0.0, sample_weight=None, reduction="mean"
+):
     r"""Compute the cross-entropy of the softmax with class indices or probabilities.
 
     .. math::
@@ -26,8 +20,7 @@ def cross_entropy_loss(
 
     `label_smoothing`, in [0, 1], is the share of the target that is spread equally over all classes
     (Szegedy et al., CVPR 2016, section 7). Classes of score -inf are absent and get no share. The
-    loss is infinite if the label is absent, and NaN if all classes are. :func:`smooth_topk_loss`
-    has the other parameters.
+    loss is infinite if the label is absent, and NaN if all classes are.
     """
     scores, target = check_soft(scores, target, sample_weight)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")

@@ -64,35 +64,30 @@ def largest_others(scores, target, m):
     return [torch.where(passed, each[:, 1:], each[:, :-1]) for each in (values, classes)]
 
 
-def _power_sums(v, k):
-    """Return the sums of v, v^2, ..., v^k over the classes, float64 of shape (k, n_samples)."""
-    sums = [v.sum(1)]
-    power = v
-    for i in range(1, k):
-        power = power * v if i == 1 else power.mul_(v)
-        sums.append(power.sum(1))
-    return torch.stack(sums).double()
-
-
 def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
-    """Return `rest` (v, but 0 for the classes in `left_out`) and the power sums of `rest`."""
+    """Return `rest` (v, but 0 for the classes in `left_out`) and its sums of v, v^2, ..., v^k.
+
+    The sums over the classes have shape (k, n_samples).
+    """
     blocks = row_blocks(scores)
     rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
     p = []
     for rows in blocks:
-        block = rest[rows] if keep_rest else rest[: len(kth[rows])]
-        torch.sub(scores[rows], kth[rows].unsqueeze(1), out=block)
-        block.div_(scale).exp_().scatter_(1, left_out[rows], 0.0)
-        p.append(_power_sums(block, k))
+        v = rest[rows] if keep_rest else rest[: len(kth[rows])]
+        torch.sub(scores[rows], kth[rows].unsqueeze(1), out=v)
+        power = v.div_(scale).exp_().scatter_(1, left_out[rows], 0.0)
+        sums = [v.sum(1)]
+        for i in range(1, k):
+            power = power * v if i == 1 else power.mul_(v)
+            sums.append(power.sum(1))
+        p.append(torch.stack(sums).double())
     return rest, torch.cat(p, dim=1)
 
 
 def _polynomial_of_power_sums(p, out):
-    """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities.
-
-    Cancellation by the alternating signs does not matter: the results are added to larger terms,
-    which contain the 2k largest classes.
-    """
+    """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
+    # Cancellation by the alternating signs does not matter: the results are added to larger terms,
+    # which contain the 2k largest classes.
     k = len(p)
     signed = p.flip(0)
     signed[k % 2 :: 2] *= -1  # p_2, p_4, ...

@@ -1,34 +1,29 @@
-"""Sums, extremes and sorting of samples within all groups at once."""
+"""Groups of samples: checks, and sums, extremes and sorting within all groups at once."""
 
 import inspect
 import math
+from functools import cached_property
 
 import torch
 
-from ._loss import check_tensor, value_range
+from ._loss import check_shape, check_tensor, value_range
 
 
 def check_groups(groups, scores):
-    """Return group numbers from 0 to n_groups - 1 (renumbered if necessary), and n_groups."""
+    """Return the :class:`Groups` of a tensor of integers."""
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
         raise TypeError(f"groups must hold integers, one for each group; got {groups.dtype}")
-    if groups.shape != scores.shape:
-        raise ValueError(
-            f"groups must have the shape of scores {tuple(scores.shape)}; got {tuple(groups.shape)}"
-        )
+    check_shape(groups, "groups", scores)
     groups = groups.to(scores.device)
-    if not len(groups):
-        return groups.long(), 0
     ends = value_range(groups)
     if ends is not None and 0 <= ends[0] and ends[1] < len(groups):
-        return groups.long(), int(ends[1]) + 1
-    codes = torch.unique(groups, return_inverse=True)[1]
-    return codes, int(codes.max()) + 1
+        return Groups(groups.long(), int(ends[1]) + 1)
+    numbers, codes = torch.unique(groups, return_inverse=True)
+    return Groups(codes, len(numbers))
 
 
 def check_takes_groups(threshold):
-    """Check that `threshold` can be called with groups."""
     try:
         inspect.signature(threshold).bind(*[None] * 4)
     except (TypeError, ValueError):
@@ -38,28 +33,109 @@ def check_takes_groups(threshold):
         ) from None
 
 
-def sum_in(codes, n_groups, values):
-    """Return the sum of the values of each group."""
-    return values.new_zeros(n_groups).index_add(0, codes, values)
+class OneGroup:
+    """All samples as one group. Samples are along the last axis, and results are scalars."""
+
+    def sum(self, values):
+        return values.sum(-1)
+
+    def largest(self, values):
+        return values.amax(-1)
+
+    def of_rows(self, numbers):
+        """Return for each sample the value of its group. `numbers` has one value per group."""
+        return numbers
+
+    def defined(self, positive, negative):
+        """Return whether a group has samples of both classes, with weights above 0."""
+        return (self.sum(positive) > 0) & (self.sum(negative) > 0)
+
+    def mean(self, value, gradient, batch):
+        """Return the mean of `value` over the defined groups, and the gradient of the mean."""
+        return value, gradient
+
+    def sort(self, key):
+        """Sort the samples by key. Return the sorted keys, the order, and the sorted groups."""
+        return *key.sort(dim=-1, stable=True), self
+
+    def some(self, mask):
+        """Return an index of the samples in the mask. Other samples may be included."""
+        return slice(None)
+
+    def with_again(self, rows):
+        """Return the groups for all samples followed by copies of the samples `rows`."""
+        return self
+
+    # The methods below take values in sorted order.
+
+    def previous(self, values):
+        """Return for each value the previous value in its group; the first value stays the same."""
+        return torch.cat([values[..., :1], values[..., :-1]], -1)
+
+    def before(self, place):
+        """Return the position before `place` in the group; the first position stays the same."""
+        return (place - 1).clamp(min=0)
+
+    def within(self, values):
+        """Return the cumulative sum of the values within the group."""
+        return values.cumsum(-1)
+
+    def after(self, values):
+        """Return for each value the sum of the later values in the group, added from the end."""
+        sums = values.flip(-1).cumsum(-1).flip(-1)
+        return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
+
+    def last(self, mask):
+        """Return the last position of the mask that is true. All earlier positions must be true."""
+        return mask.sum() - 1
+
+    def least(self, values):
+        """Return the smallest value of the group, and the position of this value."""
+        return values.min(0)
 
 
-def smallest_in(codes, n_groups, values):
-    """Return the smallest value of each group; infinity for an empty group."""
-    most = values.new_full((n_groups,), math.inf)
-    return most.scatter_reduce(0, codes, values, "amin")
+class Groups(OneGroup):
+    """Samples of several groups, numbered by `codes`. Results have shape (n_groups,)."""
 
+    def __init__(self, codes, n_groups):
+        self.codes, self.n_groups = codes, n_groups
 
-def largest_in(codes, n_groups, values):
-    """Return the largest value of each group; minus infinity for an empty group."""
-    least = values.new_full((n_groups,), -math.inf)
-    return least.scatter_reduce(0, codes, values, "amax")
+    def sum(self, values):
+        return values.new_zeros(self.n_groups).index_add(0, self.codes, values)
 
+    def largest(self, values):
+        """Return the largest value of each group; minus infinity for an empty group."""
+        least = values.new_full((self.n_groups,), -math.inf)
+        return least.scatter_reduce(0, self.codes, values, "amax")
 
-def first_in(codes, n_groups, mask):
-    """Return each group's first sample where the mask is true; n_samples if there is none."""
-    rows = mask.nonzero().squeeze(1)
-    last = rows.new_full((n_groups,), len(mask))
-    return last.scatter_reduce(0, codes[rows], rows, "amin")
+    def first(self, mask):
+        """Return a sample of each group: the first in the mask, if there is one."""
+        rows = mask.nonzero().squeeze(1)
+        last = rows.new_full((self.n_groups,), len(mask) - 1)
+        return last.scatter_reduce(0, self.codes[rows], rows, "amin")
+
+    def of_rows(self, numbers):
+        return numbers.index_select(0, self.codes)
+
+    def mean(self, value, gradient, batch):
+        defined = self.defined(batch.positive, batch.negative)
+        n_defined = defined.sum().clamp(min=1)
+        value = value.masked_fill(~defined, 0.0).sum() / n_defined
+        return value, (gradient / n_defined).masked_fill(~self.of_rows(defined), 0.0)
+
+    def sort(self, key):
+        # Sorting integers takes a quarter of the time of sorting floats, 16-bit integers even less.
+        order = _as_integers(key.detach()).argsort(stable=True)
+        short = self.codes.to(torch.int16 if self.n_groups < 2**15 else torch.int32)
+        order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
+        size = torch.bincount(self.codes, minlength=self.n_groups)
+        return key.index_select(0, order).double(), order, OrderedGroups(size, len(order))
+
+    def some(self, mask):
+        return mask.nonzero().squeeze(1)
+
+    def with_again(self, rows):
+        return Groups(torch.cat([self.codes, self.codes.index_select(0, rows)]), self.n_groups)
 
 
 def _as_integers(key):
@@ -69,55 +145,41 @@ def _as_integers(key):
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
-def order_in(codes, n_groups, key):
-    """Return the indices that sort samples by group, then by key (stable), and the group sizes."""
-    # Sorting integers takes a quarter of the time of sorting floats. 16-bit integers are faster.
-    order = _as_integers(key).argsort(stable=True)
-    short = codes.to(torch.int16 if n_groups < 2**15 else torch.int32)
-    order = order.index_select(0, short.index_select(0, order).argsort(stable=True))
-    return order, torch.bincount(codes, minlength=n_groups)
+class OrderedGroups(Groups):
+    """Sorted samples of several groups, which follow each other and have the given sizes."""
 
-
-class Ordered:
-    """Samples sorted by group and, within each group, by ascending key. Ties keep their order.
-
-    A group has the positions from `start` to `stop - 1`. Its weights sum to `total`.
-    """
-
-    def __init__(self, key, weight, codes, n_groups):
-        self.order, size = order_in(codes, n_groups, key)
-        self.own, self.n_groups = weight.index_select(0, self.order), n_groups
+    def __init__(self, size, n_rows):
+        numbers = torch.arange(len(size), device=size.device)
+        super().__init__(numbers.repeat_interleave(size, output_size=n_rows), len(size))
         self.stop = size.cumsum(0)
         self.start = self.stop - size
-        self._sums = self.own.cumsum(0)
-        self._before = self._at_start(self._sums)
-        self.total = sum_in(codes, n_groups, weight)
-        self._size = size
 
-    def _at_start(self, sums):
-        """Return for each group the cumulative sum before the first sample of the group."""
+    @cached_property
+    def _previous(self):
+        place = torch.arange(len(self.codes), device=self.codes.device)
+        return torch.maximum(place - 1, self.of_rows(self.start))
+
+    def previous(self, values):
+        return values.index_select(0, self._previous)
+
+    def before(self, place):
+        return self._previous.take(place)
+
+    def before_first(self, sums):
+        """Return the cumulative sum over all groups before each group."""
         return torch.cat([sums.new_zeros(1), sums])[self.start]
 
-    @property
-    def codes(self):
-        """Return the group of each sorted sample."""
-        groups = torch.arange(self.n_groups, device=self.order.device)
-        return groups.repeat_interleave(self._size, output_size=len(self.order))
+    def within(self, values):
+        sums = values.cumsum(0)
+        return sums - self.of_rows(self.before_first(sums))
 
-    def within(self, values=None):
-        """Return cumulative sums of sorted values (default: the weights) within each group."""
-        sums = self._sums if values is None else values.cumsum(0)
-        return sums - self._at_start(sums)[self.codes]
+    def after(self, values):
+        sums = torch.cat([values.flip(0).cumsum(0).flip(0), values.new_zeros(1)])
+        return sums[1:] - self.of_rows(sums.index_select(0, self.stop))
 
-    def where_reached(self, rank, missing, part):
-        """Return each group's first place where the cumulative weight reaches `rank`, or the last.
+    def last(self, mask):
+        return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
-        It may miss `rank` by at most `missing` and at most `part` times the next weight.
-        """
-        # Limit the goal to the cumulative sum at the end of the group. Rounding could exceed it.
-        goal = torch.minimum(self._before + rank, self._sums[self.stop - 1])
-        place = torch.searchsorted(self._sums, goal)
-        place = torch.minimum(torch.maximum(place, self.start), self.stop - 1).clamp(min=0)
-        previous = torch.where(place > self.start, place - 1, place)
-        most = torch.minimum(missing, part * self.own[place])
-        return torch.where(goal - self._sums[previous] <= most, previous, place)
+    def least(self, values):
+        value = -self.largest(-values)
+        return value, self.first(values == self.of_rows(value))

@@ -7,6 +7,7 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+from ._docs import of_module
 from ._elementary_symmetric import largest
 
 # Smallest and largest positive numbers of float32, the dtype of most losses.
@@ -18,12 +19,8 @@ def check_scores(scores, sample_weight=None):
 
     Half precision, too imprecise for differences of large sums, becomes float32.
     """
-    check_floating(scores, "scores")
-    if scores.ndim != 2:
-        raise ValueError(
-            f"scores must have shape (n_samples, n_classes); got shape {tuple(scores.shape)}"
-        )
-    return without_absent(_at_least_single(scores), sample_weight)
+    scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
+    return without_absent(scores, sample_weight)
 
 
 def check_binary(scores, target, sample_weight=None):
@@ -31,47 +28,48 @@ def check_binary(scores, target, sample_weight=None):
 
     The values of a boolean target are not checked, which avoids a synchronization with the GPU.
     """
-    check_floating(scores, "scores")
-    if scores.ndim != 1:
-        raise ValueError(f"scores must have shape (n_samples,); got shape {tuple(scores.shape)}")
+    scores = _at_least_single(scores, 1, "(n_samples,)")
     check_tensor(target, "target")
-    _check_shape(target, "target", scores)
+    check_shape(target, "target", scores)
     if target.dtype != torch.bool:
         refused = target[(target != 0) & (target != 1)]
         if len(refused):
             raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}")
         target = target == 1
-    return without_absent(_at_least_single(scores), sample_weight), target
+    return without_absent(scores, sample_weight), target
+
+
+def _at_least_single(scores, ndim, shape):
+    check_floating(scores, "scores")
+    if scores.ndim != ndim:
+        raise ValueError(f"scores must have shape {shape}; got shape {tuple(scores.shape)}")
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def check_floating(tensor, name):
-    """Check that `tensor` is a tensor with a floating point dtype."""
     check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating point; got {tensor.dtype}")
 
 
 def check_tensor(tensor, name):
-    """Check that `tensor` is a torch.Tensor."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(tensor).__name__}")
 
 
-def _check_shape(tensor, name, scores):
+def check_shape(tensor, name, scores):
     if tensor.shape != scores.shape:
         shape = tuple(scores.shape)
         raise ValueError(f"{name} must have the shape of scores {shape}; got {tuple(tensor.shape)}")
 
 
-def _at_least_single(scores):
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
-
-
 def without_absent(values, sample_weight):
     """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
     sample_weight = check_weight(sample_weight, values)
-    ends = None if sample_weight is None else value_range(sample_weight)
-    if sample_weight is None or (ends is not None and ends[0] > 0):
+    if sample_weight is None:
+        return values
+    ends = value_range(sample_weight)
+    if ends is not None and ends[0] > 0:
         return values
     absent = (sample_weight == 0).view(-1, *[1] * (values.ndim - 1))
     return values.masked_fill(absent, 0.0)
@@ -144,8 +142,21 @@ def check_once(name):
         )
 
 
+class WithGradient(torch.autograd.Function):
+    """Autograd function that returns the given `value` and has the given `gradient`."""
+
+    @staticmethod
+    def forward(ctx, scores, value, gradient):
+        ctx.save_for_backward(gradient)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        check_once("this loss")
+        return grad_output.unsqueeze(-1) * ctx.saved_tensors[0], None, None
+
+
 def as_tensor(values, name, dtype=None, device=None):
-    """Return numbers as a tensor."""
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
     try:
@@ -155,7 +166,6 @@ def as_tensor(values, name, dtype=None, device=None):
 
 
 def check_name(value, name, allowed):
-    """Check that `value` is one of the strings `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
@@ -177,19 +187,30 @@ def _as_float(value, name):
 
 
 def check_fraction(value, name):
-    """Return `value` as a float, and check that it is in (0, 1]."""
     value = _as_float(value, name)
     if not 0 < value <= 1:
         raise ValueError(f"{name}={value:g} must be in (0, 1]")
     return value
 
 
-def is_soft(scores, target):
-    """Return whether `target` holds soft targets, nonnegative weights of the classes."""
+def check_hard(scores, target, sample_weight, name):
+    """Return the same as :func:`check_soft`, and check that the targets are class indices."""
+    scores, checked = check_soft(scores, target, sample_weight)
+    if target.is_floating_point():
+        raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
+    return scores, checked
+
+
+def check_soft(scores, target, sample_weight):
+    """Return scores, and class indices or soft targets (weights of the classes) as a tensor.
+
+    Both are 0 for samples of weight 0.
+    """
+    scores = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
-        _check_shape(target, "soft target", scores)
-        return True
+        check_shape(target, "soft target", scores)
+        return scores, without_absent(target.to(scores.dtype), sample_weight)
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     if target.shape != scores.shape[:1]:
@@ -197,27 +218,10 @@ def is_soft(scores, target):
             f"target must have shape ({scores.shape[0]},), one class index per sample; "
             f"got {tuple(target.shape)}"
         )
-    return False
-
-
-def check_hard(scores, target, sample_weight, name):
-    """Return scores (0 for samples of weight 0) and int64 class indices, which are not soft."""
-    scores = check_scores(scores, sample_weight)
-    if is_soft(scores, target):
-        raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
-    return scores, target.long()
-
-
-def check_soft(scores, target, sample_weight):
-    """Return scores and class indices or soft targets; 0 for samples of weight 0."""
-    scores = check_scores(scores, sample_weight)
-    if is_soft(scores, target):
-        return scores, without_absent(target.to(scores.dtype), sample_weight)
     return scores, target.long()
 
 
 def check_count(value, name, allowed="an integer"):
-    """Check that `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise TypeError(f"{name} must be {allowed}; got {value!r}")
     if not -(2**63) <= value < 2**63:  # do not print thousands of digits
@@ -227,7 +231,6 @@ def check_count(value, name, allowed="an integer"):
 
 
 def check_k(k, n_classes, most=None):
-    """Return `k` as an int, and check that 1 <= k < n_classes and k <= `most`."""
     check_count(k, "k")
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
@@ -251,7 +254,7 @@ REDUCTIONS = ("none", "sum", "mean")
 _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
-def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def reduce(loss, sample_weight=None, reduction="mean"):
     """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
 
     If the batch is empty or all weights are zero, the mean is 0 with gradient 0.
@@ -261,7 +264,6 @@ def reduce(loss: Tensor, sample_weight: Tensor | None = None, reduction: str = "
 
 
 def reduce_checked(loss, sample_weight, reduction):
-    """Do the same as :func:`reduce`, with weights that are already checked."""
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
@@ -308,43 +310,25 @@ def _from_bytes(found):
         return tensor
 
 
-# First part of the docstring of each loss module, with the indentation of a class docstring.
-_DOCSTRING = """Module of :func:`{function}`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import {name}
-    """
-
-
 class LossModule(nn.Module):
     """Base class of modules that call a loss function with stored parameters.
 
     ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
     Its constructor takes the parameters of the function except scores, target, groups, weights and
     noise. Class arguments such as ``k=5`` set defaults of the constructor. `class_counts` becomes a
-    buffer. A docstring that starts with an example gets a summary and the heading "Examples".
-
-    Attributes
-    ----------
-    function : callable
-        The loss function.
-    takes_generator : bool
-        Whether the loss draws random numbers from its attribute `generator`.
+    buffer. A module without a docstring gets the example of the function.
     """
 
-    function = None
-    takes_generator = False
+    function = None  # the loss function
+    takes_generator = False  # whether the loss draws random numbers from its attribute `generator`
     _parameter_names = ()
 
     def __init_subclass__(cls, of=None, **defaults):
         super().__init_subclass__()
         if of is None:  # a subclass of a module that has a function
             return
-        if (cls.__doc__ or "").startswith(">>> "):
-            start = _DOCSTRING.format(function=of.__name__, name=cls.__name__)
-            cls.__doc__ = start + cls.__doc__.rstrip()
+        if of.__doc__ and not cls.__doc__:  # `of` has none under python -OO
+            cls.__doc__ = of_module(of, cls.__name__)
         of_function = inspect.signature(partial(of, **defaults)).parameters.values()
         positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [p.replace(kind=positional) for p in of_function if p.name not in _OF_A_CALL]

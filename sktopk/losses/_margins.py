@@ -7,7 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
+from ._docs import documented_like
 from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_largest, reduce
+from ._topk_hinge import topk_hinge_loss
 
 
 def check_class_counts(class_counts, scores):
@@ -32,6 +34,7 @@ def class_margins(class_counts, max_margin, scores):
     return max_margin * margins / margins.amax()
 
 
+@documented_like(topk_hinge_loss)
 def focal_loss(
     scores: Tensor,
     target: Tensor,
@@ -50,8 +53,6 @@ def focal_loss(
 
     Parameters
     ----------
-    scores, target, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
     gamma : float, default=2.0
         Nonnegative. Larger values put more focus on misclassified samples.
 
@@ -60,11 +61,6 @@ def focal_loss(
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection.
@@ -72,8 +68,6 @@ def focal_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import focal_loss
     >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
     tensor(1.0397)
     """
@@ -88,6 +82,51 @@ def focal_loss(
     return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
 
 
+@documented_like(focal_loss)
+def logit_adjusted_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Tensor | Sequence[float],
+    tau: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute cross-entropy with logits adjusted for class frequencies.
+
+    .. math::
+        L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
+
+    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
+    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
+    The loss equals cross-entropy for ``tau=0``.
+
+    Parameters
+    ----------
+    class_counts : array-like of shape (n_classes,)
+        Number of training samples per class, positive. Values on a GPU are not checked.
+    tau : float, default=1.0
+        Strength of the adjustment, nonnegative.
+
+    References
+    ----------
+    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
+       logit adjustment. ICLR. Equation 10.
+
+    Examples
+    --------
+    >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
+    tensor(1.3863)
+    """
+    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
+    tau = check_nonnegative(tau, "tau")
+    counts = check_class_counts(class_counts, scores)
+    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
+    loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
+    return reduce(loss, sample_weight, reduction)
+
+
+@documented_like(logit_adjusted_loss)
 def ldam_loss(
     scores: Tensor,
     target: Tensor,
@@ -112,24 +151,12 @@ def ldam_loss(
 
     Parameters
     ----------
-    scores, target, sample_weight, reduction
-        As in :func:`topk_hinge_loss`, with scores before scaling.
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples per class, positive. Values on a GPU are not checked.
+    scores : Tensor of shape (n_samples, n_classes)
+        Scores before scaling, such as cosines. A score of -inf masks a class.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0
         Factor for scores and margins, positive.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -138,8 +165,6 @@ def ldam_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import ldam_loss
     >>> scores = torch.tensor([[0.9, 0.8], [0.9, 0.8]])
     >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
     tensor([0.7710, 1.0375])
@@ -153,77 +178,10 @@ def ldam_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-def logit_adjusted_loss(
-    scores: Tensor,
-    target: Tensor,
-    *,
-    class_counts: Tensor | Sequence[float],
-    tau: float = 1.0,
-    sample_weight: Tensor | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    r"""Compute cross-entropy with logits adjusted for class frequencies.
-
-    .. math::
-        L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
-
-    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
-    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
-    The loss equals cross-entropy for ``tau=0``.
-
-    Parameters
-    ----------
-    scores, target, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples per class, positive. Values on a GPU are not checked.
-    tau : float, default=1.0
-        Strength of the adjustment, nonnegative.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
-       logit adjustment. ICLR. Equation 10.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import logit_adjusted_loss
-    >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
-    tensor(1.3863)
-    """
-    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
-    tau = check_nonnegative(tau, "tau")
-    counts = check_class_counts(class_counts, scores)
-    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
-    loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
-    return reduce(loss, sample_weight, reduction)
+class FocalLoss(LossModule, of=focal_loss): ...
 
 
-class FocalLoss(LossModule, of=focal_loss):
-    """>>> FocalLoss(gamma=1.0)(torch.zeros(1, 4), torch.tensor([2]))
-    tensor(1.0397)
-    """
+class LDAMLoss(LossModule, of=ldam_loss): ...
 
 
-class LDAMLoss(LossModule, of=ldam_loss):
-    """>>> loss = LDAMLoss(class_counts=[160, 10], scale=1.0)
-    >>> loss(torch.tensor([[0.9, 0.8]]), torch.tensor([1]))
-    tensor(1.0375)
-    """
-
-
-class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss):
-    """>>> LogitAdjustedLoss(class_counts=[3, 1])(torch.zeros(1, 2), torch.tensor([1]))
-    tensor(1.3863)
-    """
+class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss): ...

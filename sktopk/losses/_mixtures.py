@@ -1,11 +1,8 @@
 """Losses for soft targets and for several values of k, composed of other losses."""
 
-from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from ._loss import check_count, reduce
 
@@ -22,15 +19,8 @@ def expected_loss(loss, scores, target, sample_weight, reduction, **params):
 
 
 def topk_distribution_loss(
-    scores: Tensor,
-    target: Tensor,
-    *,
-    loss: Callable[..., Tensor],
-    k: dict[int, float],
-    sample_weight: Tensor | None = None,
-    reduction: str = "mean",
-    **params: Any,
-) -> Tensor:
+    scores, target, *, loss, k, sample_weight=None, reduction="mean", **params
+):
     r"""Compute the weighted mean of a top-k loss over several k.
 
     .. math::

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ._docs import documented_like
 from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
 from ._margins import class_margins
 from ._order_statistics import lead, noised_kth_largest, score_of_label
+from ._topk_hinge import topk_hinge_loss
 
 
+@documented_like(topk_hinge_loss)
 def noised_topk_loss(
     scores: Tensor,
     target: Tensor,
@@ -36,8 +39,6 @@ def noised_topk_loss(
 
     Parameters
     ----------
-    scores, target, k, margin, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
     sigma : float
         Standard deviation of the noise, nonnegative, on the scale of the scores.
     n_noise : int or "exact", default=5
@@ -54,20 +55,13 @@ def noised_topk_loss(
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equations 8 to 12.
+       deep imbalanced classification. ICML. Equations 8 to 13.
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import noised_topk_loss
     >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
     >>> noised_topk_loss(scores, torch.tensor([1]), k=1, sigma=0.5, n_noise="exact")
     tensor(1.0028)
@@ -78,6 +72,7 @@ def noised_topk_loss(
     return reduce(loss, sample_weight, reduction)
 
 
+@documented_like(noised_topk_loss)
 def noised_topk_imbalanced_loss(
     scores: Tensor,
     target: Tensor,
@@ -106,8 +101,8 @@ def noised_topk_imbalanced_loss(
 
     Parameters
     ----------
-    scores, target, k, sigma, n_noise, noise, generator, sample_weight, reduction
-        As in :func:`noised_topk_loss`, with scores before scaling.
+    scores : Tensor of shape (n_samples, n_classes)
+        Scores before scaling, such as cosines. A score of -inf masks a class.
     class_counts : array-like of shape (n_classes,)
         Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.2
@@ -115,25 +110,8 @@ def noised_topk_imbalanced_loss(
     scale : float, default=50.0
         Factor for the loss, positive.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equation 13.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import noised_topk_imbalanced_loss
     >>> scores, options = torch.tensor([[0.75, 0.5, 0.0]]), {"k": 1, "sigma": 0.0, "scale": 10.0}
     >>> noised_topk_imbalanced_loss(scores, torch.tensor([1]), class_counts=[16, 1, 1], **options)
     tensor(2.)
@@ -154,15 +132,7 @@ def _lead(scores, target, k, sigma, n_noise, noise, generator):
     return lead(threshold, score_of_label(scores, target))
 
 
-class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2):
-    """>>> loss = NoisedTopKLoss(k=1, sigma=0.5, n_noise="exact")
-    >>> loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([1]))
-    tensor(1.0028)
-    """
+class NoisedTopKLoss(LossModule, of=noised_topk_loss, k=5, sigma=0.2): ...
 
 
-class NoisedTopKImbalancedLoss(LossModule, of=noised_topk_imbalanced_loss, k=5, sigma=0.2):
-    """>>> loss = NoisedTopKImbalancedLoss([16, 1, 1], k=1, sigma=0.0, scale=10.0)
-    >>> loss(torch.tensor([[0.75, 0.5, 0.0]]), torch.tensor([1]))
-    tensor(2.)
-    """
+class NoisedTopKImbalancedLoss(LossModule, of=noised_topk_imbalanced_loss, k=5, sigma=0.2): ...

@@ -13,7 +13,6 @@ _REACH = 7.5
 
 
 def score_of_label(scores, target):
-    """Return the score of the label of each sample."""
     return scores.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
@@ -49,11 +48,19 @@ def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
         check_count(n_noise, "n_noise", 'an integer or "exact"')
     if sigma == 0:
         return kth_largest(scores, rank)
+    if noise is None and n_noise == "exact":
+        return expected_kth_largest(scores, rank, sigma)
+    n_samples, n_classes = scores.shape
+    # Draw noise for all classes if there are few classes, or if torch.compile needs fixed shapes.
+    few = n_samples == 0 or 3 * _n_top(n_classes, rank) > n_classes
+    if noise is None and (torch.compiler.is_compiling() or few):
+        noise = _standard_normal((n_samples, n_classes, n_noise), scores, generator)
     if noise is not None:
         return mean_noised_kth_largest(scores, rank, sigma, noise.to(scores))
-    if n_noise == "exact":
-        return expected_kth_largest(scores, rank, sigma)
-    return mean_sampled_kth_largest(scores, rank, sigma, n_noise, generator)
+    sample = _sample_kth_largest if scores.device.type == "cpu" else _draw_kth_largest
+    with torch.no_grad():
+        value, winner = sample(scores, rank, sigma, n_noise, generator)
+    return _mean_at(scores, value, winner)
 
 
 def mean_noised_kth_largest(scores, k, sigma, noise):
@@ -66,19 +73,6 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
         best, winner = noised.topk(k, dim=1)
         value, winner = nan_above(best[:, -1], best[:, 0]), winner[:, -1]
-    return _mean_at(scores, value, winner)
-
-
-def mean_sampled_kth_largest(scores, k, sigma, n_draws, generator=None):
-    """Draw noise, and return the same mean as :func:`mean_noised_kth_largest`."""
-    n_samples, n_classes = scores.shape
-    # Draw noise for all classes if there are few classes, or if torch.compile needs fixed shapes.
-    if torch.compiler.is_compiling() or n_samples == 0 or 3 * _n_top(n_classes, k) > n_classes:
-        size = (n_samples, n_classes, n_draws)
-        return mean_noised_kth_largest(scores, k, sigma, _standard_normal(size, scores, generator))
-    sample = _sample_kth_largest if scores.device.type == "cpu" else _draw_kth_largest
-    with torch.no_grad():
-        value, winner = sample(scores, k, sigma, n_draws, generator)
     return _mean_at(scores, value, winner)
 
 

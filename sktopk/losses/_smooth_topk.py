@@ -5,19 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._elementary_symmetric import (
-    MAX_K,
-    head_inclusion,
-    largest_others,
-    rest_coefficients,
-    rest_inclusion,
-    subset_sums,
-)
+from . import _elementary_symmetric as symmetric
+from ._docs import documented_like
 from ._loss import (
     LossModule,
+    WithGradient,
     check_k,
     check_nonnegative,
-    check_once,
     check_scores,
     check_soft,
     from_largest,
@@ -29,75 +23,52 @@ from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
 
-def _top1(scores, target, k, tau, margin, *, gradient_needed):
-    """Return loss and gradient for k = 1, where sigma_1 is a plain sum and sigma_0 is 1."""
+def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
+    """Return the loss of each sample and its gradient, or None instead of the gradient.
+
+    For k = 1, sigma_1 is a plain sum and sigma_0 is 1.
+    """
     label = target.unsqueeze(1)
     label_score = scores.gather(1, label).squeeze(1)
-    shares = scores.scatter(1, label, -torch.inf)
-    head = shares.amax(1)
-    largest = torch.maximum(head, label_score)
-    undefined = (head == -torch.inf) & (largest < torch.inf)
-    head = head.masked_fill(undefined, 0.0)
-    shares.sub_(head.unsqueeze(1)).div_(tau).exp_()
-    total = shares.sum(1).double()
-    gap = (head.double() - label_score.double()) / tau
-    x = nan_above(margin / tau + gap + total.log(), largest)
-    loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
-    if not gradient_needed:
-        return loss, None
-    weight = torch.sigmoid(x).masked_fill(undefined, 0.0)
-    each = torch.where(undefined, 0.0, weight / total)
-    shares.mul_(each.to(scores.dtype).unsqueeze(1))
-    return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
-
-
-def _topk(scores, target, k, tau, margin, *, gradient_needed):
-    """Return loss and gradient, computed from the sums over all k-subsets."""
-    label = target.unsqueeze(1)
-    head, classes = largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
-    label_score = scores.gather(1, label).squeeze(1)
+    if k == 1:
+        shares = scores.scatter(1, label, -torch.inf)
+        head = shares.amax(1, keepdim=True)
+    else:
+        head, classes = symmetric.largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
     largest = torch.maximum(head[:, 0], label_score)
     # If fewer than k other classes have a score above -inf, there is no loss and no gradient.
     undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
     head = head.masked_fill(undefined.unsqueeze(1), 0.0)
-    left_out = torch.cat([classes, label], dim=1)
-    sums = subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+    if k == 1:
+        shares.sub_(head).div_(tau).exp_()
+        total = shares.sum(1).double()
+        log_ratio = total.log()
+    else:
+        left_out = torch.cat([classes, label], dim=1)
+        sums = symmetric.subset_sums(scores, head, left_out, k, k * tau, keep_rest=gradient_needed)
+        log_ratio = sums.log_ratio
     gap = (head[:, k - 1].double() - label_score.double()) / (k * tau)
-    x = nan_above(margin / tau + gap + sums.log_ratio, largest)
+    x = nan_above(margin / tau + gap + log_ratio, largest)
     loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
     if not gradient_needed:
         return loss, None
     weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
-    in_k, in_k_less_1 = head_inclusion(sums)
+    if k == 1:
+        each = torch.where(undefined, 0.0, weight / total)
+        shares.mul_(each.to(scores.dtype).unsqueeze(1))
+        return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
+    in_k, in_k_less_1 = symmetric.head_inclusion(sums)
     inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
     if sums.rest is None:
         gradient = torch.zeros_like(scores)
     else:
-        y = rest_coefficients(sums)
-        gradient = rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
+        y = symmetric.rest_coefficients(sums)
+        gradient = symmetric.rest_inclusion(sums, (y[:-1] - y[1:]) * weight)
     inner = torch.cat([inner, -weight.unsqueeze(0)]).t().to(scores.dtype)
     return loss, gradient.scatter_(1, left_out, inner)
 
 
-class _SmoothTopK(torch.autograd.Function):
-    """Loss of each sample. The forward pass also computes the gradient, to use the cache."""
-
-    @staticmethod
-    def forward(ctx, scores, target, k, tau, margin):
-        of_rows = _top1 if k == 1 else _topk
-        needed = ctx.needs_input_grad[0]
-        loss, gradient = of_rows(scores, target, k, tau, margin, gradient_needed=needed)
-        if needed:
-            ctx.save_for_backward(gradient)
-        return loss.to(scores.dtype)
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        check_once("smooth_topk_loss")
-        (gradient,) = ctx.saved_tensors
-        return gradient * grad_output.unsqueeze(1), None, None, None, None
-
-
+@documented_like(topk_hinge_loss)
 def smooth_topk_loss(
     scores: Tensor,
     target: Tensor,
@@ -118,14 +89,13 @@ def smooth_topk_loss(
     This is eq. 10 of [1]_, where m = 1. :math:`\sigma_k` is the sum over all k-subsets of the
     product of their entries. For :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For
     k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative except for
-    the label, and sums to 0. The time is O(k n_classes). There are no second derivatives. The loss
-    does not order the k best labels, and needs scores of the size k tau: in a training loop of your
-    own, add cross-entropy of the same scores, as :class:`sktopk.TopKClassifier` does.
+    the label, sums to 0, and is equal for tied scores. The time is O(k n_classes). There are no
+    second derivatives. The loss does not order the k best labels, and needs scores of the size
+    k tau: in a training loop of your own, add cross-entropy of the same scores, as
+    :class:`sktopk.TopKClassifier` does.
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or nonnegative weights of the classes. With weights, the loss is
         the weighted sum over the classes, and each nonzero weight takes the time of one sample.
@@ -135,21 +105,12 @@ def smooth_topk_loss(
         Temperature, nonnegative. Scores are divided by k tau; 0 is :func:`topk_hinge_loss`.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights; None means 1 for every sample.
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf. Tied scores share their gradient equally.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
+        -inf.
 
     References
     ----------
@@ -158,14 +119,12 @@ def smooth_topk_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import smooth_topk_loss
     >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0]])
     >>> smooth_topk_loss(scores, torch.tensor([1]), k=2)
     tensor(1.0633)
     """
     scores, target = check_soft(scores, target, sample_weight)
-    k = check_k(k, scores.shape[1], most=MAX_K)
+    k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
         return expected_loss(
             smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
@@ -176,20 +135,19 @@ def smooth_topk_loss(
         return topk_hinge_loss(
             scores, target, k=k, margin=margin, sample_weight=sample_weight, reduction=reduction
         )
-    with torch.autocast(scores.device.type, enabled=False):
-        loss = _SmoothTopK.apply(scores, target, k, tau, margin)
+    needed = scores.requires_grad and torch.is_grad_enabled()
+    with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
+        loss, gradient = _loss_and_gradient(scores, target, k, tau, margin, gradient_needed=needed)
+    loss = loss.to(scores.dtype)
+    if needed:
+        loss = WithGradient.apply(scores, loss, gradient)
     return reduce(loss, sample_weight, reduction)
 
 
-class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5):
-    """>>> loss = SmoothTopKLoss(k=2, tau=0.1)
-    >>> scores = torch.zeros(3, 4, requires_grad=True)
-    >>> loss(scores, torch.tensor([0, 1, 2])).backward()
-    >>> scores.grad[0]
-    tensor([-0.1667,  0.0556,  0.0556,  0.0556])
-    """
+class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5): ...
 
 
+@documented_like(smooth_topk_loss)
 def smooth_topk_adjusted_loss(
     scores: Tensor,
     target: Tensor,
@@ -211,25 +169,13 @@ def smooth_topk_adjusted_loss(
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
     share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`
     [2]_. Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is
-    optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss.
+    optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss. With
+    ``tau=0`` the frequencies do not matter.
 
     Parameters
     ----------
-    scores, target, k, tau, margin, sample_weight, reduction
-        As in :func:`smooth_topk_loss`. With ``tau=0`` the frequencies do not matter.
     class_counts : array-like of shape (n_classes,)
         Positive number of training samples of each class. Values on a GPU are not checked.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -240,14 +186,12 @@ def smooth_topk_adjusted_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import smooth_topk_adjusted_loss
     >>> scores, target = torch.zeros(1, 3), torch.tensor([1])
     >>> smooth_topk_adjusted_loss(scores, target, class_counts=[2, 1, 1], k=1, margin=0.0)
     tensor(1.3863)
     """
     scores = check_scores(scores, sample_weight)
-    k = check_k(k, scores.shape[1], most=MAX_K)
+    k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score, because the loss depends on scores near this score.
@@ -263,8 +207,4 @@ def smooth_topk_adjusted_loss(
     )
 
 
-class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5):
-    """>>> loss = SmoothTopKAdjustedLoss(class_counts=[2, 1, 1], k=1, margin=0.0)
-    >>> loss(torch.zeros(1, 3), torch.tensor([1]))
-    tensor(1.3863)
-    """
+class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5): ...

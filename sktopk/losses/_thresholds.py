@@ -7,15 +7,14 @@ argument, scores have shape (n_samples,), and the result has one number per grou
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ._accuracy_at_top import SLOPES, SURROGATES, get_surrogate
-from ._groups import Ordered, check_groups, first_in, largest_in, sum_in
+from ._docs import documented_like
+from ._groups import Groups, check_groups
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -32,11 +31,6 @@ def in_group(positive, of):
     return positive if of == "positives" else ~positive
 
 
-def group_weight(group, weight):
-    """Return float64 weights that are 0 for samples outside the group."""
-    return group.double() if weight is None else torch.where(group, weight.double(), 0.0)
-
-
 def rank_tolerance(rank):
     """Return by how much a cumulative weight may miss a rank because of rounding errors."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
@@ -47,22 +41,30 @@ def falling(scores, weight):
     return (-scores).masked_fill(weight == 0, math.inf)
 
 
-def linear_in_scores(located, scores):
-    """Return the thresholds of groups as weighted sums of scores, for autograd.
-
-    `located` has the thresholds t, and the derivatives share[i] of the threshold of group codes[i]
-    by the score of sample index[i].
-    """
-    t, index, share, codes = located
-    part = torch.where(share != 0, share * scores[index], 0.0)
-    return torch.where(t == -math.inf, t, sum_in(codes, len(t), part))
-
-
 @dataclass(frozen=True)
 class Largest:
     """Threshold at the largest score of a group. If scores tie, only the first has a gradient."""
 
     of: str = "negatives"
+
+    def __call__(self, scores, positive, weight=None, groups=None):
+        group = in_group(positive, self.of)
+        group = group if weight is None else group & (weight != 0)
+        if groups is not None:
+            groups, key = check_groups(groups, scores), falling(scores.detach(), group)
+            t = groups.largest(-key)
+            row = groups.first(-key == groups.of_rows(t))
+            return torch.where(t > -math.inf, scores[row], t)
+        if not scores.shape[-1]:
+            return scores.new_full(scores.shape[:-1], -torch.inf)
+        return scores.masked_fill(~group, -math.inf).max(dim=-1).values
+
+
+class _OfGroup:
+    """Base class of thresholds that are computed in float64, from weights 0 outside the group.
+
+    A mean in float32 would lose digits in each addition.
+    """
 
     def __call__(
         self,
@@ -71,35 +73,25 @@ class Largest:
         weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
+        dtype, scores = scores.dtype, scores.double()
         group = in_group(positive, self.of)
-        group = group if weight is None else group & (weight != 0)
+        weight = group.double() if weight is None else torch.where(group, weight.double(), 0.0)
         if groups is not None:
-            codes, n_groups = check_groups(groups, scores)
-            key = falling(scores.detach(), group)
-            return linear_in_scores(self._of_each(key, codes, n_groups), scores)
-        if not scores.shape[-1]:
-            return scores.new_full(scores.shape[:-1], -torch.inf)
-        return scores.masked_fill(~group, -math.inf).max(dim=-1).values
-
-    def _of_each(self, key, codes, n_groups):
-        t = largest_in(codes, n_groups, -key)
-        row = first_in(codes, n_groups, -key == t[codes])
-        groups = torch.arange(n_groups, device=key.device)
-        return t, row.clamp(max=len(key) - 1), (t > -math.inf).to(key.dtype), groups
+            t = self._in_groups(scores, weight, check_groups(groups, scores))
+        elif not scores.shape[-1]:
+            t = scores.new_full(scores.shape[:-1], -torch.inf)
+        else:
+            t = self._in_rows(scores, weight)
+        return t.to(dtype)
 
 
 @dataclass(frozen=True)
-class _Ranked:
+class _Ranked(_OfGroup):
     """Base class of thresholds that depend only on the j largest scores of a group."""
 
     of: str
     k: int | None = None
     tau: float | None = None
-
-    # From falling scores and cumulative weights, the threshold; from `Ordered` samples and scores,
-    # the arguments of `linear_in_scores`.
-    _of_one: ClassVar[Callable]
-    _of_each: ClassVar[Callable]
 
     def __post_init__(self):
         check_name(self.of, "of", GROUPS)
@@ -110,26 +102,16 @@ class _Ranked:
         else:
             check_count(self.k, "k")
 
-    def __call__(
-        self,
-        scores: Tensor,
-        positive: Tensor,
-        weight: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Tensor:
-        # Use float64: a mean in float32 would lose digits in each addition.
-        dtype, scores = scores.dtype, scores.double()
-        weight = group_weight(in_group(positive, self.of), weight)
-        if groups is not None:
-            codes, n_groups = check_groups(groups, scores)
-            ordered = Ordered(falling(scores.detach(), weight), weight, codes, n_groups)
-            return linear_in_scores(self._of_each(ordered, scores.detach()), scores).to(dtype)
-        if not scores.shape[-1]:
-            return scores.new_full(scores.shape[:-1], -torch.inf, dtype=dtype)
+    def _in_groups(self, scores, weight, groups):
+        _, order, ordered = groups.sort(falling(scores.detach(), weight))
+        own = weight.index_select(0, order)
+        return self._of_each(scores, order, own, groups.sum(weight), ordered)
+
+    def _in_rows(self, scores, weight):
         order = torch.argsort(falling(scores.detach(), weight), dim=-1, stable=True)
         reached = weight.gather(-1, order).cumsum(-1)
         t = self._of_one(scores.gather(-1, order), reached)
-        return t.masked_fill(reached[..., -1] == 0, -math.inf).to(dtype)
+        return t.masked_fill(reached[..., -1] == 0, -math.inf)
 
     def rank(self, total: Tensor) -> Tensor:
         """Return the rank j in a group whose weights sum to `total`."""
@@ -195,38 +177,32 @@ class KthLargest(_Ranked):
         place = torch.where(rank - before <= most, previous, n_before)
         return ordered.gather(-1, place).squeeze(-1)
 
-    def _of_each(self, ordered, scores):
-        rank, none = self.rank(ordered.total), ordered.total == 0
-        index = ordered.order[ordered.where_reached(rank, rank_tolerance(rank), MAX_TOLERANCE)]
-        groups = torch.arange(ordered.n_groups, device=scores.device)
-        t = scores[index].masked_fill(none, -math.inf)
-        return t, index, (~none).to(scores.dtype), groups
+    def _of_each(self, scores, order, own, total, groups):
+        rank, sums, last = self.rank(total), own.cumsum(0), groups.stop - 1
+        # Limit the goal to the cumulative sum at the end of the group. Rounding could exceed it.
+        goal = torch.minimum(groups.before_first(sums) + rank, sums[last])
+        place = torch.searchsorted(sums, goal)
+        place = torch.minimum(torch.maximum(place, groups.start), last).clamp(min=0)
+        previous = torch.where(place > groups.start, place - 1, place)
+        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[place])
+        row = order[torch.where(goal - sums[previous] <= most, previous, place)]
+        t = scores.detach()[row].masked_fill(total == 0, -math.inf)
+        return torch.where(t == -math.inf, t, scores[row])
 
 
+@documented_like(KthLargest)
 class TopMean(_Ranked):
     r"""Threshold at the mean of the j largest scores of a group of samples.
 
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    :class:`KthLargest` defines j and describes empty groups. The j samples share the gradient. With
-    weights, the last sample may count in part, so that the weights in the mean sum to j. The
+    :class:`KthLargest` defines j [1]_ and describes empty groups. The j samples share the gradient.
+    With weights, the last sample may count in part, so that the weights in the mean sum to j. The
     published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
-
-    Parameters
-    ----------
-    of, k, tau
-        As in :class:`KthLargest`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in :class:`KthLargest`.
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import TopMean
     >>> scores, positive = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 0, 1]) == 1
     >>> TopMean("negatives", k=2)(scores, positive)
     tensor(2.5000)
@@ -240,19 +216,19 @@ class TopMean(_Ranked):
         share = share / torch.where(rank == 0, 1.0, rank)
         return (share * ordered.masked_fill(share == 0, 0.0)).sum(-1)
 
-    def _of_each(self, ordered, scores):
-        rank, codes, reached = self.rank(ordered.total), ordered.codes, ordered.within()
-        most = rank[codes]
-        share = torch.minimum(reached, most) - torch.minimum(reached - ordered.own, most)
+    def _of_each(self, scores, order, own, total, groups):
+        rank, reached = self.rank(total), groups.within(own)
+        most = groups.of_rows(rank)
+        share = torch.minimum(reached, most) - torch.minimum(reached - own, most)
         share = share.clamp(min=0) / most.clamp(min=1e-300)
-        index = (share != 0).nonzero().squeeze(1)
-        share, codes, index = share[index], codes[index], ordered.order[index]
-        t = sum_in(codes, ordered.n_groups, share * scores[index])
-        return t.masked_fill(rank == 0, -math.inf), index, share, codes
+        top = (share != 0).nonzero().squeeze(1)
+        groups = Groups(groups.codes[top], groups.n_groups)
+        t = groups.sum(share[top] * scores[order[top]])
+        return t.masked_fill((rank == 0) | (t == -math.inf), -math.inf)
 
 
 @dataclass(frozen=True)
-class SurrogateQuantile:
+class SurrogateQuantile(_OfGroup):
     r"""Threshold t at which the mean of the surrogate l(s - t) over a group of samples is tau.
 
     .. math::
@@ -295,36 +271,23 @@ class SurrogateQuantile:
         check_fraction(self.tau, "tau")
         get_surrogate(self.surrogate)
 
-    def __call__(
-        self,
-        scores: Tensor,
-        positive: Tensor,
-        weight: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Tensor:
-        weight = group_weight(in_group(positive, self.of), weight)
-        # A sample with score -inf adds 0 to the sum, but counts in n.
-        adding = (weight > 0) & (scores != -torch.inf)
-        if groups is not None:
-            codes, n_groups = check_groups(groups, scores)
-            total = sum_in(codes, n_groups, weight)
-            share = torch.where(adding, weight / total.clamp(min=1e-300)[codes], 0.0)
-            return self._in_each_group(scores, share, codes, n_groups)
-        total = weight.sum(-1, keepdim=True)
-        share = torch.where(adding, weight / torch.where(total == 0, 1.0, total), 0.0)
-        none, dtype = ~adding.any(-1), scores.dtype
-        if not scores.shape[-1]:
-            return scores.new_full(none.shape, -torch.inf)
-        if self.surrogate == "hinge":
-            return self._of_hinge(scores.double(), share, none).to(dtype)
-        n_samples = scores.shape[-1]
-        codes = torch.arange(share[..., :1].numel(), device=scores.device)
-        codes = codes.repeat_interleave(n_samples, output_size=scores.numel())
-        t = self._in_each_group(*(each.flatten() for each in (scores, share)), codes, none.numel())
-        return t.view(none.shape).to(dtype)
+    def _in_groups(self, scores, weight, groups):
+        total = groups.of_rows(groups.sum(weight).clamp(min=1e-300))
+        return self._of_shares(scores, _share(scores, weight, total), groups)
 
-    def _of_hinge(self, scores, share, none):
-        """Return the thresholds for the hinge.
+    def _in_rows(self, scores, weight):
+        total = weight.sum(-1, keepdim=True)
+        share = _share(scores, weight, torch.where(total == 0, 1.0, total))
+        if self.surrogate == "hinge":
+            return self._of_hinge(scores, share)
+        codes = torch.arange(total.numel(), device=scores.device)
+        codes = codes.repeat_interleave(scores.shape[-1], output_size=scores.numel())
+        groups = Groups(codes, total.numel())
+        t = self._of_shares(scores.flatten(), share.flatten(), groups)
+        return t.view(scores.shape[:-1])
+
+    def _of_hinge(self, scores, share):
+        """Return the thresholds of rows for the hinge.
 
         For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
         m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
@@ -339,74 +302,73 @@ class SurrogateQuantile:
         total = (own * (ordered - top)).cumsum(-1)
         roots = 1 + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
         best = roots.detach().masked_fill(reached == 0, -math.inf).argmax(-1, keepdim=True)
+        none = (share == 0).all(-1)
         return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none, -math.inf)
 
-    def _in_each_group(self, scores, share, codes, n_groups):
-        """Return the thresholds of groups. In a group, `share` is weight / sum of weights."""
-        scores, dtype = scores.double(), scores.dtype
-        root = self.roots(scores.detach(), share, codes, n_groups)
-        root = _Root.apply(root, scores, share, self, codes)
-        none = sum_in(codes, n_groups, share.detach()) == 0
-        return root.masked_fill(none, -math.inf).to(dtype)
+    def _of_shares(self, scores, share, groups):
+        roots = self._hinge_roots if self.surrogate == "hinge" else self._newton_roots
+        root = _Root.apply(roots(scores.detach(), share, groups), scores, share, self, groups)
+        return root.masked_fill(groups.sum(share.detach()) == 0, -math.inf)
 
-    def weighted(
-        self, functions: dict[str, Callable], scores: Tensor, share: Tensor, threshold: Tensor
-    ) -> Tensor:
+    def weighted(self, functions, scores, share, threshold):
         """Return `share` times the surrogate (or its slope) at each score minus the threshold."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](inside)
 
-    def roots(self, scores: Tensor, share: Tensor, codes: Tensor, n_groups: int) -> Tensor:
-        """Return the threshold of each group. In a group, `share` is weight / sum of weights."""
-        if self.surrogate == "hinge":
-            return self._hinge_roots(scores, share, codes, n_groups)
-        total = sum_in(codes, n_groups, share)
+    def _newton_roots(self, scores, share, groups):
+        total = groups.sum(share)
         none = total == 0
         total = torch.where(none, 1.0, total)
         # Start Newton's method below the root, where the mean exceeds tau (Jensen's inequality).
-        mean = sum_in(codes, n_groups, torch.where(share > 0, share * scores, 0.0)) / total
+        mean = groups.sum(torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:
             # Newton steps never pass the root, because the mean is convex and decreasing in t.
-            value = sum_in(codes, n_groups, self.weighted(SURROGATES, scores, share, root[codes]))
-            slope = sum_in(codes, n_groups, self.weighted(SLOPES, scores, share, root[codes]))
+            t = groups.of_rows(root)
+            value = groups.sum(self.weighted(SURROGATES, scores, share, t))
+            slope = groups.sum(self.weighted(SLOPES, scores, share, t))
             further = root + (value - self.tau) / torch.where(none, 1.0, slope)
             going = further > root
             if not going[~none].any():
                 return root
             root = torch.where(going & ~none, further, root)
 
-    def _hinge_roots(self, scores, share, codes, n_groups):
-        """Return the threshold of each group for the hinge, computed as in `_of_hinge`."""
+    def _hinge_roots(self, scores, share, groups):
+        """Return the thresholds of groups for the hinge, computed as in `_of_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
-        ordered = Ordered(key, share, codes, n_groups)
         # Subtract the largest score of the group first, because sums of large scores lose digits.
-        top = largest_in(codes, n_groups, -key)
-        top = torch.where(ordered.total > 0, top, 0.0)
-        codes, reached = ordered.codes, ordered.within()
+        some = groups.sum(share) > 0
+        top = torch.where(some, groups.largest(-key), 0.0)
+        key, order, groups = groups.sort(key)
+        own = share[order]
+        reached = groups.within(own)
         none = reached <= 0
-        below = torch.where(ordered.own > 0, -key[ordered.order] - top[codes], 0.0)
-        total = ordered.within(ordered.own * below)
+        total = groups.within(own * torch.where(own > 0, -key - groups.of_rows(top), 0.0))
         line = 1 + (total - self.tau) / torch.where(none, 1.0, reached)
         line = torch.where(none, -math.inf, line)
-        return torch.where(ordered.total > 0, largest_in(codes, n_groups, line) + top, 0.0)
+        return torch.where(some, groups.largest(line) + top, 0.0)
+
+
+def _share(scores, weight, total):
+    # A sample with score -inf adds 0 to the sum, but counts in n.
+    return torch.where((weight > 0) & (scores != -torch.inf), weight / total, 0.0)
 
 
 class _Root(torch.autograd.Function):
     """Autograd function: the threshold of `SurrogateQuantile`, differentiated implicitly."""
 
     @staticmethod
-    def forward(ctx, root, scores, share, threshold, codes):
+    def forward(ctx, root, scores, share, threshold, groups):
         root = root.clone()
         ctx.save_for_backward(scores, share, root)
-        ctx.threshold, ctx.codes = threshold, codes
+        ctx.threshold, ctx.groups = threshold, groups
         return root
 
     @staticmethod
     def backward(ctx, gradient):
         # Compute the slopes in `backward`, so that autograd can differentiate the gradient again.
         scores, share, root = ctx.saved_tensors
-        slope = ctx.threshold.weighted(SLOPES, scores, share, root[ctx.codes])
-        total = sum_in(ctx.codes, len(root), slope)
-        factor = gradient / torch.where(total == 0, 1.0, total)
-        return None, factor[ctx.codes] * slope, None, None, None
+        slope = ctx.threshold.weighted(SLOPES, scores, share, ctx.groups.of_rows(root))
+        total = ctx.groups.sum(slope)
+        factor = ctx.groups.of_rows(gradient / torch.where(total == 0, 1.0, total))
+        return None, factor * slope, None, None, None

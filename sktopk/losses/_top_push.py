@@ -2,16 +2,17 @@
 
 from torch import Tensor
 
-from ._accuracy_at_top import loss_at
+from ._accuracy_at_top import accuracy_at_top_loss, loss_at
+from ._docs import documented_like
 from ._loss import LossModule
 from ._thresholds import KthLargest, Largest
 
 
 def top_push_threshold():
-    """Return the threshold at the largest score of the negatives."""
     return Largest("negatives")
 
 
+@documented_like(accuracy_at_top_loss)
 def top_push_loss(
     scores: Tensor,
     target: Tensor,
@@ -26,46 +27,13 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush (eq. 5 and Table 1 of [1]_). DeepTopPush (Algorithm 3.1) minimizes this loss on
-    minibatches. Each minibatch also contains the highest-scoring negative of the previous one. The
-    gradient includes the derivative of t by the first score that equals t.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores. Larger scores mean positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
-    surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
-    groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. With
-        the reduction "mean", all groups with positives have the same total weight. None means one
-        group.
-    sample_weight : Tensor of shape (n_samples,), default=None
-        Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
-    reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" is the mean over the positives. "none" returns 0 for negatives.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equation 5, Table 1.
+    This is TopPush (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
+    first score that equals t. DeepTopPush (Algorithm 3.1) minimizes this loss on minibatches, and
+    adds to each minibatch the highest-scoring negative of the previous one.
+    :class:`sktopk.DeepTopPushClassifier` does this. A training loop of your own has to add it.
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import top_push_loss
     >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
     >>> top_push_loss(scores, target)
     tensor(1.2500)
@@ -75,10 +43,10 @@ def top_push_loss(
 
 
 def top_push_k_threshold(k):
-    """Return the threshold at the k-th largest score of the negatives."""
     return KthLargest("negatives", k=k)
 
 
+@documented_like(accuracy_at_top_loss)
 def top_push_k_loss(
     scores: Tensor,
     target: Tensor,
@@ -99,30 +67,11 @@ def top_push_k_loss(
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight, reduction
-        As in :func:`top_push_loss`.
     k : int
         Rank of the threshold, at least 1. With fewer than k negatives, t is their smallest score.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equation 5, Table 1.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import top_push_k_loss
     >>> scores, target = torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0])
     >>> top_push_k_loss(scores, target, k=2)
     tensor(0.5000)
@@ -132,10 +81,10 @@ def top_push_k_loss(
 
 
 def pat_mat_np_threshold(tau):
-    """Return the threshold at the (1 - tau)-quantile of the scores of the negatives."""
     return KthLargest("negatives", tau=tau)
 
 
+@documented_like(accuracy_at_top_loss)
 def pat_mat_np_loss(
     scores: Tensor,
     target: Tensor,
@@ -157,30 +106,11 @@ def pat_mat_np_loss(
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight, reduction
-        As in :func:`top_push_loss`.
     tau : float
         Share of the negatives, in (0, 1].
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equation 5, Table 1.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import pat_mat_np_loss
     >>> scores, target = torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> pat_mat_np_loss(scores, target, tau=0.5)
     tensor(1.2500)
@@ -189,29 +119,10 @@ def pat_mat_np_loss(
     return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
 
 
-class DeepTopPushLoss(LossModule, of=top_push_loss):
-    """Module of :func:`top_push_loss`.
-
-    Algorithm 3.1 of the paper adds to each minibatch the highest-scoring negative of the previous
-    minibatch. :class:`sktopk.DeepTopPushClassifier` does this. In your own training loop, append
-    this negative to each minibatch.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sktopk.losses import DeepTopPushLoss
-    >>> DeepTopPushLoss()(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
-    tensor(1.2500)
-    """
+class DeepTopPushLoss(LossModule, of=top_push_loss): ...
 
 
-class TopPushKLoss(LossModule, of=top_push_k_loss):
-    """>>> TopPushKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0]))
-    tensor(0.5000)
-    """
+class TopPushKLoss(LossModule, of=top_push_k_loss): ...
 
 
-class PatMatNPLoss(LossModule, of=pat_mat_np_loss):
-    """>>> PatMatNPLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0]))
-    tensor(1.2500)
-    """
+class PatMatNPLoss(LossModule, of=pat_mat_np_loss): ...

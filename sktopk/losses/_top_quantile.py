@@ -2,16 +2,17 @@
 
 from torch import Tensor
 
-from ._accuracy_at_top import loss_at
+from ._accuracy_at_top import accuracy_at_top_loss, loss_at
+from ._docs import documented_like
 from ._loss import LossModule, check_fraction
 from ._thresholds import KthLargest
 
 
 def recall_at_k_threshold(k):
-    """Return the threshold at the k-th largest score."""
     return KthLargest("all", k=k)
 
 
+@documented_like(accuracy_at_top_loss)
 def recall_at_k_loss(
     scores: Tensor,
     target: Tensor,
@@ -33,30 +34,11 @@ def recall_at_k_loss(
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight, reduction
-        As in :func:`top_push_loss`.
     k : int
         Rank of the threshold, at least 1. With fewer than k samples, t is the smallest score.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equation 5, Table 1.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import recall_at_k_loss
     >>> recall_at_k_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), k=2)
     tensor(1.2500)
     """
@@ -65,10 +47,10 @@ def recall_at_k_loss(
 
 
 def pat_mat_threshold(tau):
-    """Return the threshold at the (1 - tau)-quantile of all scores."""
     return KthLargest("all", tau=tau)
 
 
+@documented_like(accuracy_at_top_loss)
 def pat_mat_loss(
     scores: Tensor,
     target: Tensor,
@@ -90,30 +72,11 @@ def pat_mat_loss(
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight, reduction
-        As in :func:`top_push_loss`.
     tau : float
         Share of the samples, in (0, 1].
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equation 5, Table 1.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import pat_mat_loss
     >>> pat_mat_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), tau=0.5)
     tensor(1.2500)
     """
@@ -125,10 +88,10 @@ PRECISION_AT_RECALL_ERRORS = "false_positives"
 
 
 def precision_at_recall_threshold(recall):
-    """Return the threshold at the (1 - recall)-quantile of the scores of the positives."""
     return KthLargest("positives", tau=check_fraction(recall, "recall"))
 
 
+@documented_like(accuracy_at_top_loss)
 def precision_at_recall_loss(
     scores: Tensor,
     target: Tensor,
@@ -150,30 +113,11 @@ def precision_at_recall_loss(
 
     Parameters
     ----------
-    scores, target, surrogate, groups, sample_weight, reduction
-        As in :func:`top_push_loss`, with the positives and the negatives exchanged.
     recall : float
         The recall r, in (0, 1]: the share of the positives at or above t.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equations 4 and 5.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import precision_at_recall_loss
     >>> precision_at_recall_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), recall=1.0)
     tensor(2.2500)
     """
@@ -181,19 +125,10 @@ def precision_at_recall_loss(
     return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction, errors)
 
 
-class RecallAtKLoss(LossModule, of=recall_at_k_loss):
-    """>>> RecallAtKLoss(k=2)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
-    tensor(1.2500)
-    """
+class RecallAtKLoss(LossModule, of=recall_at_k_loss): ...
 
 
-class PatMatLoss(LossModule, of=pat_mat_loss):
-    """>>> PatMatLoss(tau=0.5)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
-    tensor(1.2500)
-    """
+class PatMatLoss(LossModule, of=pat_mat_loss): ...
 
 
-class PrecisionAtRecallLoss(LossModule, of=precision_at_recall_loss):
-    """>>> PrecisionAtRecallLoss(recall=1.0)(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]))
-    tensor(2.2500)
-    """
+class PrecisionAtRecallLoss(LossModule, of=precision_at_recall_loss): ...

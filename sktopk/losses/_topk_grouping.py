@@ -6,9 +6,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
+from ._docs import documented_like
 from ._loss import LossModule, check_k, check_soft, reduce, value_range
+from ._topk_hinge import topk_hinge_loss
 
 
+@documented_like(topk_hinge_loss)
 def topk_grouping_loss(
     scores: Tensor,
     target: Tensor,
@@ -30,8 +33,6 @@ def topk_grouping_loss(
 
     Parameters
     ----------
-    scores, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
@@ -43,20 +44,13 @@ def topk_grouping_loss(
         Nonnegative, in nats. If the k-th and (k+1)-th scores tie, only one class is merged. Zero
         if fewer than k classes have a score above -inf.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
-       losses for deep learning. Equation 5.
+       losses for deep learning. Equations 5 and 6.
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import topk_grouping_loss
     >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
     >>> topk_grouping_loss(scores, torch.tensor([1]), k=2).exp()
     tensor(1.2500)
@@ -67,6 +61,7 @@ def topk_grouping_loss(
     return reduce(negative_log_likelihood(log_grouped, target), sample_weight, reduction)
 
 
+@documented_like(topk_grouping_loss)
 def topk_transition_loss(
     scores: Tensor,
     target: Tensor,
@@ -88,8 +83,6 @@ def topk_transition_loss(
 
     Parameters
     ----------
-    scores, target, k, sample_weight, reduction
-        As in :func:`topk_grouping_loss`.
     detach_weight : bool, default=False
         Whether Q is treated as a constant in the gradient. The paper does not specify this.
 
@@ -99,20 +92,8 @@ def topk_transition_loss(
         Nonnegative, in nats, at least log(k+1) times the top-k error. The loss of an absent label
         is 0 if fewer than k classes have a score above -inf.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
-       losses for deep learning. Equation 6.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import topk_transition_loss
     >>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
     >>> topk_transition_loss(scores, torch.tensor([2]), k=2).exp()
     tensor(5.)
@@ -147,15 +128,7 @@ def _group(scores, k):
     return log_proba, log_grouped, top
 
 
-class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5):
-    """>>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    >>> TopKGroupingLoss(k=2)(scores, torch.tensor([1])).exp()
-    tensor(1.2500)
-    """
+class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5): ...
 
 
-class TopKTransitionLoss(LossModule, of=topk_transition_loss, k=5):
-    """>>> scores = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    >>> TopKTransitionLoss(k=2)(scores, torch.tensor([2])).exp()
-    tensor(5.)
-    """
+class TopKTransitionLoss(LossModule, of=topk_transition_loss, k=5): ...

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ._docs import documented_like
 from ._loss import LossModule, check_hard, check_k, check_nonnegative, nan_above, reduce
 from ._order_statistics import kth_largest, lead, score_of_label
 
@@ -82,6 +83,7 @@ def topk_hinge_loss(
     return reduce(loss, sample_weight, reduction)
 
 
+@documented_like(topk_hinge_loss)
 def topk_hinge_convex_loss(
     scores: Tensor,
     target: Tensor,
@@ -101,20 +103,10 @@ def topk_hinge_convex_loss(
     convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is an
     upper bound of the top-k error. The loss is not top-k calibrated [2]_ (section 3.4).
 
-    Parameters
-    ----------
-    scores, target, k, margin, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
-
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes have a score above -inf.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -124,8 +116,6 @@ def topk_hinge_convex_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import topk_hinge_convex_loss
     >>> topk_hinge_convex_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([2]), k=2)
     tensor(2.5000)
     """
@@ -144,6 +134,7 @@ def topk_hinge_convex_loss(
     return reduce(loss, sample_weight, reduction)
 
 
+@documented_like(topk_hinge_loss)
 def topk_hinge_calibrated_loss(
     scores: Tensor,
     target: Tensor,
@@ -162,21 +153,11 @@ def topk_hinge_calibrated_loss(
     calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` the loss
     is at least the top-k error. A label of rank k+1 has loss m and no gradient.
 
-    Parameters
-    ----------
-    scores, target, k, margin, sample_weight, reduction
-        As in :func:`topk_hinge_loss`.
-
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf. One of
         the tied scores takes the whole gradient.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -186,8 +167,6 @@ def topk_hinge_calibrated_loss(
 
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import topk_hinge_calibrated_loss
     >>> topk_hinge_calibrated_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([3]), k=2)
     tensor(1.5000)
     """
@@ -202,22 +181,10 @@ def _check_hinge(scores, target, sample_weight, k, margin, name):
     return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
 
 
-class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5):
-    """>>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
-    >>> TopKHingeLoss(k=2)(scores, torch.tensor([2]))
-    tensor(1.5000)
-    """
+class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5): ...
 
 
-class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5):
-    """>>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
-    >>> TopKHingeConvexLoss(k=2)(scores, torch.tensor([2]))
-    tensor(2.5000)
-    """
+class TopKHingeConvexLoss(LossModule, of=topk_hinge_convex_loss, k=5): ...
 
 
-class TopKHingeCalibratedLoss(LossModule, of=topk_hinge_calibrated_loss, k=5):
-    """>>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
-    >>> TopKHingeCalibratedLoss(k=2)(scores, torch.tensor([3]))
-    tensor(1.5000)
-    """
+class TopKHingeCalibratedLoss(LossModule, of=topk_hinge_calibrated_loss, k=5): ...

@@ -3,13 +3,10 @@
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
-
-# Attributes that store the hooks of a layer. torch has no public function to test for hooks.
-HOOKS = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
 
 
 class MemberLinear(nn.Module):
@@ -19,32 +16,16 @@ class MemberLinear(nn.Module):
     Members with the same samples need one matrix multiplication, others a batched multiplication.
     """
 
-    def __init__(
-        self,
-        n_members: int,
-        in_features: int,
-        out_features: int,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
+    def __init__(self, n_members, in_features, out_features, *, dtype=None, generator=None):
         super().__init__()
-        self.n_members = n_members
-        self.in_features = in_features
-        self.out_features = out_features
-        kwargs = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(n_members, out_features, in_features, **kwargs))
-        self.bias = nn.Parameter(torch.empty(n_members, out_features, **kwargs))
-        self.reset_parameters(generator)
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw new weights for every member."""
-        bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
+        self.n_members, self.in_features, self.out_features = n_members, in_features, out_features
+        self.weight = nn.Parameter(torch.empty(n_members, out_features, in_features, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(n_members, out_features, dtype=dtype))
+        bound = 1 / math.sqrt(in_features) if in_features else 0.0
         nn.init.uniform_(self.weight, -bound, bound, generator=generator)
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         """Return the outputs of all members, of shape (n_members, n_samples, out_features).
 
         x has shape (n_samples, in_features) if the samples are the same for all members, else
@@ -55,11 +36,11 @@ class MemberLinear(nn.Module):
             return values.unflatten(1, self.weight.shape[:2]).transpose(0, 1)
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.transpose(1, 2))
 
-    def of_member(self, x: Tensor, m: int) -> Tensor:
+    def of_member(self, x, m):
         """Return outputs (n_samples, out_features) of member m for x (n_samples, in_features)."""
         return F.linear(x, self.weight[m], self.bias[m])
 
-    def extra_repr(self) -> str:
+    def extra_repr(self):
         return (
             f"n_members={self.n_members}, in_features={self.in_features}, "
             f"out_features={self.out_features}"
@@ -119,9 +100,10 @@ def is_as_made(layer):
 
 def has_hooks(layer):
     """Return whether calling a layer runs hooks, or another `forward` than that of its class."""
-    if "forward" in vars(layer):
-        return True
-    return any(getattr(layer, hooks) for hooks in HOOKS) or _has_any_global_hook()
+    # torch has no public function to test for hooks.
+    hooks = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
+    found = "forward" in vars(layer) or any(getattr(layer, each) for each in hooks)
+    return found or _has_any_global_hook()
 
 
 def is_plain_training(h):

@@ -4,7 +4,7 @@ import inspect
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 class Members(nn.ModuleList):
@@ -13,12 +13,12 @@ class Members(nn.ModuleList):
     Each network returns scores of shape (n_samples, n_outputs), or (n_samples,) for one output.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         """Return the scores of all members, of shape (n_samples, n_members, n_outputs)."""
         scores = torch.stack([network(x) for network in self], dim=1)
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
-    def score_member(self, x: Tensor, m: int) -> Tensor:
+    def score_member(self, x, m):
         """Return the scores of member m, of shape (n_samples, n_outputs)."""
         scores = self[m](x)
         return scores if scores.ndim == 2 else scores.unsqueeze(1)

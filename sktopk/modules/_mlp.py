@@ -37,8 +37,8 @@ class MLP(nn.Sequential):
     dropout : float, default=0.0
         Probability of dropping a hidden unit during training.
     normalize : bool, default=False
-        Whether scores are cosines between the last hidden layer and the weights of each class,
-        without a bias. Use it for losses with margins such as :func:`sktopk.losses.ldam_loss`.
+        Whether the last layer is a :class:`NormalizedLinear`. Use it for losses with margins such
+        as :func:`sktopk.losses.ldam_loss`.
     dtype : torch.dtype, default=None
         Data type of the weights. None means torch's default.
     generator : torch.Generator, default=None
@@ -76,8 +76,7 @@ class MLP(nn.Sequential):
         sizes = (n_features, *hidden_layer_sizes)
         layers = []
         for n_in, n_out in pairwise(sizes):
-            kind = nn.Linear if layers else SparseInputLinear
-            layers.append(_linear(kind, n_in, n_out, dtype, generator))
+            layers.append(_linear(layers, n_in, n_out, dtype, generator))
             if batch_norm:
                 layers.append(nn.BatchNorm1d(n_out, dtype=dtype))
             layers.append(nn.ReLU())
@@ -86,13 +85,13 @@ class MLP(nn.Sequential):
         if normalize:
             layers.append(NormalizedLinear(sizes[-1], n_outputs, dtype=dtype, generator=generator))
         else:
-            kind = nn.Linear if layers else SparseInputLinear
-            layers.append(_linear(kind, sizes[-1], n_outputs, dtype, generator))
+            layers.append(_linear(layers, sizes[-1], n_outputs, dtype, generator))
         super().__init__(*layers)
 
 
-def _linear(kind, n_in, n_out, dtype, generator):
+def _linear(below, n_in, n_out, dtype, generator):
     """Return a linear layer with torch's default initialization, drawn from `generator`."""
+    kind = nn.Linear if below else SparseInputLinear
     # Without an argument `device`, `skip_init` would ignore torch's default device.
     device = torch.get_default_device()
     layer = nn.utils.skip_init(kind, n_in, n_out, device=device, dtype=dtype)
@@ -110,7 +109,6 @@ class Dropout(nn.Dropout):
         self.generator = generator
 
     def forward(self, x):
-        """Apply dropout to x in training mode. In eval mode, return x unchanged."""
         if self.generator is None or not self.training:
             return super().forward(x)
         generator = self.generator
@@ -158,7 +156,6 @@ class SparseInputLinear(nn.Linear):
     """Linear layer that also accepts `SparseRows`, for which zeros are skipped."""
 
     def forward(self, x):
-        """Return the outputs (n_samples, out_features) for a Tensor or `SparseRows`."""
         if isinstance(x, SparseRows):
             return _Product.apply(x, self.weight, self.bias)
         return super().forward(x)

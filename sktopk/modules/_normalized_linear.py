@@ -12,8 +12,8 @@ class NormalizedLinear(nn.Module):
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
     There is no bias. Without normalization, frequent classes and easy samples would get larger
-    scores, because their vectors are longer. Use this layer at the end of a network for losses
-    with margins, such as :func:`sktopk.losses.ldam_loss`.
+    scores, because their vectors are longer. Losses with margins such as
+    :func:`sktopk.losses.ldam_loss` need this layer at the end of a network.
 
     Parameters
     ----------
@@ -52,8 +52,7 @@ class NormalizedLinear(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.in_features = in_features
-        self.out_features = out_features
+        self.in_features, self.out_features = in_features, out_features
         weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
         self.weight = nn.Parameter(weight)
         self.reset_parameters(generator)
@@ -78,15 +77,7 @@ class MemberNormalizedLinear(NormalizedLinear):
     The weight has shape (n_members, out_features, in_features).
     """
 
-    def __init__(
-        self,
-        n_members: int,
-        in_features: int,
-        out_features: int,
-        *,
-        dtype: torch.dtype | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
+    def __init__(self, n_members, in_features, out_features, *, dtype=None, generator=None):
         super().__init__(in_features, n_members * out_features, dtype=dtype, generator=generator)
         self.n_members, self.out_features = n_members, out_features
         self.weight = nn.Parameter(self.weight.detach().unflatten(0, (n_members, out_features)))
@@ -98,7 +89,7 @@ class MemberNormalizedLinear(NormalizedLinear):
         """
         return _normalize(features) @ _normalize(self.weight).transpose(1, 2)
 
-    def of_member(self, features: Tensor, m: int) -> Tensor:
+    def of_member(self, features, m):
         """Return scores (n_samples, out_features) of member m."""
         return F.linear(_normalize(features), _normalize(self.weight[m]))
 

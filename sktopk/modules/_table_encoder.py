@@ -68,10 +68,8 @@ class TableEncoder(nn.Module):
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Missing categories are
     encoded as zeros. Infinite values are clipped. Before :meth:`from_data` is called, columns are
-    clipped but not scaled.
-
-    In equation 1 of [1]_, the first and last bin are unbounded. Here, they end at the smallest and
-    largest value in :meth:`from_data`. Outside, only the smoothly clipped column still changes.
+    clipped but not scaled. The first and last bin, unbounded in [1]_, end at the smallest and
+    largest value in :meth:`from_data`.
 
     References
     ----------
@@ -89,13 +87,11 @@ class TableEncoder(nn.Module):
     >>> encoder.center, encoder.scale
     (tensor([1.5000e+00, 2.0000e+06]), tensor([4.0000e-01, 5.0000e-07]))
 
-    As the first layer of a network for :class:`sktopk.TopKClassifier`:
+    As the first layer of a network for ``sktopk.TopKClassifier(module=network)``:
 
-    >>> from sktopk import TopKClassifier
     >>> def network(n_features, n_outputs):
     ...     encoder = TableEncoder(n_features)
     ...     return torch.nn.Sequential(encoder, torch.nn.Linear(encoder.n_outputs, n_outputs))
-    >>> clf = TopKClassifier(module=network)
     """
 
     def __init__(
@@ -113,10 +109,8 @@ class TableEncoder(nn.Module):
         if n_encoded == "auto":
             n_numbers = n_features - len(n_categories)
             n_encoded = min(n_bins * n_numbers, _AUTO_BINS) if n_numbers <= _AUTO_COLUMNS else 0
-        self.n_features = n_features
-        self.n_bins = n_bins
-        self.n_encoded = n_encoded
-        self.n_categories = n_categories
+        self.n_features, self.n_categories = n_features, n_categories
+        self.n_bins, self.n_encoded = n_bins, n_encoded
         self.register_buffer("center", torch.zeros(n_features, dtype=dtype))
         self.register_buffer("scale", torch.ones(n_features, dtype=dtype))
         self.register_buffer("bin_column", torch.zeros(n_encoded, dtype=torch.long))
@@ -126,21 +120,17 @@ class TableEncoder(nn.Module):
         # Scale the one-hot encoding of n categories by n ** -0.5, so that columns with many rare
         # categories overfit less.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
-        if missing_indicator is True:
-            missing = torch.arange(n_features)
-        else:
-            missing = torch.tensor(list(missing_indicator or ()), dtype=torch.long)
+        missing = range(n_features) if missing_indicator is True else missing_indicator or ()
         # Do not save these buffers in the state dict, because the constructor recomputes them.
         for name, each in {
-            "missing_column": missing,
+            "missing_column": torch.tensor(list(missing), dtype=torch.long),
             "category_column": torch.tensor([j for j, _ in categories], dtype=torch.long),
             "category_value": torch.tensor([value for _, value in categories], dtype=torch.long),
             "category_scale": torch.tensor(category_scale, dtype=self.center.dtype),
         }.items():
             self.register_buffer(name, each, persistent=False)
         self.scale[list(n_categories)] = 0.0
-        n_indicators = len(self.missing_column)
-        self.n_outputs = n_features + n_encoded + n_indicators + len(categories)
+        self.n_outputs = n_features + n_encoded + len(self.missing_column) + len(categories)
 
     @torch.no_grad()
     def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
@@ -154,10 +144,6 @@ class TableEncoder(nn.Module):
             subsample uses all samples. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
-
-        Returns
-        -------
-        self : TableEncoder
 
         Raises
         ------

@@ -40,9 +40,8 @@ class TabularMLP(nn.Module):
     n_bins, n_encoded, missing_indicator, n_categories
         Parameters of the encoder, see :class:`TableEncoder`.
     normalize : bool, default=False
-        Whether scores are cosines between the last hidden layer and the weights of each class, as
-        in :class:`NormalizedLinear`. Losses with margins such as
-        :func:`sktopk.losses.ldam_loss` need cosines.
+        Whether the last layer is a :class:`NormalizedLinear`. Use it for losses with margins such
+        as :func:`sktopk.losses.ldam_loss`.
     dtype : torch.dtype, default=None
         Data type of weights and scales. None means torch's default.
     generator : torch.Generator, default=None

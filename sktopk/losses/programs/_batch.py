@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import torch
 
-from sktopk.losses._groups import check_groups
+from sktopk.losses._groups import Groups, OneGroup, check_groups
 from sktopk.losses._loss import (
+    WithGradient,
     check_binary,
     check_name,
     check_nonnegative,
-    check_once,
     check_weight,
     nan_above,
     reduce,
@@ -26,9 +26,6 @@ from sktopk.losses._loss import (
 )
 
 from ._matrices import or_one
-from ._order import Groups, OneGroup
-
-SOLVERS = ("closed_form", "program")
 
 
 class Batch(NamedTuple):
@@ -77,11 +74,11 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     sign = positive - negative
     if sample_weight is not None:
         positive, negative = sample_weight * positive, sample_weight * negative
+    batch = Batch(scores, positive, negative, sign, scores - sign, bottom)
     if groups is None:
-        return Batch(scores, positive, negative, sign, scores - sign, bottom)
-    groups = Groups(*check_groups(groups, scores))
-    positive, negative = positive.double(), negative.double()  # sums over all groups are large
-    return Batch(scores, positive, negative, sign, scores - sign, bottom, groups)
+        return batch
+    weights = {"positive": positive.double(), "negative": negative.double()}  # sums are large
+    return batch._replace(**weights, groups=check_groups(groups, scores))
 
 
 def in_units(scores, weight, margin):
@@ -115,34 +112,19 @@ def in_units(scores, weight, margin):
     return torch.where(bottom, torch.where(lowest < torch.inf, low, 0.0), scores), bottom
 
 
-class WithGradient(torch.autograd.Function):
-    """Autograd function that returns the given `value` and has the given `gradient`."""
-
-    @staticmethod
-    def forward(ctx, scores, value, gradient):
-        ctx.save_for_backward(gradient)
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        check_once("this loss")
-        return grad_output.unsqueeze(-1) * ctx.saved_tensors[0], None, None
-
-
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the optimum and its gradient by the scores, `program` the arguments of
     :func:`linear_program`. The loss is at least `bound` if it depends on a score of -inf.
     """
-    check_name(solver, "solver", SOLVERS)
-    refuse_program(solver, batch)
+    check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
     if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
         loss = 0.0 * scores.sum()
     elif solver == "program":
-        check_finite(batch.scores, batch.bottom)
-        loss = optimum(program(batch.select(positive + negative > 0), **parameters))
+        selected = batch.select(positive + negative > 0)
+        loss = optimum(program(selected, **parameters), scores, batch.bottom)
     else:
         with torch.no_grad():
             # Use float64: in float32, sums with large weights would lose the small weights.
@@ -157,19 +139,13 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     return reduce_batch(loss, positive + negative, reduction)
 
 
-def refuse_program(solver, batch):
-    """Check that the linear program is not requested for several groups."""
-    if solver == "program" and isinstance(batch.groups, Groups):
+def check_solver(solver, has_groups):
+    check_name(solver, "solver", ("closed_form", "program"))
+    if solver == "program" and has_groups:
         raise ValueError(
             "solver='program' must come without groups: it solves one program. Call the loss for "
             "each group, or use solver='closed_form'"
         )
-
-
-def check_finite(scores, bottom):
-    """Check that all scores are finite, as the linear program requires."""
-    if (bottom is not None and bottom.any()) or not scores.isfinite().all():
-        raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
 
 
 def reduce_batch(loss, weight, reduction):
@@ -181,10 +157,14 @@ def reduce_batch(loss, weight, reduction):
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
 
-def optimum(program):
-    """Return the optimum of the linear program whose arguments are in the dict `program`."""
+def optimum(program, scores, bottom):
+    """Return the optimum of the linear program with the arguments in the dict `program`."""
     from ._linear_program import linear_program
 
+    if (bottom is not None and bottom.any()) or not scores.isfinite().all():
+        raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
+    if not len(program["c"]):
+        return 0.0 * scores.sum()
     return linear_program(**program).fun.to(program["c"].dtype)
 
 
@@ -233,17 +213,6 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     at_kink = multiplier * ((side == 0) & (batch.sign * of_rows(missing) < 0))
     total = groups.sum(at_kink)
     return inside + at_kink * of_rows(missing / torch.where(total == 0, 1.0, total))
-
-
-def sparse_matrix(entries, shape, like):
-    """Return a sparse matrix of entries (rows, columns, values), like the tensor `like`."""
-    triples = []
-    for entry in entries:
-        parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
-        triples.append(torch.broadcast_tensors(*parts))
-    *indices, values = (torch.cat(parts) for parts in zip(*triples, strict=True))
-    values = values.to(like.dtype)
-    return torch.sparse_coo_tensor(torch.stack(indices), values, shape, check_invariants=False)
 
 
 def hinge_rows(batch):

@@ -5,15 +5,8 @@ from torch import Tensor
 
 from sktopk.losses._loss import LossModule, check_nonnegative
 
-from ._batch import (
-    batch_loss,
-    hinge_multipliers,
-    hinge_rows,
-    or_one,
-    sort_kinks,
-    sparse_matrix,
-    split_classes,
-)
+from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
+from ._matrices import or_one, sparse_matrix
 
 
 def fbeta_loss(
@@ -37,10 +30,10 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where the minimum is over thresholds with :math:`P < n_+`. The hinge sums P and N are upper
-    bounds of the numbers of false negatives and false positives. This is one of the measures of
-    [1]_: a linear-fractional program, which a substitution makes linear [2]_. The gradient includes
-    the derivative of the threshold. Sorting finds the best threshold in O(n log n).
+    where the minimum is over thresholds with :math:`P < n_+`. The loss is in [0, 1). The hinge sums
+    P and N are upper bounds of the numbers of false negatives and false positives. This is one of
+    the measures of [1]_: a linear-fractional program, which a substitution makes linear [2]_. The
+    gradient includes the derivative of the threshold, which sorting finds in O(n log n).
 
     Parameters
     ----------
@@ -65,8 +58,8 @@ def fbeta_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        In [0, 1) for "mean". Zero, with zero gradient, if the batch lacks a class. Samples of the
-        same class with tied scores share their gradient in proportion to their weights.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
+        with tied scores share their gradient in proportion to their weights.
 
     Raises
     ------
@@ -136,8 +129,4 @@ def fbeta_program(batch, beta):
     }
 
 
-class FBetaLoss(LossModule, of=fbeta_loss):
-    """>>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
-    >>> FBetaLoss(beta=1.0)(scores, target)
-    tensor(0.1111)
-    """
+class FBetaLoss(LossModule, of=fbeta_loss): ...

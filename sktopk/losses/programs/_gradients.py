@@ -31,52 +31,46 @@ class _Solved(torch.autograd.Function):
         return torch.where(solved, gradient, 0.0), None, None, None
 
 
-def differentiable_optimum(matrix, rhs, cost, equality, solution, width):
+def differentiable_optimum(program, solution, width):
     """Return the optimum (with `width`: of the penalty), with the gradient of the Lagrangian."""
-    x, multipliers = solution.x, solution.multipliers
-    slack = matrix.times(x) - rhs
+    slack, status = program.slack(solution.x), solution.status
+    cost = (program.cost * solution.x).sum(-1)
     if width:
-        violation = torch.where(equality, slack, slack.clamp_min(0))
-        penalty = violation.square().sum(-1) / (2 * width)
+        lagrangian = cost + program.project(slack).square().sum(-1) / (2 * width)
+        value = lagrangian.detach()
     else:
-        penalty = (multipliers * slack).sum(-1)
-    lagrangian = (cost * x).sum(-1) + penalty
-    value = lagrangian.detach()
-    if not width:
+        lagrangian = cost + (solution.multipliers * slack).sum(-1)
         # If the solver stopped early, return the cost of x: the Lagrangian may be far from it.
-        value = torch.where(solution.status == OPTIMAL, value, (cost * x).sum(-1).detach())
-    value = value.masked_fill(solution.status == INFEASIBLE, torch.inf)
-    value = value.masked_fill(solution.status == UNBOUNDED, -torch.inf)
-    return _Solved.apply(lagrangian, value, lambda g: g, solution.status == OPTIMAL)
+        value = torch.where(status == OPTIMAL, lagrangian, cost).detach()
+    value = value.masked_fill(status == INFEASIBLE, torch.inf)
+    value = value.masked_fill(status == UNBOUNDED, -torch.inf)
+    return _Solved.apply(lagrangian, value, lambda g: g, status == OPTIMAL)
 
 
-def differentiable_vertex(matrix, rhs, cost, equality, solution):
+def differentiable_vertex(program, solution):
     """Return x, with the gradient of the solution of M_J x = h_J for the active rows J."""
     # Small changes of the costs do not move x. Add 0 times the costs: the gradient is 0, not None.
-    slack = matrix.times(solution.x) - rhs + 0.0 * cost.sum(-1, keepdim=True)
-    constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
+    slack = program.slack(solution.x) + 0.0 * program.cost.sum(-1, keepdim=True)
+    constants = program.detach()
 
     def adjoint(gradient):
-        program = ScaledProgram(*constants)
-        scaled_multipliers = solution.multipliers / (program.cost_unit * program.rows)
-        active = program.active_rows(scaled_multipliers)
-        solved = _solve(program, active, program.columns * gradient)
-        return -program.rows * (active * program.matrix.times(solved))
+        scaled = ScaledProgram(constants)
+        active = scaled.active_rows(solution.multipliers / (scaled.cost_unit * scaled.rows))
+        solved = _solve(scaled, active, scaled.columns * gradient)
+        return -scaled.rows * (active * scaled.matrix.times(solved))
 
     return _Solved.apply(slack, solution.x, adjoint, solution.status == OPTIMAL)
 
 
-def differentiable_minimiser(matrix, rhs, cost, equality, solution, width):
+def differentiable_minimiser(program, solution, width):
     """Return x, the minimizer of the penalty, with its gradient by implicit differentiation."""
-    slack = matrix.times(solution.x) - rhs
-    violation = torch.where(equality, slack, slack.clamp_min(0))
-    stationarity = width * cost + matrix.transposed_times(violation)
-    constants = (matrix.detach(), rhs.detach(), cost.detach(), equality)
+    slack = program.slack(solution.x)
+    stationarity = width * program.cost + program.matrix.transposed_times(program.project(slack))
+    constants, active = program.detach(), program.equality | (slack.detach() > 0)
 
     def adjoint(gradient):
-        program = ScaledProgram(*constants, scale_rows=False)
-        active = equality | (slack.detach() > 0)
-        return -program.columns * _solve(program, active, program.columns * gradient)
+        scaled = ScaledProgram(constants, scale_rows=False)
+        return -scaled.columns * _solve(scaled, active, scaled.columns * gradient)
 
     return _Solved.apply(stationarity, solution.x, adjoint, solution.status == OPTIMAL)
 

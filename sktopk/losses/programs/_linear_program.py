@@ -11,18 +11,11 @@ from sktopk.losses._loss import check_count, check_name, check_nonnegative
 from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
 from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex
 from ._matrices import stack_rows
-from ._newton import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, Solution, solve_newton, solve_penalty
+from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
 METHODS = ("newton", "penalty", "highs")
 ON_FAILURE = ("warn", "raise", "ignore")
-_UNDECIDED = 4
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
-_STATUS_NAMES = {
-    LIMIT: "stopped by max_iter",
-    INFEASIBLE: "infeasible",
-    UNBOUNDED: "unbounded",
-    _UNDECIDED: "given up by HiGHS for numerical difficulties",
-}
 
 
 class LinearProgramResult(NamedTuple):
@@ -63,11 +56,8 @@ def linear_program(
     the multipliers of the inequalities and :math:`u` the multipliers of the equations. Then
 
     .. math::
-        \frac{\partial p}{\partial c} = x, \quad
-        \frac{\partial p}{\partial b_{ub}} = -v, \quad
-        \frac{\partial p}{\partial A_{ub}} = v x^\top, \quad
-        \frac{\partial p}{\partial b_{eq}} = -u, \quad
-        \frac{\partial p}{\partial A_{eq}} = u x^\top.
+        \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
+        \quad \nabla_{b_{eq}}\, p = -u, \quad \nabla_{A_{eq}}\, p = u x^\top.
 
     The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
     for x. The backward pass solves a linear system. Both gradients are exact if x and the
@@ -90,12 +80,11 @@ def linear_program(
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
-        - "newton": Newton's method on an exterior penalty with multipliers. It solves all programs
-          at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
-          multiplied with vectors (conjugate gradients).
-        - "penalty": the penalty without multipliers, as in [1]_. `fun` and its gradient then belong
-          to a smooth lower bound of the optimum (see the notes).
-        - "highs": HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
+        "newton" is Newton's method on an exterior penalty with multipliers. It solves all programs
+        at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
+        multiplied with vectors (conjugate gradients). "penalty" omits the multipliers, as in [1]_:
+        `fun` and its gradient belong to a smooth lower bound of the optimum (see the notes).
+        "highs" is HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
         Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
     tol : float, default=None
@@ -113,7 +102,7 @@ def linear_program(
     -------
     result : tuple
         A named tuple of tensors, computed in float64 and returned in the widest dtype of the
-        arguments, at least float32.
+        arguments, at least float32. Only `x` and `fun` have a gradient.
 
         x : Tensor of shape (..., n_variables)
             Solution, or the last iterate if unsolved (zeros with "highs").
@@ -121,8 +110,7 @@ def linear_program(
             Optimum. Infinity if the program is infeasible, minus infinity if it is unbounded. The
             cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Nonnegative multipliers of the inequalities: scipy's marginals times -1. This field and
-            all following fields have no gradient.
+            Nonnegative multipliers of the inequalities: scipy's marginals times -1.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers of the equations.
         status : Tensor of shape (...), int64
@@ -153,15 +141,13 @@ def linear_program(
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
     where :math:`\varepsilon` is ``smoothing``. The minimum is the Moreau envelope of :math:`p` in
-    the right sides. It is smooth in b, at most :math:`p` and at least
-    :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It is finite for infeasible programs. Status 2
-    therefore does not occur, and `primal_residual` is the distance from feasibility. The penalty
-    depends on the scale of each row.
+    the right sides: smooth in b, at most :math:`p` and at least
+    :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the scale of each row, and is finite
+    for infeasible programs, with the distance from feasibility as `primal_residual`.
 
     Newton's method on this penalty is due to Mangasarian [2]_, and its use in networks to [1]_. The
-    default method adds multiplier updates and a quadratic term that keeps x near its last value.
-    This is the proximal method of multipliers [3]_. It gives exact solutions and detects infeasible
-    and unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second
+    default method is the proximal method of multipliers [3]_. It gives exact solutions and detects
+    infeasible and unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second
     derivatives raise an error.
 
     A step with a dense matrix takes about n_rows n_variables^2 operations. A step with a sparse
@@ -179,16 +165,12 @@ def linear_program(
 
     Examples
     --------
-    Minimize 2 x subject to x >= 1 and x >= b, and differentiate the optimum at b = 3:
+    Minimize 2 x subject to x >= b, and differentiate the optimum at b = 3:
 
     >>> import torch
     >>> from sktopk.losses import linear_program
-    >>> b = torch.tensor(3.0, requires_grad=True)
-    >>> result = linear_program(
-    ...     c=torch.tensor([2.0]),
-    ...     A_ub=torch.tensor([[-1.0], [-1.0]]),
-    ...     b_ub=torch.stack([torch.tensor(-1.0), -b]),
-    ... )
+    >>> b = torch.tensor([3.0], requires_grad=True)
+    >>> result = linear_program(torch.tensor([2.0]), A_ub=torch.tensor([[-1.0]]), b_ub=-b)
     >>> round(result.fun.item(), 6), result.status.item()
     (6.0, 0)
     >>> result.fun.backward()
@@ -219,25 +201,21 @@ def linear_program(
     rhs = torch.cat(rhs, -1)
     n_inequalities = b_ub.shape[-1]
     equality = torch.arange(rhs.shape[-1], device=c.device) >= n_inequalities
-    with torch.no_grad():
-        program = (matrix.detach(), rhs, cost, equality)
-        if method == "highs":
-            solution = solve_highs(*program)
-        elif method == "newton":
-            solution = solve_newton(*program, tol=tol, max_iter=max_iter)
-        else:
-            solution = solve_penalty(*program, width=smoothing, tol=tol, max_iter=max_iter)
-    _report(solution.status.view(batch_shape), on_failure)
-
-    program = (matrix, rhs, cost, equality)
+    program = Program(matrix, rhs, cost, equality)
     width = smoothing if method == "penalty" else 0.0
-    fun = differentiable_optimum(*program, solution, width)
-    if method == "penalty":
-        x = differentiable_minimiser(*program, solution, width)
-    else:
-        x = differentiable_vertex(*program, solution)
     with torch.no_grad():
-        residuals = _residuals(*program, solution, width)
+        constants = program.detach()
+        if method == "highs":
+            solution = solve_highs(constants)
+        else:
+            solution = solve_newton(constants, tol=tol, max_iter=max_iter, width=width)
+        residuals = _residuals(constants, solution, width)
+    _report(solution.status.view(batch_shape), on_failure)
+    fun = differentiable_optimum(program, solution, width)
+    if method == "penalty":
+        x = differentiable_minimiser(program, solution, width)
+    else:
+        x = differentiable_vertex(program, solution)
 
     def batched(values):
         values = values.to(dtype) if values.is_floating_point() else values
@@ -257,7 +235,7 @@ def _report(status, on_failure):
     failed = status != OPTIMAL
     if on_failure == "ignore" or not failed.any():
         return
-    counts = {name: int((status == code).sum()) for code, name in _STATUS_NAMES.items()}
+    counts = {name: int((status == code).sum()) for code, name in STATUS_NAMES.items()}
     kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     first = tuple(failed.nonzero()[0].tolist())
     where = f", the first at index {first}" if first else ""
@@ -271,41 +249,40 @@ def _report(status, on_failure):
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-def _residuals(matrix, rhs, cost, equality, solution, width):
+def _residuals(program, solution, width):
     """Return the primal residual, the dual residual and the duality gap of each program."""
     x, multipliers = solution.x, solution.multipliers
-    slack = matrix.times(x) - rhs
-    violation = torch.where(equality, slack.abs(), slack).clamp_min(0).amax(-1)
-    dual = (cost + matrix.transposed_times(multipliers)).abs().amax(-1)
-    gap = (cost * x).sum(-1) + (rhs * multipliers).sum(-1)
+    violation = program.project(program.slack(x)).abs().amax(-1)
+    dual = (program.cost + program.matrix.transposed_times(multipliers)).abs().amax(-1)
+    gap = (program.cost * x).sum(-1) + (program.rhs * multipliers).sum(-1)
     return violation, dual, (gap + width * multipliers.square().sum(-1)).abs()
 
 
-def solve_highs(matrix, rhs, cost, equality):
+def solve_highs(program):
     """Solve linear programs one after the other on the CPU, by scipy's HiGHS."""
-    n_inequalities = len(equality) - int(equality.sum())
+    rhs, cost = program.rhs, program.cost
+    n_inequalities = int((~program.equality).sum())
     status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
     solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
-    for program in range(len(cost)):
-        rows = matrix.entries(program)
-        right_side = rhs[program].cpu().numpy()
+    for i in range(len(cost)):
+        rows = program.matrix.entries(i)
+        right_side = rhs[i].cpu().numpy()
         arguments = {
-            "c": cost[program].cpu().numpy(),
+            "c": cost[i].cpu().numpy(),
             "A_ub": rows[:n_inequalities],
             "b_ub": right_side[:n_inequalities],
             "A_eq": rows[n_inequalities:],
             "b_eq": right_side[n_inequalities:],
         }
         found = _linprog(arguments)
-        if found.status == _UNDECIDED:
+        if found.status == UNDECIDED:
             found = _decided(arguments, found)
-        solution.status[program] = found.status
-        solution.n_iter[program] = found.nit
+        solution.status[i], solution.n_iter[i] = found.status, found.nit
         if found.status == OPTIMAL:
-            solution.x[program] = torch.as_tensor(found.x)
+            solution.x[i] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
             # scipy's marginals are derivatives by the right-hand side: the negated multipliers.
-            solution.multipliers[program] = -torch.cat([torch.as_tensor(m) for m in marginals])
+            solution.multipliers[i] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
 

@@ -38,23 +38,12 @@ class LinearProgramLoss(nn.Module):
     RuntimeError
         When called with ``on_failure="raise"``, if the program has no solution.
 
-    See Also
-    --------
-    linear_program : The solver with all its results.
-
     Examples
     --------
-    Transactions are reviewed if their score exceeds a threshold t. A review costs r. All reviews
-    together cost at most B. A fraud without review loses its amount a. The loss is an upper bound
-    of the share of the money that is lost, with hinges z for missed frauds and w for reviews:
-
-    .. math::
-        \min_{t, z, w} \; \frac{\sum_i a_i z_i}{\sum_i a_i} \quad \text{subject to} \quad
-        z_i \ge 1 - (s_i - t), \quad w_i \ge 1 + (s_i - t), \quad
-        \sum_i r_i w_i \le B, \quad z, w \ge 0
-
-    The target has two columns: the amounts a, which are 0 for honest transactions, and the review
-    costs r.
+    Transactions are reviewed if their score exceeds a threshold t. All reviews together cost at
+    most a budget. A fraud without review loses its amount. The loss is an upper bound of the share
+    of the money that is lost, with hinges z for missed frauds and w for reviews. The target has two
+    columns: the amounts, which are 0 for honest transactions, and the costs of reviews.
 
     >>> import torch
     >>> from sktopk.losses import LinearProgramLoss
@@ -62,12 +51,11 @@ class LinearProgramLoss(nn.Module):
     ...     amount, cost = target.T
     ...     n = len(scores)
     ...     one, eye, zero = scores.new_ones(n, 1), torch.eye(n), torch.zeros(n, n)
-    ...     no_threshold = scores.new_zeros(1 + n)  # the variables are t, z, w
-    ...     A = torch.cat([
+    ...     A = torch.cat([  # the variables are t, z, w
     ...         torch.cat([one, -eye, zero], 1),  # t - z <= s - 1
     ...         torch.cat([-one, zero, -eye], 1),  # -t - w <= -s - 1
     ...         -torch.eye(1 + 2 * n)[1:],  # z, w >= 0
-    ...         torch.cat([no_threshold, cost]).unsqueeze(0),
+    ...         torch.cat([torch.zeros(1 + n), cost]).unsqueeze(0),
     ...     ])
     ...     b = torch.cat([scores - 1, -scores - 1, torch.zeros(2 * n), torch.tensor([budget])])
     ...     c = torch.cat([torch.zeros(1), amount / amount.sum(), torch.zeros(n)])
@@ -95,12 +83,8 @@ class LinearProgramLoss(nn.Module):
         on_failure: str = "warn",
     ) -> None:
         super().__init__()
-        self.build = build
-        self.method = method
-        self.smoothing = smoothing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.on_failure = on_failure
+        self.build, self.method, self.smoothing = build, method, smoothing
+        self.tol, self.max_iter, self.on_failure = tol, max_iter, on_failure
 
     def forward(
         self, scores: Tensor, target: Tensor, sample_weight: Tensor | None = None

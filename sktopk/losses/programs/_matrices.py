@@ -1,8 +1,7 @@
 """Classes for the constraint matrices of a batch of linear programs, dense or sparse.
 
-Inequality rows come before equality rows. :class:`DenseRows` and :class:`SparseRows` have the same
-methods. They multiply with vectors, and solve systems with the matrix M_J'M_J, where M_J contains
-the active rows. `SparseRows` does not form this matrix.
+Inequality rows come before equality rows. The classes multiply with vectors, and solve systems with
+the matrix M_J'M_J, where M_J contains the active rows. `SparseRows` does not form this matrix.
 """
 
 from typing import NamedTuple
@@ -62,7 +61,7 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Sparse matrices of a batch, stored as one list of entries.
+    """Sparse matrices of a batch, stored as one list of entries, with the methods of `DenseRows`.
 
     The batch is one block-diagonal matrix: row r of program b has the number b * n_rows + r.
     Columns are numbered in the same way.
@@ -77,11 +76,9 @@ class SparseRows(NamedTuple):
         return self._replace(values=self.values.detach())
 
     def times(self, x):
-        """Multiply each matrix by its own vector. x has shape (n_programs, n_variables)."""
         return self._sum(self.values * x.reshape(-1).index_select(0, self.columns), self.rows, 1)
 
     def transposed_times(self, y):
-        """Multiply the transpose of each matrix by a vector. y has shape (n_programs, n_rows)."""
         return self._sum(self.values * y.reshape(-1).index_select(0, self.rows), self.columns, 2)
 
     def _sum(self, entries, places, axis):
@@ -93,12 +90,10 @@ class SparseRows(NamedTuple):
         return self._replace(values=self.values * factors)
 
     def norms(self):
-        """Return the Euclidean norms of the rows and of the columns."""
         squares = self.values.square()
         return self._sum(squares, self.rows, 1).sqrt(), self._sum(squares, self.columns, 2).sqrt()
 
     def active_solver(self, active, damping):
-        r"""Return the function g -> (M_J'M_J + damping I)^{-1} g. J are the rows in `active`."""
         weighted = self.values * active.reshape(-1)[self.rows]
         diagonal = self._sum(weighted * self.values, self.columns, 2) + damping
 
@@ -109,7 +104,6 @@ class SparseRows(NamedTuple):
         return lambda g: conjugate_gradients(product, diagonal, g)
 
     def entries(self, program):
-        """Return the matrix of one program as an array."""
         # Import scipy here, because only method="highs" needs it.
         from scipy.sparse import csr_array
 
@@ -142,6 +136,17 @@ def conjugate_gradients(product, diagonal, g):
         before, square = square, (residual * preconditioned).sum(-1, keepdim=True)
         search = preconditioned + torch.where(running, square / before, 0.0) * search
     return x
+
+
+def sparse_matrix(entries, shape, like):
+    """Return a sparse matrix of entries (rows, columns, values), like the tensor `like`."""
+    triples = []
+    for entry in entries:
+        parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
+        triples.append(torch.broadcast_tensors(*parts))
+    *indices, values = (torch.cat(parts) for parts in zip(*triples, strict=True))
+    values = values.to(like.dtype)
+    return torch.sparse_coo_tensor(torch.stack(indices), values, shape, check_invariants=False)
 
 
 def stack_rows(A_ub, A_eq, batch_shape):

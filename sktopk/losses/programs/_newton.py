@@ -13,13 +13,21 @@ solvable. If the program has no optimum, the steps of the multipliers converge t
 infeasibility, or the steps of x converge to a ray along which the cost decreases without bound.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
-from ._matrices import equilibrate, or_one
+from ._matrices import DenseRows, SparseRows, equilibrate, or_one
 
-OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED = 0, 1, 2, 3
+# As in scipy.optimize.linprog.
+OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED, UNDECIDED = range(5)
+STATUS_NAMES = {
+    LIMIT: "stopped by max_iter",
+    INFEASIBLE: "infeasible",
+    UNBOUNDED: "unbounded",
+    UNDECIDED: "given up by HiGHS for numerical difficulties",
+}
 
 _SHRINKAGE, _SMALLEST_WIDTH = 0.1, 1e-6
 _PROXIMAL_RATIO = 0.1  # rho / eps
@@ -42,32 +50,46 @@ class Solution(NamedTuple):
     n_iter: torch.Tensor
 
 
-class ScaledProgram:
+@dataclass
+class Program:
+    """A batch of linear programs. `rhs` and `cost` have one row per program."""
+
+    matrix: DenseRows | SparseRows
+    rhs: torch.Tensor
+    cost: torch.Tensor
+    equality: torch.Tensor
+
+    def detach(self):
+        constants = (each.detach() for each in (self.matrix, self.rhs, self.cost))
+        return Program(*constants, self.equality)
+
+    def slack(self, x):
+        return self.matrix.times(x) - self.rhs
+
+    def project(self, rows):
+        """Return `rows`, one number per constraint, with 0 for negative numbers of inequalities."""
+        return torch.where(self.equality, rows, rows.clamp_min(0))
+
+
+class ScaledProgram(Program):
     """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
 
     With diagonal matrices R, C and numbers sigma, kappa: M' = R M C, h' = R h / sigma, c' = C c /
     kappa, x = sigma C x' and y = kappa R y'.
     """
 
-    def __init__(self, matrix, rhs, cost, equality, *, scale_rows=True):
-        self.rows, self.columns = equilibrate(
-            matrix, *rhs.shape, cost.shape[-1], scale_rows=scale_rows
-        )
-        self.matrix = matrix.scaled(self.rows, self.columns)
-        self.row_norms = or_one(self.matrix.norms()[0])
-        self.equality = equality
-        self.rhs_unit = or_one(_largest(self.rows * rhs))
-        self.cost_unit = or_one(_largest(self.columns * cost))
-        self.rhs = self.rows * rhs / self.rhs_unit
-        self.cost = self.columns * cost / self.cost_unit
-
-    def project(self, rows):
-        """Return `rows`, one number per constraint, with 0 for negative numbers of inequalities."""
-        return torch.where(self.equality, rows, rows.clamp_min(0))
+    def __init__(self, program, *, scale_rows=True):
+        shape = *program.rhs.shape, program.cost.shape[-1]
+        self.rows, self.columns = equilibrate(program.matrix, *shape, scale_rows=scale_rows)
+        rhs, cost = self.rows * program.rhs, self.columns * program.cost
+        self.rhs_unit, self.cost_unit = or_one(_largest(rhs)), or_one(_largest(cost))
+        matrix = program.matrix.scaled(self.rows, self.columns)
+        super().__init__(matrix, rhs / self.rhs_unit, cost / self.cost_unit, program.equality)
+        self.row_norms = or_one(matrix.norms()[0])
 
     def error(self, x, multipliers, cost):
         """Return the largest relative error: primal or dual infeasibility, or duality gap."""
-        primal = _largest(self.project(self.matrix.times(x) - self.rhs)) / (1 + _largest(x))
+        primal = _largest(self.project(self.slack(x))) / (1 + _largest(x))
         dual = _largest(cost + self.matrix.transposed_times(multipliers))
         value = _dot(cost, x)
         gap = (value + _dot(self.rhs, multipliers)).abs() / (1 + value.abs())
@@ -81,28 +103,26 @@ class ScaledProgram:
         return self.rhs_unit * self.columns * x, self.cost_unit * self.rows * multipliers
 
 
-def solve_newton(matrix, rhs, cost, equality, *, tol, max_iter):
-    """Solve linear programs by the proximal method of multipliers (see the module docstring)."""
-    program = ScaledProgram(matrix, rhs, cost, equality)
-    last_width = torch.full_like(cost[:, :1], _SMALLEST_WIDTH)
-    run = _Newton(program, last_width, tol, use_multipliers=True)
+def solve_newton(program, *, tol, max_iter, width):
+    """Solve linear programs by the proximal method of multipliers (see the module docstring).
+
+    With a positive `width`, minimize c'x + |(M x - h)_+|^2 / (2 width) without multipliers.
+    """
+    program = ScaledProgram(program, scale_rows=not width)
+    if width:
+        last_width = width * program.cost_unit / program.rhs_unit
+    else:
+        last_width = torch.full_like(program.cost_unit, _SMALLEST_WIDTH)
+    run = _Newton(program, last_width, tol, use_multipliers=not width)
     run(max_iter)
     solved = (run.status == OPTIMAL).unsqueeze(-1)
-    polished = _polish(program, run.x, run.multipliers, 10 * tol)
-    x = torch.where(solved, polished[0], run.x)
-    multipliers = torch.where(solved, polished[1], run.multipliers)
-    return Solution(*program.unscale(x, multipliers), run.status, run.n_iter)
-
-
-def solve_penalty(matrix, rhs, cost, equality, *, width, tol, max_iter):
-    """Minimize c'x + |(M x - h)_+|^2 / (2 width), without multipliers and scaling of rows."""
-    program = ScaledProgram(matrix, rhs, cost, equality, scale_rows=False)
-    scaled_width = width * program.cost_unit / program.rhs_unit
-    run = _Newton(program, scaled_width, tol, use_multipliers=False)
-    run(max_iter)
-    solved = (run.status == OPTIMAL).unsqueeze(-1)
-    x = torch.where(solved, _polish_minimiser(program, scaled_width, run.x), run.x)
-    multipliers = program.project(program.matrix.times(x) - program.rhs) / scaled_width
+    if width:
+        x = torch.where(solved, _polish_minimiser(program, last_width, run.x), run.x)
+        multipliers = program.project(program.slack(x)) / last_width
+    else:
+        found = run.x, run.multipliers
+        pairs = zip(_polish(program, *found, 10 * tol), found, strict=True)
+        x, multipliers = (torch.where(solved, *pair) for pair in pairs)
     return Solution(*program.unscale(x, multipliers), run.status, run.n_iter)
 
 
@@ -166,7 +186,7 @@ class _Newton:
         moved = (accepted & (self.status < 0)).unsqueeze(-1)
         before = self.active
         self.x = torch.where(moved, self.x + length * direction, self.x)
-        self.slack = torch.where(moved, matrix.times(self.x) - self.program.rhs, self.slack)
+        self.slack = torch.where(moved, self.program.slack(self.x), self.slack)
         self._evaluate()
         # The function is quadratic while `active` is constant, so the full Newton step is exact.
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
@@ -292,7 +312,7 @@ def _polish(program, x, multipliers, noise):
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
     new_x, new_multipliers = x, active * multipliers
     for _ in range(REFINEMENTS):
-        slack = active * (program.matrix.times(new_x) - program.rhs)
+        slack = active * program.slack(new_x)
         new_x = new_x - solve(program.matrix.transposed_times(slack))
         gradient = program.cost + program.matrix.transposed_times(new_multipliers)
         new_multipliers = new_multipliers - active * program.matrix.times(solve(gradient))
@@ -303,14 +323,14 @@ def _polish(program, x, multipliers, noise):
 
 def _polish_minimiser(program, width, x):
     """Return x after undamped Newton steps, or x itself if the steps change the active rows."""
-    slack = program.matrix.times(x) - program.rhs
+    slack = program.slack(x)
     active = program.equality | (slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
     new_x, new_slack = x, slack
     for _ in range(REFINEMENTS):
         gradient = width * program.cost + program.matrix.transposed_times(active * new_slack)
         new_x = new_x - solve(gradient)
-        new_slack = program.matrix.times(new_x) - program.rhs
+        new_slack = program.slack(new_x)
     same_piece = ((program.equality | (new_slack > 0)) == active).all(-1, keepdim=True)
     return torch.where(same_piece, new_x, x)
 

@@ -3,11 +3,15 @@
 import torch
 from torch import Tensor
 
+from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import LossModule, check_fraction
 
-from ._batch import batch_loss, hinge_rows, or_one, sort_kinks, sparse_matrix, split_classes
+from ._batch import batch_loss, hinge_rows, sort_kinks, split_classes
+from ._fbeta import fbeta_loss
+from ._matrices import or_one, sparse_matrix
 
 
+@documented_like(fbeta_loss)
 def precision_at_recall_program_loss(
     scores: Tensor,
     target: Tensor,
@@ -30,25 +34,13 @@ def precision_at_recall_program_loss(
     This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
     upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
     false-positive rate is at most the loss. At the best threshold, the mean hinge of the positives
-    is exactly 1 - r. Sorting finds this threshold in O(n log n).
+    is exactly 1 - r. Sorting finds this threshold in O(n log n). Positives below it plus the margin
+    share its gradient in proportion to their weights.
 
     Parameters
     ----------
-    scores, target, margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`.
     recall : float
         The recall r, in (0, 1].
-
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Positives below tau
-        plus the margin share the gradient of tau in proportion to their weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -59,8 +51,6 @@ def precision_at_recall_program_loss(
     --------
     The hinges of the positives at the threshold 2 are 0 and 1, so their mean is 1/2:
 
-    >>> import torch
-    >>> from sktopk.losses import precision_at_recall_program_loss
     >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> precision_at_recall_program_loss(scores, target, recall=0.5)
     tensor(0.2500)
@@ -70,6 +60,7 @@ def precision_at_recall_program_loss(
     return batch_loss(batch, _at_budget, budget_program, solver, reduction, budget=budget)
 
 
+@documented_like(fbeta_loss)
 def recall_at_fpr_loss(
     scores: Tensor,
     target: Tensor,
@@ -92,25 +83,13 @@ def recall_at_fpr_loss(
     This linear program always has a solution. Hinges are upper bounds of errors. At the best
     threshold, the false-positive rate (FPR) is therefore at most :math:`\varphi`, and the recall is
     at least 1 minus the loss. The loss equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
-    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
+    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n). Negatives
+    above it minus the margin share its gradient in proportion to their weights.
 
     Parameters
     ----------
-    scores, target, margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`.
     fpr : float
         The false-positive rate, in (0, 1].
-
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Negatives above tau
-        minus the margin share the gradient of tau in proportion to their weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -121,8 +100,6 @@ def recall_at_fpr_loss(
     --------
     The hinges of the negatives at the threshold 1.5 are 1 and 0, so their mean is 1/2:
 
-    >>> import torch
-    >>> from sktopk.losses import recall_at_fpr_loss
     >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> recall_at_fpr_loss(scores, target, fpr=0.5)
     tensor(0.2500)
@@ -162,15 +139,7 @@ def budget_program(batch, budget):
     }
 
 
-class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss):
-    """>>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
-    >>> PrecisionAtRecallProgramLoss(recall=0.5)(scores, target)
-    tensor(0.2500)
-    """
+class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss): ...
 
 
-class RecallAtFPRLoss(LossModule, of=recall_at_fpr_loss):
-    """>>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
-    >>> RecallAtFPRLoss(fpr=0.5)(scores, target)
-    tensor(0.2500)
-    """
+class RecallAtFPRLoss(LossModule, of=recall_at_fpr_loss): ...

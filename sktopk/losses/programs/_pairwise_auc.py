@@ -7,32 +7,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from sktopk.losses._docs import documented_like
+from sktopk.losses._groups import Groups, OneGroup
 from sktopk.losses._loss import (
     LossModule,
+    WithGradient,
     check_hard,
     check_name,
     check_nonnegative,
     check_weight,
 )
 
-from ._batch import (
-    SOLVERS,
-    WithGradient,
-    check_finite,
-    in_units,
-    optimum,
-    or_one,
-    reduce_batch,
-    refuse_program,
-    sparse_matrix,
-    split_classes,
-)
-from ._order import Groups, OneGroup
+from ._batch import check_solver, in_units, optimum, reduce_batch, split_classes
+from ._fbeta import fbeta_loss
+from ._matrices import or_one, sparse_matrix
 
 MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16
 
 
+@documented_like(fbeta_loss)
 def pairwise_auc_loss(
     scores: Tensor,
     target: Tensor,
@@ -75,22 +69,17 @@ def pairwise_auc_loss(
         The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
         max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1]. Use
         the ramp only for comparisons with the published code for [1]_ (``margin=0.01``), because
-        misranked pairs have no gradient.
+        misranked pairs have no gradient. ``solver="program"`` requires the hinge.
+    margin : float, default=1.0
+        Distance m that the scores of a pair should keep, positive.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Binary problems over which the loss of multi-class scores is averaged.
-    margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`. ``solver="program"`` requires the hinge.
 
     Returns
     -------
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has the
         loss l(0) = 1, although it counts one half in the area under the curve.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -105,28 +94,23 @@ def pairwise_auc_loss(
     --------
     The pair with scores 1 and 1.5 has the hinge 1.5. All other pairs have the hinge 0:
 
-    >>> import torch
-    >>> from sktopk.losses import pairwise_auc_loss
     >>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> pairwise_auc_loss(scores, target)
     tensor(0.3750)
     """
     check_name(surrogate, "surrogate", tuple(_PAIR_SUMS))
     check_name(multi_class, "multi_class", MULTI_CLASS)
-    check_name(solver, "solver", SOLVERS)
     if solver == "program" and surrogate != "hinge":
         raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
+    check_solver(solver, groups is not None)
     if groups is not None:
-        return _in_groups(
-            scores, target, margin, surrogate, solver, sample_weight, reduction, groups
-        )
+        return _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups)
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         problems, weight = _multi_class(scores, target, margin, multi_class, sample_weight)
     else:
         batch = split_classes(scores, target, margin, sample_weight)
-        problems = Problems(*(part.unsqueeze(0) for part in batch[:3]))
-        if batch.bottom is not None:
-            problems = problems._replace(bottom=batch.bottom.unsqueeze(0))
+        bottom = None if batch.bottom is None else batch.bottom.unsqueeze(0)
+        problems = Problems(*(part.unsqueeze(0) for part in batch[:3]), bottom)
         weight = batch.positive + batch.negative
     if not problems.scores.numel():
         loss = problems.scores.sum()
@@ -136,9 +120,7 @@ def pairwise_auc_loss(
         if problems.bottom is not None and surrogate != "ramp":  # the ramp stays finite
             loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
     else:
-        check_finite(problems.scores, problems.bottom)
-        program = pairwise_auc_program(problems)
-        loss = optimum(program) if len(program["c"]) else 0.0 * problems.scores.sum()
+        loss = optimum(pairwise_auc_program(problems), problems.scores, problems.bottom)
     return reduce_batch(loss, weight, reduction)
 
 
@@ -173,7 +155,7 @@ class Problems(NamedTuple):
         return defined / (or_one(pairs) * defined.sum().clamp(min=1))
 
 
-def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reduction, groups):
+def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups):
     """Return the mean loss of the groups that have samples of both classes."""
     if isinstance(scores, torch.Tensor) and scores.ndim == 2:
         raise ValueError(
@@ -181,7 +163,6 @@ def _in_groups(scores, target, margin, surrogate, solver, sample_weight, reducti
             f"got groups and scores of shape {tuple(scores.shape)}"
         )
     batch = split_classes(scores, target, margin, sample_weight, groups)
-    refuse_program(solver, batch)
     rows = batch.groups
     defined = rows.defined(batch.positive, batch.negative)
     # Scale the weights so that the weights of the pairs in each group sum to 1.
@@ -352,8 +333,4 @@ def pairwise_auc_program(problems):
     }
 
 
-class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss):
-    """>>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
-    >>> PairwiseAUCLoss()(scores, target)
-    tensor(0.3750)
-    """
+class PairwiseAUCLoss(LossModule, of=pairwise_auc_loss): ...

@@ -3,19 +3,16 @@
 import torch
 from torch import Tensor
 
+from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import LossModule, check_count, check_fraction, check_nonnegative
 
-from ._batch import (
-    batch_loss,
-    hinge_multipliers,
-    hinge_rows,
-    or_one,
-    sort_kinks,
-    sparse_matrix,
-    split_classes,
-)
+from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
+from ._fbeta import fbeta_loss
+from ._matrices import or_one, sparse_matrix
+from ._operating_points import precision_at_recall_program_loss
 
 
+@documented_like(precision_at_recall_program_loss)
 def recall_at_precision_loss(
     scores: Tensor,
     target: Tensor,
@@ -45,35 +42,15 @@ def recall_at_precision_loss(
 
     Parameters
     ----------
-    scores, target, margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`.
     precision : float
         The precision p, in (0, 1].
     penalty : float, default=2.0
         Penalty M, positive. A violation V as large as the number of negatives costs M.
 
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
-        with tied scores share their gradient in proportion to their weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
-    References
-    ----------
-    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
-       functions using linear programs. NeurIPS. Section 3.
-
     Examples
     --------
     At the threshold 1.5, the hinge of one positive is 1/2, and the hinges of the negatives are 0:
 
-    >>> import torch
-    >>> from sktopk.losses import recall_at_precision_loss
     >>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> recall_at_precision_loss(scores, target, precision=1.0)
     tensor(0.2500)
@@ -128,6 +105,7 @@ def elastic_program(batch, precision, penalty):
     }
 
 
+@documented_like(fbeta_loss)
 def precision_at_k_loss(
     scores: Tensor,
     target: Tensor,
@@ -159,8 +137,6 @@ def precision_at_k_loss(
 
     Parameters
     ----------
-    scores, target, margin, solver, groups, sample_weight, reduction
-        As in :func:`fbeta_loss`.
     k : int
         Number of samples at the top (of each group), ``1 <= k <= n_samples``. If the weights sum to
         less than k, all samples are at the top.
@@ -170,11 +146,6 @@ def precision_at_k_loss(
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of several tied
         scores has the gradient.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
 
     References
     ----------
@@ -186,8 +157,6 @@ def precision_at_k_loss(
     --------
     The hinges compare 3 with 2.5 and 2 with 0:
 
-    >>> import torch
-    >>> from sktopk.losses import precision_at_k_loss
     >>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
     >>> precision_at_k_loss(scores, target, k=2)
     tensor(0.7500)
@@ -218,8 +187,7 @@ def _top_sums(batch, k):
     reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
     gradient = chosen - reference
     value = groups.sum(chosen * wrong + gradient * exact)
-    defined = (groups.sum(positive) > 0) & (groups.sum(negative) > 0)
-    scale = torch.where(defined, 1 / or_one(k), 0.0)
+    scale = torch.where(groups.defined(positive, negative), 1 / or_one(k), 0.0)
     return (scale * value).clamp(min=0), groups.of_rows(scale) * gradient
 
 
@@ -258,15 +226,7 @@ def precision_at_k_program(batch, k):
     }
 
 
-class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss):
-    """>>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
-    >>> RecallAtPrecisionLoss(precision=1.0)(scores, target)
-    tensor(0.2500)
-    """
+class RecallAtPrecisionLoss(LossModule, of=recall_at_precision_loss): ...
 
 
-class PrecisionAtKLoss(LossModule, of=precision_at_k_loss):
-    """>>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
-    >>> PrecisionAtKLoss(k=2)(scores, target)
-    tensor(0.7500)
-    """
+class PrecisionAtKLoss(LossModule, of=precision_at_k_loss): ...

@@ -1,0 +1,64 @@
+"""Docstrings of the losses: what several losses share is written once and added here."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+Function = TypeVar("Function")
+
+
+def sections(doc):
+    """Return the text before the first section of a docstring, and a dict {title: section}."""
+    lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", inspect.cleandoc(doc), flags=re.MULTILINE)
+    return lead, {title: text.strip() for title, text in zip(rest[::2], rest[1::2], strict=True)}
+
+
+def joined(lead, of_title):
+    """Return the docstring with these sections."""
+    parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in of_title.items()]
+    return "\n\n".join([lead.strip(), *parts])
+
+
+def documented_like(other: Callable) -> Callable[[Function], Function]:
+    """Return a decorator that completes the docstring of a loss by parts of `other`'s docstring.
+
+    These are parameters without an entry, missing sections, and the imports of the example.
+    """
+
+    def complete(function):
+        if function.__doc__:  # None under python -OO
+            lead, own = sections(function.__doc__)
+            shared = sections(other.__doc__)[1]
+            texts = {}
+            for listed in (shared["Parameters"], own.get("Parameters", "")):
+                entries = re.split(r"^(?=\w+ : )", listed, flags=re.MULTILINE)
+                texts |= {entry.split(" : ")[0]: entry.strip() for entry in entries}
+            names = inspect.signature(function).parameters
+            own["Parameters"] = "\n".join(texts[name] for name in names)
+            if "import torch" not in own["Examples"]:
+                imports = f">>> import torch\n>>> from sktopk.losses import {function.__name__}\n"
+                before, _, example = own["Examples"].partition(">>> ")
+                own["Examples"] = f"{before}{imports}>>> {example}"
+            function.__doc__ = joined(lead, shared | own)
+        return function
+
+    return complete
+
+
+def of_module(function, name):
+    """Return the docstring of the module `name`, with the example of its loss function."""
+    lines = sections(function.__doc__)[1]["Examples"].splitlines()
+    for i, line in enumerate(lines):
+        if line.startswith(">>> from "):
+            lines[i] = line.replace(function.__name__, name)
+        elif line.startswith(">>> ") and f"{function.__name__}(" in line:
+            tree = ast.parse(line.removeprefix(">>> "))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == function.__name__:
+                    # The constructor takes the parameters, which are keywords.
+                    node.func = ast.Call(ast.Name(name), [], node.keywords)
+                    node.keywords = []
+            lines[i] = f">>> {ast.unparse(tree)}"
+    return joined(f"Module of :func:`{function.__name__}`.", {"Examples": "\n".join(lines)})
