@@ -29,9 +29,9 @@ from sktopk._common._labels import encode
 from sktopk._common._scalars import negative_first
 from sktopk._common._types import Label
 from sktopk._common._warnings import warn
+from sktopk.losses._registry import named_like
 
 from ._between_scores import midway_below
-from ._losses import loss_models_proba
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,8 @@ def calibrated_proba(slope, intercept, scores):
 
 def models_proba(estimator):
     """Return whether the scores are trained to give probabilities without calibration."""
-    return estimator.log_loss_share > 0 or loss_models_proba(getattr(estimator, "loss", None))
+    named = named_like(getattr(estimator, "loss", None))
+    return estimator.log_loss_share > 0 or (named is not None and named.models_proba)
 
 
 def has_proba(estimator):

@@ -1,5 +1,7 @@
 """TopKClassifier: predict k labels for each sample."""
 
+import copy
+import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 
@@ -13,24 +15,20 @@ from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
-from sktopk._training._custom_loss import name_of
-from sktopk._training._objectives import Mixture
+from sktopk._training._custom_loss import CustomLoss, name_of
+from sktopk._training._objectives import CrossEntropy, Drawn, Mixture, SampleLoss, Totals
 from sktopk.losses._loss import check_k
-from sktopk.losses._mixtures import check_k_distribution
+from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
+from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
-from ._losses import (
-    LOSSES,
-    make_objective,
-    make_partner,
-    name_or_loss,
-    named_like,
-    own_parameters,
-)
 from ._parameters import estimator
 from ._task import LabelTask, Training, models_proba
+
+# Arguments that the training passes to loss functions. Users cannot set them in `loss_params`.
+GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 @estimator
@@ -160,10 +158,10 @@ class TopKClassifier(BaseNetClassifier):
         super()._check_params()
         loss = name_or_loss(self.loss)
         if isinstance(self.loss, str):
-            check_option(self.loss, "loss", tuple(LOSSES))
+            check_option(self.loss, "loss", tuple(OF_LABELS))
         elif isinstance(self.loss, type) or not callable(self.loss):
             raise TypeError(
-                f"loss must be one of {', '.join(map(repr, LOSSES))}, or an nn.Module or "
+                f"loss must be one of {', '.join(map(repr, OF_LABELS))}, or an nn.Module or "
                 f"function called as loss(scores, target); got {self.loss!r}"
             )
         elif not isinstance(loss, str):
@@ -246,3 +244,61 @@ class TopKClassifier(BaseNetClassifier):
     def _metric(self, target, y_score, weight):
         classes = np.arange(len(self.classes_))
         return topk_accuracy_score(target, y_score, k=self.k_, labels=classes, sample_weight=weight)
+
+
+def own_parameters(loss):
+    """Return the set of names that `loss_params` may contain for this loss.
+
+    With "k", the loss has another k than `predict_topk` and `score`.
+    """
+    if not isinstance(loss, str) or loss not in OF_LABELS:
+        return set()
+    parameters = inspect.signature(OF_LABELS[loss].function).parameters.values()
+    keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    return keywords - GIVEN - (set(OF_LABELS[loss].params) - {"k"})
+
+
+def make_objective(loss, params, n_classes, k):
+    """Return the `Objective` of a loss.
+
+    `params` are those of a named loss, with `k` if the loss has this parameter. A dict {k: weight}
+    as `k` stands for the weighted mean of the loss over several k.
+    """
+    if not isinstance(loss, str):
+        return CustomLoss(copy.deepcopy(loss))
+    named, function = OF_LABELS[loss], OF_LABELS[loss].function
+    if "k" in params and isinstance(k, dict):
+        params, function = params | {"k": k, "loss": function}, topk_distribution_loss
+    objective = SampleLoss(function, params, counts=named.counts, draws=named.draws)
+    if params.keys() <= {"k", "tau", "sigma"}:  # checked before
+        return objective
+    # Evaluate the loss once, so that invalid parameters raise an error before the training.
+    if named.draws:
+        objective.seed(torch.Generator())
+    ones = torch.ones(n_classes, 1, dtype=torch.float64)
+    with torch.no_grad():
+        target = torch.zeros(1, 2, dtype=torch.long)
+        drawn = Drawn(Totals(ones, ones, ones[0]))
+        objective(torch.zeros(1, 2, n_classes), target, None, drawn)
+    objective.generator = None
+    return objective
+
+
+def make_partner(named, parameters):
+    """Return the `CrossEntropy` that is trained together with a loss.
+
+    `parameters` are those of the loss, or the attributes of a module. Others have their defaults.
+    """
+    if named is None:
+        return CrossEntropy()
+    defaults = inspect.signature(named.function).parameters
+
+    def value(name):
+        return float(parameters.get(name, defaults[name].default))
+
+    scale = value("scale") if named.cosines else 1.0
+    tau = 0.0
+    if named.log_prior:
+        # The tau of a smooth loss is a temperature.
+        tau = 1.0 if "tau" in named.params else value("tau")
+    return CrossEntropy(scale, tau)

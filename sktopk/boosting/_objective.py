@@ -9,28 +9,15 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from sktopk import losses
 from sktopk._common._labels import check_weight
 from sktopk._common._scalars import check_number, check_option
-from sktopk.losses._cross_entropy import cross_entropy_loss
+from sktopk.losses._registry import LOSSES
 
 HESSIANS = ("auto", "curvature", "gradient")
 # The Hessian of each sample is at least this share of the mean Hessian.
 FLOOR = 1e-3
 # Users cannot set these arguments of a loss with `loss_params`.
 _RESERVED = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
-LOSSES = {"cross_entropy": cross_entropy_loss} | {
-    name.removesuffix("_loss"): getattr(losses, name)
-    for name in losses.__all__
-    if name.endswith("_loss")
-}
-# Binary losses that rank samples. All other losses rank the classes of a sample.
-LOSSES_OF_RANKINGS = set(
-    "accuracy_at_top fbeta pat_mat pat_mat_np precision_at_k precision_at_recall "
-    "precision_at_recall_program recall_at_fpr recall_at_k recall_at_precision top_push "
-    "top_push_k".split()
-)
-LOSSES_OF_BOTH = {"cross_entropy", "pairwise_auc"}
 
 
 def objective(
@@ -199,7 +186,7 @@ def loss_function(loss):
     """Return the loss function with the name `loss`, or `loss` itself if it is callable."""
     if isinstance(loss, str):
         check_option(loss, "loss", tuple(LOSSES))
-        return LOSSES[loss]
+        return LOSSES[loss].function
     if not callable(loss) or isinstance(loss, type):
         raise TypeError(
             f"loss must be the name of a loss or a callable loss(scores, target); got {loss!r}"

@@ -31,7 +31,7 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import RowsLike
-from sktopk.boosting._objective import LOSSES, LOSSES_OF_RANKINGS
+from sktopk.losses._registry import OF_LABELS
 from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines
@@ -42,7 +42,6 @@ from ._runs import Rows, Run, do_run, make_splits, mean_overlap, with_params
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
 _RATES_WITH_TAU = (1.0, 3.0)
 _TAUS = (1.0, 0.1)
-NAMES = tuple(set(LOSSES) - LOSSES_OF_RANKINGS - {"pairwise_auc"})
 
 
 def compare_losses(
@@ -246,7 +245,7 @@ def _named_estimators(with_loss, losses, parameter):
     named = {}
     for entry in entries:
         if isinstance(entry, str) and with_loss is not None:
-            check_option(entry, parameter, sorted(NAMES))
+            check_option(entry, parameter, sorted(OF_LABELS))
             entry = entry, with_loss(entry)
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             names = "" if with_loss is None else "names and "
@@ -267,7 +266,7 @@ def _with_loss(estimator, prefix, loss):
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:
         changed["loss_params"] = None
-        known = inspect.signature(LOSSES[loss]).parameters
+        known = inspect.signature(OF_LABELS[loss].function).parameters
         defaults = inspect.signature(TopKClassifier).parameters
         changed |= {each: defaults[each].default for each in {"tau", "sigma"} - set(known)}
     return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
@@ -306,8 +305,8 @@ def _default_candidates(estimator):
         return [{}]
     rate = params[rates[0]]
     for name in params:
-        loss = LOSSES.get(str(params.get(name.removesuffix("tau") + "loss")))
-        uses_tau = loss is not None and "tau" in inspect.signature(loss).parameters
+        loss = OF_LABELS.get(str(params.get(name.removesuffix("tau") + "loss")))
+        uses_tau = loss is not None and "tau" in inspect.signature(loss.function).parameters
         if name.split("__")[-1] == "tau" and uses_tau:
             taus = [params[name] * factor for factor in _TAUS]
             grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk._estimators._losses import LOSSES, make_objective
+from sktopk._estimators.topk import OF_LABELS, make_objective
 from sktopk._training._batches import Groups
 from sktopk._training._objectives import (
     BatchLoss,
@@ -288,10 +288,12 @@ DEFAULTS = {"k": 2, "tau": 0.5, "sigma": 0.2}
 
 
 def of_classes(name):
-    return make_objective(name, {each: DEFAULTS[each] for each in LOSSES[name].params}, 4, 2)
+    return make_objective(name, {each: DEFAULTS[each] for each in OF_LABELS[name].params}, 4, 2)
 
 
-OBJECTIVES = {name: lambda name=name: of_classes(name) for name in LOSSES if not LOSSES[name].draws}
+OBJECTIVES = {
+    name: lambda name=name: of_classes(name) for name in OF_LABELS if not OF_LABELS[name].draws
+}
 OBJECTIVES |= {"partner": CrossEntropy, "two classes": TwoClassCrossEntropy}
 OBJECTIVES |= {"mixture": lambda: Mixture(of_classes("smooth_topk"), CrossEntropy(), 0.5)}
 

@@ -11,28 +11,21 @@ from sktopk._common._scalars import (
     n_kept,
 )
 from sktopk._common._warnings import warn
-from sktopk.boosting import _objective
+from sktopk.boosting._objective import HESSIANS, loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
+from sktopk.losses._registry import LOSSES
 
 from ._boosters import MANAGED
 
-# The threshold of each loss is the score at a rank, or at a share, among these samples. The values
-# are the parameters with the rank or share (None: rank 1).
-_OF_SAMPLES = {
-    "negatives": {"top_push": None, "top_push_k": "k", "pat_mat_np": "tau", "recall_at_fpr": "fpr"},
-    "positives": {"precision_at_recall": "recall", "precision_at_recall_program": "recall"},
-    "all": {"recall_at_k": "k", "precision_at_k": "k", "pat_mat": "tau"},
-}
-RANKS = {loss: (of, name) for of, each in _OF_SAMPLES.items() for loss, name in each.items()}
-NAMES = ("top_mean", *_objective.LOSSES)
-OF_TWO_CLASSES = {"top_mean", *_objective.LOSSES_OF_RANKINGS}
+NAMES = ("top_mean", *LOSSES)
+OF_TWO_CLASSES = {"top_mean", *(name for name, each in LOSSES.items() if each.of == "ranking")}
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
     """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
-    if is_named and loss not in _objective.LOSSES_OF_BOTH:
+    if is_named and (loss == "top_mean" or LOSSES[loss].of in ("labels", "ranking")):
         if loss in OF_TWO_CLASSES and not of_two:
             raise ValueError(
                 f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary "
@@ -45,14 +38,14 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         k_ = min(asked, n_classes - 1)
         if k_ < asked:
             warn(f"k={k} must be less than the number of classes ({n_classes}); using k_={k_}")
-        if "k" in _objective.parameters_of(loss):
+        if "k" in parameters_of(loss):
             params.setdefault("k", k_)
         return loss, params, k_
     if is_named and loss == "top_mean":
         rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
         return "accuracy_at_top", params, k
-    if "k" not in _objective.parameters_of(loss) or "k" in params:
+    if "k" not in parameters_of(loss) or "k" in params:
         return loss, params, k
     if rows.groups is None:
         of_negatives = is_named and loss == "top_push_k"
@@ -74,7 +67,7 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
     total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")
     if not callable(threshold):
-        of, name = RANKS.get(loss, ("all", "")) if isinstance(loss, str) else ("all", "")
+        of, name = LOSSES[loss].threshold if isinstance(loss, str) else ("all", "")
         share = {"": n_positives / n_all, None: 1} | params
         is_count = name in ("k", None)
         rank = {"k": int(share[name])} if is_count else {"tau": min(1.0, float(share[name]))}
@@ -101,10 +94,10 @@ def check_parameters(estimator):
     if isinstance(estimator.loss, str):
         check_option(estimator.loss, "loss", NAMES)
     else:
-        _objective.loss_function(estimator.loss)
+        loss_function(estimator.loss)
     check_k(estimator.k)
     check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
-    check_option(estimator.hessian, "hessian", _objective.HESSIANS)
+    check_option(estimator.hessian, "hessian", HESSIANS)
     for name in ("loss_params", "lightgbm_params"):
         if not isinstance(getattr(estimator, name) or {}, dict):
             raise TypeError(f"{name} must be a dict; got {getattr(estimator, name)!r}")

@@ -1,0 +1,92 @@
+"""Each loss by name: of the classes of a sample, or of a ranking of the samples."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import nn
+
+from sktopk import losses
+
+from ._cross_entropy import cross_entropy_loss
+from ._loss import LossModule
+
+
+class NamedLoss(NamedTuple):
+    """A loss function and its properties."""
+
+    function: Callable
+    # "labels": compares the classes of a sample. "ranking": compares the samples of two classes.
+    # "both": is for any number of classes. "pairs": the same, but needs several samples.
+    of: str = "labels"
+    params: tuple = ()  # parameters of TopKClassifier that the function takes
+    models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
+    counts: bool = False  # whether the function has the parameter `class_counts`
+    draws: bool = False  # whether the function draws noise with the parameter `generator`
+    log_prior: bool = False  # whether the function adds log class frequencies to the scores
+    cosines: bool = False  # whether the scores must be cosines, which the function scales
+    # The threshold is the score at a rank, or at a share, among these samples. The second entry is
+    # the parameter with the rank or share (None: rank 1).
+    threshold: tuple = ("all", "")
+
+
+def _of_ranking(function, of="all", name=""):
+    return NamedLoss(function, "ranking", threshold=(of, name))
+
+
+LOSSES = {
+    "cross_entropy": NamedLoss(cross_entropy_loss, "both", models_proba=True),
+    "smooth_topk": NamedLoss(losses.smooth_topk_loss, params=("k", "tau")),
+    "topk_hinge": NamedLoss(losses.topk_hinge_loss, params=("k",)),
+    "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, params=("k",)),
+    "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, params=("k",)),
+    "topk_grouping": NamedLoss(losses.topk_grouping_loss, params=("k",)),
+    "topk_transition": NamedLoss(losses.topk_transition_loss, params=("k",)),
+    "noised_topk": NamedLoss(losses.noised_topk_loss, params=("k", "sigma"), draws=True),
+    "focal": NamedLoss(losses.focal_loss),
+    "logit_adjusted": NamedLoss(
+        losses.logit_adjusted_loss, models_proba=True, counts=True, log_prior=True
+    ),
+    "smooth_topk_adjusted": NamedLoss(
+        losses.smooth_topk_adjusted_loss, params=("k", "tau"), counts=True, log_prior=True
+    ),
+    "ldam": NamedLoss(losses.ldam_loss, counts=True, cosines=True),
+    "noised_topk_imbalanced": NamedLoss(
+        losses.noised_topk_imbalanced_loss,
+        params=("k", "sigma"),
+        counts=True,
+        draws=True,
+        cosines=True,
+    ),
+    "pairwise_auc": NamedLoss(losses.pairwise_auc_loss, "pairs"),
+    "accuracy_at_top": _of_ranking(losses.accuracy_at_top_loss),
+    "fbeta": _of_ranking(losses.fbeta_loss),
+    "pat_mat": _of_ranking(losses.pat_mat_loss, "all", "tau"),
+    "pat_mat_np": _of_ranking(losses.pat_mat_np_loss, "negatives", "tau"),
+    "precision_at_k": _of_ranking(losses.precision_at_k_loss, "all", "k"),
+    "precision_at_recall": _of_ranking(losses.precision_at_recall_loss, "positives", "recall"),
+    "precision_at_recall_program": _of_ranking(
+        losses.precision_at_recall_program_loss, "positives", "recall"
+    ),
+    "recall_at_fpr": _of_ranking(losses.recall_at_fpr_loss, "negatives", "fpr"),
+    "recall_at_k": _of_ranking(losses.recall_at_k_loss, "all", "k"),
+    "recall_at_precision": _of_ranking(losses.recall_at_precision_loss),
+    "top_push": _of_ranking(losses.top_push_loss, "negatives", None),
+    "top_push_k": _of_ranking(losses.top_push_k_loss, "negatives", "k"),
+}
+# Losses of TopKClassifier.
+OF_LABELS = {name: each for name, each in LOSSES.items() if each.of in ("labels", "both")}
+
+
+def name_or_loss(loss):
+    """Return `loss`, or its name if it is a function of :mod:`sktopk.losses` with a name."""
+    return next((name for name, each in OF_LABELS.items() if each.function is loss), loss)
+
+
+def named_like(loss):
+    """Return the entry of `OF_LABELS` for a name, or for the same function or module; or None."""
+    if isinstance(loss, str):
+        return OF_LABELS.get(loss)
+    function = cross_entropy_loss if type(loss) is nn.CrossEntropyLoss else loss
+    if isinstance(loss, LossModule):
+        function = loss.function
+    return next((each for each in OF_LABELS.values() if each.function is function), None)
