@@ -145,28 +145,6 @@ def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
         assert np.isfinite([row["valid_score"] for row in own]).all()
 
 
-def test_busy_days_do_not_drown_the_others():
-    """One column tells the many positives of two days, another the few of the other ten."""
-    rng = np.random.default_rng(0)
-    day = np.repeat(np.arange(12), 100)
-    rows = rng.standard_normal((1200, 2))
-    y = np.where(day < 2, rows[:, 0] > 0, rows[:, 1] > 1.9).astype(int)
-    params = SMALL | {
-        "hidden_layer_sizes": (),
-        "max_epochs": 40,
-        "batch_size": 1200,
-        "log_loss_share": 0,
-    }
-    of_days = RecallAtKClassifier(5, **params).fit(rows, y, groups=day)
-    of_all = RecallAtKClassifier(60, **params).fit(rows, y)
-
-    def found(clf):
-        top = clf.predict_top(rows, 3, groups=day)
-        return y[top][day[top] >= 2].mean()
-
-    assert found(of_days) > found(of_all) + 0.3
-
-
 @pytest.mark.parametrize(
     "clf",
     [

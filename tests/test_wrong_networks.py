@@ -194,11 +194,6 @@ def test_the_output_layer_has_no_weight_decay(kind):
     np.testing.assert_array_equal(*scores)
 
 
-class OfProbabilities(nn.Module):
-    def forward(self, scores, target):
-        return -scores.gather(1, target[:, None]).mean()
-
-
 ENDS = {
     "a softmax": (nn.Softmax(1), "smooth_topk", True),
     "a softmax in an ensemble": (nn.Softmax(1), nn.CrossEntropyLoss(), True),
@@ -222,6 +217,12 @@ def test_a_network_that_ends_in_a_softmax_is_said(case):
     assert all(each.filename == __file__ for each in said)
 
 
+def small_linear(n_features, n_outputs):
+    layer = nn.Linear(n_features, n_outputs)
+    layer.weight.data.mul_(0.01)
+    return layer
+
+
 BOUNDED = {
     "a linear output": (nn.Linear, False),
     "NormalizedLinear": (NormalizedLinear, True),
@@ -230,17 +231,8 @@ BOUNDED = {
         True,
     ),
     # Scores start in [-1, 1], but training can take them out.
-    "a small linear output": (lambda n, m: nn.Sequential(nn.Linear(n, m), Times(1e-2)), False),
+    "a small linear output": (small_linear, False),
 }
-
-
-class Times(nn.Module):
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x):
-        return self.factor * x
 
 
 @pytest.mark.parametrize("case", BOUNDED)
