@@ -49,21 +49,18 @@ def crashing(after, error=RuntimeError):
         Crash.after = None
 
 
-def quick(classifier=TopKClassifier, **params):
+def small(classifier=TopKClassifier, **params):
+    """One small network of ten minibatches an epoch that holds out no samples."""
     params = {
-        "module": MLP,
-        "hidden_layer_sizes": (5,),
-        "batch_size": 32,
-        "max_epochs": 6,
-        "n_estimators": 1,
-        "calibration": None,
-        "n_iter_no_change": None,
-        **params,
-    }
-    if classifier is TopKClassifier:
-        params.setdefault("k", 2)
-    params["callbacks"] = [("crash", Crash()), *params.get("callbacks", [])]
-    return classifier(**{"random_state": 0, **params})
+        "module": MLP, "hidden_layer_sizes": (8,), "batch_size": 32, "max_epochs": 6,
+        "n_estimators": 1, "calibration": None, "random_state": 0,
+    } | params  # fmt: skip
+    return classifier(**{"k": 2} | params if classifier is TopKClassifier else params)
+
+
+def quick(*args, callbacks=(), **params):
+    """The same, which crashes when it is told to."""
+    return small(*args, callbacks=[("crash", Crash()), *callbacks], **params)
 
 
 def target(clf):

@@ -18,24 +18,29 @@ ESTIMATORS = {
     "labels": lambda **p: TopKClassifier(k=1, **SMALL | p),
     "rankings": lambda **p: DeepTopPushClassifier(buffer_size=3, **SMALL | p),
     "all pairs": lambda **p: AUCClassifier(**SMALL | p),
+    "a linear model": lambda **p: TopKClassifier(k=1, **SMALL | {"hidden_layer_sizes": ()} | p),
 }
 
 
 def csr_table(n=300, n_columns=1_200):
-    """CSR at 2 %, with an empty sample, and labels that depend on the columns."""
+    """CSR at 2 %, each entry in two parts, an empty sample, and labels that depend on it."""
     rng = np.random.default_rng(0)
     X = rng.random((n, n_columns), dtype=np.float32)
     X[rng.random(X.shape) > 0.02] = 0
     X[5] = 0
     y = (X[:, :400] @ rng.normal(size=400) > 0).astype(int) + (X[:, 400:].sum(axis=1) > 10)
-    return csr_array(X), y
+    whole = csr_array(X)
+    halves, columns = np.repeat(whole.data / 2, 2)[::-1], np.repeat(whole.indices, 2)[::-1]
+    # The samples in the opposite order, because the arrays are reversed.
+    parts = csr_array((halves, columns, 2 * (whole.nnz - whole.indptr[::-1])), shape=X.shape)
+    return parts, y[::-1]
 
 
 X, Y = csr_table()
 
 
 def labels(case):
-    return Y if case == "labels" else Y == 0
+    return Y == 0 if case in ("rankings", "all pairs") else Y
 
 
 @pytest.mark.parametrize("case", ESTIMATORS)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
 
 from sktopk import (
     DeepTopPushClassifier,
@@ -110,20 +109,6 @@ def test_small_batches_train_at_the_rate_that_is_asked_for(rare):
     assert np.mean(hinges) == pytest.approx(0.05, rel=0.2)
     alone, *_ = trace(RecallAtFPRClassifier(0.05, buffer_size=0), X, y, batch_size=64, max_epochs=3)
     assert np.std(late - true) < 0.5 * np.std(alone - true)
-
-
-def test_partial_fit_learns_the_same_from_sparse_chunks(rare):
-    X, y = rare
-    X = np.where(np.abs(X) > 1, X, 0.0)
-    params = {"batch_size": 32, "buffer_size": 3, "random_state": 0, "module": MLP}
-    dense, sparse = DeepTopPushClassifier(**params), DeepTopPushClassifier(**params)
-    for start in range(0, 600, 200):
-        piece = slice(start, start + 200)
-        dense.partial_fit(X[piece], y[piece], classes=[0, 1])
-        sparse.partial_fit(csr_array(X[piece]), y[piece], classes=[0, 1])
-    np.testing.assert_allclose(
-        sparse.decision_function(X), dense.decision_function(X), rtol=1e-6, atol=1e-9
-    )
 
 
 def test_a_fit_starts_without_hard_rows_of_the_last_one(rare):

@@ -90,6 +90,21 @@ def test_labels_scores_sets_and_probabilities_agree(blobs, loss, calibration):
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba)
 
 
+class Rounded(nn.Linear):
+    def forward(self, X):
+        return (2 * super().forward(X)).round()
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_classes_whose_scores_tie_keep_their_order(k, rng):
+    X, y = rng.normal(size=(300, 4)).astype(np.float32), np.arange(300) % 9
+    clf = TopKClassifier("cross_entropy", k=k, module=Rounded, max_epochs=1, calibration=None)
+    scores = clf.fit(X, y).decision_function(X)
+    assert (np.sort(scores)[:, :-1] == np.sort(scores)[:, 1:]).any()
+    order = np.argsort(-scores, axis=1, kind="stable")
+    np.testing.assert_array_equal(clf.predict_topk(X), order[:, :k])
+
+
 def test_the_temperature_is_the_best_one(blobs):
     X, y = blobs
     clf = quick(batch_size=len(y)).fit(X, y, X_val=X, y_val=y)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import warnings
+from functools import partialmethod
 
 import joblib
 import numpy as np
@@ -27,16 +28,7 @@ from sktopk import (
 )
 from sktopk.modules import MLP
 from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
-
-
-def quick(classifier=TopKClassifier, **params):
-    params = {
-        "module": MLP, "hidden_layer_sizes": (8,), "max_epochs": 6, "batch_size": 32,
-        "n_estimators": 1, "calibration": None, "random_state": 0,
-    } | params  # fmt: skip
-    if classifier is TopKClassifier:
-        params.setdefault("k", 2)
-    return classifier(**params)
+from tests.crashing import small as quick
 
 
 class Epochs(Callback):
@@ -444,7 +436,9 @@ def test_mean_loss_of_weighted_minibatches_is_that_of_the_whole():
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_a_compiled_network_learns_the_same():
+def test_a_compiled_network_learns_the_same(monkeypatch):
+    # Without the compiler of C++, which is torch's and slow.
+    monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend="eager"))
     clf = quick(max_epochs=1)
     expected = clf.fit(X, Y).decision_function(X)
     found = clf.set_params(net_params={"compile": True}).fit(X, Y).decision_function(X)
