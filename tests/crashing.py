@@ -1,7 +1,5 @@
 """Small fits that crash when they are told to, and what they learned to the last bit."""
 
-import multiprocessing
-import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -110,26 +108,3 @@ def counted(fit, *args, **kwargs):
     Crash.n_epochs = 0
     fit(*args, **kwargs)
     return Crash.n_epochs
-
-
-def in_process(function, *args, kill_after=None):
-    """Return the last message and the exit code of a process; kill it after some seconds."""
-    context = multiprocessing.get_context("forkserver")
-    # torch._dynamo is what the first optimizer of a process imports.
-    context.set_forkserver_preload(["pytest", "tests.test_checkpoint", "torch._dynamo"])
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=function, args=(*args[:2], theirs, *args[2:]))
-    process.start()
-    theirs.close()
-    said = None
-    try:
-        said = ours.recv()
-        if kill_after is not None:
-            time.sleep(kill_after)
-            process.kill()
-        said = ours.recv()
-    except EOFError:
-        pass
-    process.join()
-    ours.close()
-    return said, process.exitcode

@@ -2,10 +2,10 @@
 
 import copy
 import errno
+import multiprocessing
 import os
 import pickle
 import signal
-import stat
 
 import numpy as np
 import pytest
@@ -35,7 +35,6 @@ from tests.crashing import (
     crash_and_resume,
     crashing,
     fitted_state,
-    in_process,
     quick,
     target,
 )
@@ -204,42 +203,29 @@ def test_the_file_goes_when_fit_ends_and_where_it_diverges(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# Killed in another process.
-
-
-def fit_in_process(name, folder, connection, when=None):
-    torch.set_num_threads(1)
-    clf = MAKE[name]()
-    if when is not None:
-        die_at(*when)
-    connection.send("begin")
-    clf.fit(X, target(clf), checkpoint=f"{folder}/checkpoint")
-    connection.send(fitted_state(clf))
-
-
-def die_at(function, call, before):
-    """Kill this process at some call of a function of `os`."""
-    original, calls = getattr(os, function), []
+def killed_fit(path):
+    """A fit whose process ends after its second epoch, before the file has its name."""
+    replace, calls = os.replace, []
 
     def deadly(*args):
         calls.append(args)
-        if len(calls) == call and before:
+        if len(calls) == 3:  # the first file is of no epoch
             os.kill(os.getpid(), signal.SIGKILL)
-        original(*args)
-        if len(calls) == call:
-            os.kill(os.getpid(), signal.SIGKILL)
+        replace(*args)
 
-    setattr(os, function, deadly)
+    os.replace = deadly
+    quick().fit(X, Y, checkpoint=path)
 
 
-def test_a_kill_in_the_middle_of_writing_loses_nothing(tmp_path):
-    name = "hard samples"
-    for when in (("fsync", 1, True), ("replace", 2, True), ("replace", 1, False)):
-        _, code = in_process(fit_in_process, name, str(tmp_path), when)
-        assert code == -signal.SIGKILL
-    said, code = in_process(fit_in_process, name, str(tmp_path))
-    clf = MAKE[name]()
-    check_same([said, code], [fitted_state(clf.fit(X, target(clf))), 0])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_process_that_is_killed_while_it_writes_loses_one_epoch(tmp_path):
+    clf, path = quick(), tmp_path / "file"
+    process = multiprocessing.get_context("fork").Process(target=killed_fit, args=(path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert counted(clf.fit, X, Y, checkpoint=path) == 5
+    check_same(fitted_state(clf), fitted_state(quick().fit(X, Y)))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -313,11 +299,7 @@ DAMAGES = {
     },
     "seed": lambda path: edited(path, lambda state: state.update(seed="x")),
     "epochs": lambda path: edited(path, lambda state: state.update(n_epochs=-4)),
-    "weights": lambda path: edited(path, lambda state: state["net"].update(weights={})),
     "optimizer": lambda path: edited(path, lambda state: state["net"].update(optimizer=[])),
-    "generator": lambda path: edited(
-        path, lambda state: state["net"].update(generator=torch.zeros(3, dtype=torch.uint8))
-    ),
     "history": lambda path: edited(path, lambda state: state["net"].update(history=[1, 2])),
     "criterion": lambda path: edited(path, lambda state: state["net"].update(criterion=[1])),
 }
@@ -406,23 +388,6 @@ def test_two_fits_cannot_share_a_path(tmp_path):
     with pytest.raises(OSError, match="was written by another fit: each fit needs its own path"):
         clf.fit(X, Y, checkpoint=path)
     assert path.read_bytes() == b"mine"
-
-
-def test_the_file_keeps_its_mode_and_follows_no_link_beside_it(tmp_path):
-    path, secret = tmp_path / "file", tmp_path / "secret"
-    secret.write_text("mine")
-    # Names that somebody might expect it to write under.
-    for name in (".file.part", "file.part", ".file.tmp"):
-        (tmp_path / name).symlink_to(secret)
-    with crashing(after=3):
-        quick().fit(X, Y, checkpoint=path)
-    path.chmod(0o600)
-    with crashing(after=4):
-        quick().fit(X, Y, checkpoint=path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert secret.read_text() == "mine"
-    quick().fit(X, Y, checkpoint=path)
-    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_two_estimators_are_two_calls(tmp_path):

@@ -87,23 +87,6 @@ def test_one_group_is_no_group_and_names_do_not_matter(clf):
     assert not hasattr(fitted, "n_groups_")
 
 
-@every_ranker
-def test_weight_is_repetition(clf):
-    clf = sklearn.clone(clf).set_params(batch_size=10**4, n_estimators=3, max_epochs=3)
-    clf.set_params(random_state=0, n_iter_no_change=5)
-    times = np.random.default_rng(1).integers(0, 3, len(Y))
-    times[DAY == 3] = 0
-    rows = np.repeat(np.arange(len(Y)), times)
-    weighted = sklearn.clone(clf).fit(X, Y, sample_weight=times, groups=DAY)
-    repeated = sklearn.clone(clf).fit(X[rows], Y[rows], groups=DAY[rows])
-    assert weighted.n_groups_ == repeated.n_groups_ == 11
-    assert np.isnan(weighted.oob_decision_function_[DAY == 3]).all()
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), atol=1e-5
-    )
-    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
-
-
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_groups_are_held_out_whole(n_estimators):
     clf = RecallAtKClassifier(3, **SMALL | {"n_estimators": n_estimators, "n_iter_no_change": 3})

@@ -244,6 +244,12 @@ def test_a_k_too_large_is_clipped_once_and_said(name, k):
     assert clf.k_ == k
 
 
+def test_two_corrections_for_class_frequencies_are_said():
+    clf = make("TopKClassifier", loss="logit_adjusted", class_weight="balanced")
+    with pytest.warns(UserWarning, match="both correct for class frequencies"):
+        clf.fit(X, OF_FOUR)
+
+
 IGNORED = {
     "sigma of a smooth loss": ("smooth_topk", {"sigma": 0.5}, "sigma=0.5"),
     "tau of a noised loss": ("noised_topk", {"tau": 0.5}, "tau=0.5"),

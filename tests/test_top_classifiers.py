@@ -225,30 +225,6 @@ def test_predict_top_keeps_the_order_of_ties(rare):
             clf.predict_top(np.zeros((4, 6)), n=n)
 
 
-# Weights.
-
-
-@some_rankers
-def test_weight_is_repetition(classifier, rare):
-    X, y = rare[0][:120], rare[1][:120]
-    times = np.random.default_rng(0).integers(0, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), times)
-    # In one minibatch, where the order of the samples does not matter.
-    clf = clone(classifier).set_params(
-        batch_size=1000, random_state=0, max_epochs=4, n_estimators=3, calibration="sigmoid"
-    )
-    weighted, repeated = clone(clf).fit(X, y, sample_weight=times), clf.fit(X[rows], y[rows])
-    np.testing.assert_allclose(weighted.threshold_, repeated.threshold_, rtol=1e-5, atol=1e-8)
-    for method in ("decision_function", "predict_proba"):
-        np.testing.assert_allclose(
-            getattr(weighted, method)(X), getattr(repeated, method)(X), rtol=1e-4, atol=1e-6
-        )
-    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
-
-
-# Probabilities.
-
-
 # Thresholds of the user's choice.
 
 

@@ -227,20 +227,6 @@ def test_scores_do_not_depend_on_the_chunk(blobs):
 # Weights.
 
 
-def test_weight_is_repetition_in_the_default_network(blobs):
-    X, y = blobs
-    times = 1 + np.arange(len(y)) % 2
-    rows = np.repeat(np.arange(len(y)), times)
-    clf = TopKClassifier(k=2, batch_size=1000, max_epochs=3, n_estimators=3, random_state=0)
-    weighted = clone(clf).fit(X, y, sample_weight=times)
-    repeated = clone(clf).fit(X[rows], y[rows])
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
-    )
-    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
-    np.testing.assert_allclose(weighted.calibration_, repeated.calibration_, rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     "params",
     [{"module": MLP}, {"n_estimators": 3}, {"n_estimators": 3, "loss": "logit_adjusted"}],

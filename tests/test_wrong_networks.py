@@ -289,3 +289,13 @@ def test_a_network_that_masks_classes_is_trained(loss, share):
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
     assert (clf.predict_topk(X[:150]) != 0).all()
     assert clf.score(X, y) > 0.8
+
+
+def test_a_loss_of_weighted_samples_has_to_return_their_mean():
+    def each(scores, target, sample_weight=None):
+        values = nn.functional.cross_entropy(scores, target, reduction="none")
+        return values if sample_weight is None else values * sample_weight
+
+    clf = TopKClassifier(each, k=1, **QUICK).fit(X, OF_FOUR)
+    with pytest.raises(TypeError, match=r"the weighted mean, a scalar.* shape \(\d+,\)"):
+        clf.fit(X, OF_FOUR, sample_weight=1.0 + OF_FOUR)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -14,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import StandardScaler
+from skorch.callbacks import LRScheduler
 
 from sktopk import (
     BudgetClassifier,
@@ -118,11 +120,14 @@ def test_frames_with_categories_and_missing_values(cancer, path):
 )
 def test_training_goes_on_as_if_nothing_had_been_written(cancer, path, estimator):
     X, y = cancer
-    estimator = clone(estimator).partial_fit(X[:300], y[:300], classes=[0, 1])
-    loaded = load(dump(estimator, path))
-    for each in (estimator, loaded):
+    schedule = LRScheduler(policy="StepLR", step_size=2)
+    estimator = clone(estimator).set_params(callbacks=[schedule])
+    estimator.partial_fit(X[:300], y[:300], classes=[0, 1])
+    trusted = [LRScheduler, torch.optim.lr_scheduler.StepLR]
+    others = [load(dump(estimator, path), trusted=trusted), pickle.loads(pickle.dumps(estimator))]
+    for each in (estimator, *others):
         each.partial_fit(X[300:], y[300:])
-    assert_same(outputs(loaded, X), outputs(estimator, X))
+        assert_same(outputs(each, X), outputs(estimator, X))
 
 
 def test_parameters_set_after_the_fit_change_no_prediction(iris, path):
@@ -136,10 +141,6 @@ def test_parameters_set_after_the_fit_change_no_prediction(iris, path):
 
 ELSEWHERE = """
 import pickle, sys
-import pickle
-import subprocess
-import sys
-
 import numpy as np
 from sktopk.io import load
 folder = sys.argv[1]
