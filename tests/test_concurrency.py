@@ -106,13 +106,6 @@ def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, e
         assert torch.equal(values, torch.rand(3))
 
 
-@pytest.fixture
-def default_dtype():
-    before = torch.get_default_dtype()
-    yield torch.set_default_dtype
-    torch.set_default_dtype(before)
-
-
 @pytest.mark.parametrize("name", ["default", "noise", "hard samples", "program"])
 def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
     for rows in (X, X.astype(np.float32)):

@@ -204,12 +204,6 @@ WRONG = {
     "infinity": ([np.inf, *range(N - 1)], ValueError, "infinity: 1 of 240 rows of column 'town'"),
     "lists": ([[1, 2]] * N, TypeError, r"got \[1, 2\] in column 'town', row 0"),
     "times of a place": (DAYS.tz_localize("UTC"), TypeError, "times .* in column 'town'"),
-    "durations": (DAYS - DAYS[0], TypeError, "times .* in column 'town'"),
-    "dates of Python": (
-        [d.date() for d in DAYS],
-        TypeError,
-        r"got datetime.date.*convert it to numbers",
-    ),
 }
 
 

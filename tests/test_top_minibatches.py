@@ -111,14 +111,6 @@ def test_small_batches_train_at_the_rate_that_is_asked_for(rare):
     assert np.std(late - true) < 0.5 * np.std(alone - true)
 
 
-def test_a_fit_starts_without_hard_rows_of_the_last_one(rare):
-    X, y = rare
-    params = {"batch_size": 32, "max_epochs": 2, "random_state": 0, "n_estimators": 1}
-    clf = DeepTopPushClassifier(**params).fit(1e3 * X, y).fit(X, y)
-    fresh = DeepTopPushClassifier(**params).fit(X, y)
-    np.testing.assert_array_equal(clf.decision_function(X), fresh.decision_function(X))
-
-
 @pytest.mark.parametrize("buffer_size", [0, 200])
 def test_the_first_epoch_has_no_threshold_far_below_the_true_one(buffer_size):
     rng = np.random.default_rng(0)

@@ -18,8 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback
 from torch import nn
 
-import sktopk
-from sktopk import PatMatClassifier, TopBoostClassifier, TopKClassifier
+from sktopk import PatMatClassifier, TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP, TabularMLP
 from tests.named_losses import NAMED_LOSSES
@@ -251,40 +250,6 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
 
 
-class Convolution(nn.Sequential):
-    def __init__(self, n_channels, n_outputs):
-        super().__init__(
-            nn.Conv2d(n_channels, 16, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 3, padding=1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(512, n_outputs),
-        )
-
-
-# Without cross-entropy, the loss is zero once the label is among the best three by a margin.
-@pytest.mark.parametrize("log_loss_share", [0, 0.6])
-def test_cross_entropy_orders_the_labels_that_a_top_k_loss_only_selects(log_loss_share):
-    X, y = load_digits(return_X_y=True)
-    X = (X / 16).reshape(-1, 1, 8, 8).astype(np.float32)
-    clf = TopKClassifier(
-        "noised_topk",
-        k=3,
-        log_loss_share=log_loss_share,
-        module=Convolution,
-        n_estimators=1,
-        batch_size=67,
-        max_epochs=20,
-        learning_rate=0.003,
-        random_state=0,
-    )
-    clf.fit(X[:1200], y[:1200])
-    assert clf.score(X[1200:], y[1200:]) > 0.9
-    assert (np.mean(clf.predict(X[1200:]) == y[1200:]) > 0.85) == (log_loss_share > 0)
-
-
 QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 10, "random_state": 0}
 
 
@@ -320,27 +285,3 @@ def test_score_of_a_clipped_k_and_of_labels_never_seen(some_digits):
     assert clf.score(X, y) == pytest.approx(found * three.mean())
     of_two = TopKClassifier(**QUICK).fit(X[two], y[two])
     assert of_two.score(X[two], y[two]) == accuracy_score(y[two], of_two.predict(X[two]))
-
-
-EVERY = [
-    getattr(sktopk, name)
-    for name in sktopk.__all__
-    if hasattr(getattr(sktopk, name), "partial_fit") and name != "ThresholdClassifier"
-]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_labels_to_score_may_be_a_column_of_any_kind():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 4))
-    y = (X[:, 0] + rng.normal(size=200) > 0.7).astype(int)
-    column = pd.Series(y, index=np.arange(200) + 7)
-    for clf in [*(cls(**QUICK) for cls in EVERY), TopBoostClassifier(n_estimators=2, n_members=1)]:
-        expected = clf.fit(X, y).score(X, y)
-        for given in (column, column.astype("Int64"), y.tolist(), column.to_frame(), y == 1):
-            assert clf.score(X, given) == expected
-        for wrong in (np.c_[y, y], y[1:]):
-            with pytest.raises(
-                ValueError, match=r"1d array|must have shape|one (class )?label per|same num"
-            ):
-                clf.score(X, wrong)

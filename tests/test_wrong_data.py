@@ -357,6 +357,18 @@ def test_probabilities_of_infinite_scores_raise():
 
 WITHOUT_A_DAY = np.where(np.arange(40) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01"))
 SCORED = {
+    "two columns": (
+        np.c_[OF_TWO, OF_TWO],
+        None,
+        V,
+        "1d array|must have shape|one (class )?label per",
+    ),
+    "one too few": (
+        OF_TWO[1:],
+        None,
+        V,
+        "must have shape|one (class )?label per|same num|inconsist",
+    ),
     "a missing day": (WITHOUT_A_DAY, None, V, "y(_true)? must not .*got 1 of 40, first in row 3"),
     "a missing object": (WITHOUT_A_DAY.astype(object), None, V, "y(_true)? must not .*got 1 of 40"),
     "masked": (np.ma.masked_equal(OF_TWO, 1), None, V, "must have no masked entries; got 10 of"),
@@ -419,15 +431,17 @@ def test_numbers_in_objects_and_nullable_labels_stay_of_their_kind(name):
         assert clf.classes_.dtype == clf.predict(X).dtype == expected.dtype
         assert clf.score(X, given) == clf.score(X, expected)
     for dtype in ("Int64", "boolean", "UInt8"):
-        given = pd.Series(OF_TWO).astype(dtype)
+        given = pd.Series(OF_TWO, index=np.arange(40) + 7).astype(dtype)
         clf = EVERY[name]().fit(X, given)
         assert clf.classes_.dtype == clf.predict(X).dtype == given.dtype.numpy_dtype
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for same in (given.tolist(), given.to_frame(), OF_TWO == 1):
+            assert clf.score(X, same) == clf.score(X, OF_TWO)
 
 
-def test_a_path_with_nul_and_columns_near_the_ends_of_the_floats():
+def test_columns_near_the_ends_of_the_floats():
     clf = TopKClassifier(k=2, n_estimators=1, max_epochs=2)
-    with pytest.raises(ValueError, match="checkpoint must be a path without NUL characters; got"):
-        clf.fit(X, OF_FOUR, checkpoint="a\0b")
     for unit in (1e-310, 1e-300, 1e300):
         assert np.isfinite(clf.fit(X * [1, unit, 1], OF_FOUR).decision_function(X)).all()
 

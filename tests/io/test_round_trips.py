@@ -10,9 +10,18 @@ import pytest
 import torch
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    StratifiedShuffleSplit,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import LRScheduler
@@ -28,6 +37,7 @@ from sktopk import (
 )
 from sktopk.io import dump, load
 from sktopk.losses import TopMean
+from sktopk.metrics import make_top_scorer, make_topk_scorer
 from sktopk.modules import MLP
 
 pytest.importorskip("skops")
@@ -35,6 +45,8 @@ QUICK = {"max_epochs": 2, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 
 RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
+LABELS, LINEAR = TopKClassifier(k=2, **SMALL), LogisticRegression()
+TAUS, KS = {"tau": [0.1, 1.0]}, {"k": [9, 50]}
 ON_TWO_CLASSES = {
     "ranker": RANKER,
     "ranker of the first label": clone(RANKER).set_params(pos_label="no"),
@@ -46,15 +58,35 @@ ON_TWO_CLASSES = {
     ),
     "pipeline": make_pipeline(SimpleImputer(), StandardScaler(), RANKER),
     "pipeline of scikit-learn": sklearn_pipeline(StandardScaler(), RANKER),
+    "search for the top": GridSearchCV(
+        RANKER, KS, cv=2, scoring=make_top_scorer("recall_at_k", k=9, pos_label="yes")
+    ),
+    "several scores": GridSearchCV(
+        RANKER, KS, cv=2, scoring=["average_precision", "roc_auc"], refit="roc_auc"
+    ),
+    "sigmoid": CalibratedClassifierCV(RANKER, cv=2),
+    "isotonic": CalibratedClassifierCV(RANKER, cv=2, method="isotonic"),
+    "stacking": StackingClassifier([("net", RANKER), ("linear", LINEAR)], cv=2),
+    "threshold of scikit-learn": TunedThresholdClassifierCV(
+        RANKER, cv=2, response_method="decision_function"
+    ),
 }
 ON_THREE_CLASSES = {
     "default": TopKClassifier(k=2, **QUICK),
-    "calibrated": TopKClassifier("smooth_topk", k=2, **SMALL),
+    "calibrated": LABELS,
     "noise": TopKClassifier("noised_topk", k=2, **SMALL),
     "MLP": TopKClassifier(k=2, module=MLP, **SMALL),
-    "sets": SetClassifier(TopKClassifier(k=2, **SMALL), method="topk"),
-    "sets of classes": SetClassifier(LogisticRegression(), method="lac", conditional="class"),
-    "frozen": FrozenEstimator(TopKClassifier(k=2, **SMALL)),
+    "sets": SetClassifier(LABELS, method="topk"),
+    "sets of classes": SetClassifier(LINEAR, method="lac", conditional="class"),
+    "frozen": FrozenEstimator(LABELS),
+    "search": GridSearchCV(LABELS, TAUS, cv=2),
+    "search with a score": GridSearchCV(LABELS, TAUS, cv=KFold(2), scoring="accuracy"),
+    "search with a loss": RandomizedSearchCV(
+        LABELS, TAUS, n_iter=2, cv=StratifiedShuffleSplit(2), scoring="neg_log_loss"
+    ),
+    "search with our score": GridSearchCV(LABELS, TAUS, cv=2, scoring=make_topk_scorer(2)),
+    "voting": VotingClassifier([("net", LABELS), ("linear", LINEAR)], voting="soft"),
+    "device": TopKClassifier(k=2, device=torch.device("cpu"), **SMALL),
 }
 METHODS = ["decision_function", "predict", "predict_proba", "predict_topk", "predict_set"]
 
@@ -85,7 +117,7 @@ def fitted(estimator, X, y):
 
 
 @pytest.mark.parametrize("name", [*ON_TWO_CLASSES, *ON_THREE_CLASSES])
-def test_an_estimator_is_what_it_was(cancer, iris, path, name):
+def test_an_estimator_is_loaded_without_trust_and_is_what_it_was(cancer, iris, path, name):
     X, y = iris if name in ON_THREE_CLASSES else (cancer[0], np.array(["no", "yes"])[cancer[1]])
     estimator = fitted((ON_TWO_CLASSES | ON_THREE_CLASSES)[name], X, y)
     loaded = load(dump(estimator, path))

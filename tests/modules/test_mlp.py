@@ -74,13 +74,6 @@ def test_dropout_is_that_of_torch(p):
     assert torch.equal(layer.eval()(x), x)
 
 
-@pytest.fixture
-def default_dtype():
-    before = torch.get_default_dtype()
-    yield torch.set_default_dtype
-    torch.set_default_dtype(before)
-
-
 def test_a_network_of_ones_own_has_the_default_dtype_unless_it_is_given_one(default_dtype):
     default_dtype(torch.float64)
     params = {"batch_norm": True, "dropout": 0.5}

@@ -6,17 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sktopk._estimators._losses import LOSSES, make_objective
 from sktopk._training._batches import Groups
-from sktopk._training._objectives import (
-    BatchLoss,
-    CrossEntropy,
-    Drawn,
-    Mixture,
-    TopLoss,
-    Totals,
-    TwoClassCrossEntropy,
-)
+from sktopk._training._objectives import BatchLoss, Drawn, TopLoss, Totals
 from sktopk.losses import (
     FBetaLoss,
     KthLargest,
@@ -265,40 +256,3 @@ def test_a_part_stands_for_its_group():
     expected = (1 + t - scores[0, part][positive[part]]).clamp(min=0).mean()
     # One of the groups with positives, in fifteen minibatches of which it has three.
     torch.testing.assert_close(found, expected * 15 / len(groups[positive].unique()) / 3)
-
-
-# Samples of weight 0.
-
-DEFAULTS = {"k": 2, "tau": 0.5, "sigma": 0.2}
-
-
-def of_classes(name):
-    return make_objective(name, {each: DEFAULTS[each] for each in LOSSES[name].params}, 4, 2)
-
-
-OBJECTIVES = {name: lambda name=name: of_classes(name) for name in LOSSES if not LOSSES[name].draws}
-OBJECTIVES |= {"partner": CrossEntropy, "two classes": TwoClassCrossEntropy}
-OBJECTIVES |= {"mixture": lambda: Mixture(of_classes("smooth_topk"), CrossEntropy(), 0.5)}
-
-
-@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_the_scores_of_samples_of_weight_zero_do_not_matter(name, value):
-    n_outputs = 1 if name == "two classes" else 4
-    rng = torch.Generator().manual_seed(0)
-    scores = torch.randn(3, 6, n_outputs, generator=rng)
-    target = (torch.arange(6) % max(2, n_outputs)).expand(3, -1)
-    weight = torch.tensor([1.0, 2, 0, 1, 0, 3], dtype=torch.float64).expand(3, -1)
-    of_class = torch.tensor([3.0, 4.0, 1.0, 2.0], dtype=torch.float64)[: max(2, n_outputs), None]
-    known = Totals(of_class.expand(-1, 3), of_class.expand(-1, 3) / 2, of_class.sum().expand(3) / 6)
-    results = []
-    for replaced in (None, value):
-        own = scores.clone()
-        if replaced is not None:
-            own[:, weight[0] == 0] = replaced
-        own.requires_grad_()
-        found = OBJECTIVES[name]()(own, target, weight, Drawn(known))
-        (gradient,) = torch.autograd.grad(found.sum(), own)
-        assert found.isfinite().all()
-        results.append((found, gradient[:, weight[0] > 0]))
-    torch.testing.assert_close(results[0], results[1])
