@@ -15,12 +15,7 @@ from skorch.callbacks import Callback, EarlyStopping, Freezer, LRScheduler
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from sktopk import (
-    DeepTopPushClassifier,
-    FScoreClassifier,
-    PatMatClassifier,
-    RecallAtKClassifier,
-)
+import sktopk
 from sktopk.modules import TabularMLP
 from tests.crashing import (
     POSITIVE,
@@ -52,13 +47,13 @@ MAKE = {
         n_estimators=2, module=WithDropout, random_state=np.random.RandomState(7)
     ),
     "hard samples": lambda: quick(
-        DeepTopPushClassifier, buffer_size=3, n_iter_no_change=20, calibration="sigmoid"
+        sktopk.DeepTopPushClassifier, buffer_size=3, n_iter_no_change=20, calibration="sigmoid"
     ),
     "ensemble with hard samples": lambda: quick(
-        PatMatClassifier, buffer_size=5, n_iter_no_change=20, **ENSEMBLE
+        sktopk.PatMatClassifier, buffer_size=5, n_iter_no_change=20, **ENSEMBLE
     ),
     "linear program": lambda: quick(
-        FScoreClassifier, callbacks=[LRScheduler("ReduceLROnPlateau", patience=1)]
+        sktopk.FScoreClassifier, callbacks=[LRScheduler("ReduceLROnPlateau", patience=1)]
     ),
     "bfloat16, LBFGS, class weights": lambda: quick(
         loss="logit_adjusted", class_weight="balanced", batch_size=300, learning_rate=0.01,
@@ -112,7 +107,7 @@ def test_groups_resume_and_are_part_of_the_call(tmp_path):
     groups = np.arange(300) % 6
 
     def make():
-        return quick(RecallAtKClassifier, k=5, batch_size=16, buffer_size=3)
+        return quick(sktopk.RecallAtKClassifier, k=5, batch_size=16, buffer_size=3)
 
     data = {"X": X, "y": POSITIVE, "groups": groups}
     expected = fitted_state(make().fit(**data))
@@ -121,7 +116,7 @@ def test_groups_resume_and_are_part_of_the_call(tmp_path):
     with pytest.raises(ValueError, match="with other groups"):
         make().fit(X, POSITIVE, groups=groups % 3, checkpoint=tmp_path / "file")
     with pytest.raises(ValueError, match=r"with other .*estimator"):
-        quick(PatMatClassifier, tau=0.1).fit(**data, checkpoint=tmp_path / "file")
+        quick(sktopk.PatMatClassifier, tau=0.1).fit(**data, checkpoint=tmp_path / "file")
     check_same(fitted_state(make().fit(**data, checkpoint=tmp_path / "file")), expected)
 
 

@@ -10,13 +10,7 @@ from skorch.helper import SliceDataset
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
-from sktopk import (
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    SetClassifier,
-    TopKClassifier,
-    TopPushKClassifier,
-)
+import sktopk
 from sktopk.modules import MLP
 
 rng = np.random.default_rng(0)
@@ -56,7 +50,7 @@ class Rows(Items):
 
 
 def make(**params):
-    return TopKClassifier(k=1, random_state=0, **SMALL | {"calibration": None} | params)
+    return sktopk.TopKClassifier(k=1, random_state=0, **SMALL | {"calibration": None} | params)
 
 
 DATASETS = {
@@ -108,11 +102,11 @@ def test_a_slice_dataset_is_its_samples():
     )
 
 
-RANKER = DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
+RANKER = sktopk.DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
 SPLITTABLE = {
     "ranker": RANKER,
-    "decision": BudgetClassifier(RANKER, random_state=0),
-    "sets": SetClassifier(make(), method="lac", random_state=0),
+    "decision": sktopk.BudgetClassifier(RANKER, random_state=0),
+    "sets": sktopk.SetClassifier(make(), method="lac", random_state=0),
 }
 
 
@@ -245,7 +239,7 @@ def test_a_part_that_fails_in_the_middle_of_an_epoch_is_as_if_it_had_never_come(
         TensorDataset(torch.from_numpy(each), torch.from_numpy(y)) for each in (X, refused)
     )
     params = SMALL | {"max_epochs": 1, "module": MLP, "random_state": 0}
-    clf, other = (TopPushKClassifier(k=3, **params).partial_fit(piece) for _ in range(2))
+    clf, other = (sktopk.TopPushKClassifier(k=3, **params).partial_fit(piece) for _ in range(2))
     with pytest.raises(ValueError, match="row 150 of the Dataset"):
         clf.partial_fit(bad)
     for each in (clf, other):

@@ -26,15 +26,7 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import LRScheduler
 
-from sktopk import (
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    RecallAtKClassifier,
-    SetClassifier,
-    ThresholdClassifier,
-    TopKClassifier,
-    make_pipeline,
-)
+import sktopk
 from sktopk.io import dump, load
 from sktopk.losses import TopMean
 from sktopk.metrics import make_top_scorer, make_topk_scorer
@@ -44,19 +36,19 @@ pytest.importorskip("skops")
 QUICK = {"max_epochs": 2, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 
-RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
-LABELS, LINEAR = TopKClassifier(k=2, **SMALL), LogisticRegression()
+RANKER = sktopk.RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
+LABELS, LINEAR = sktopk.TopKClassifier(k=2, **SMALL), LogisticRegression()
 TAUS, KS = {"tau": [0.1, 1.0]}, {"k": [9, 50]}
 ON_TWO_CLASSES = {
     "ranker": RANKER,
     "ranker of the first label": clone(RANKER).set_params(pos_label="no"),
-    "ranker with hard examples": DeepTopPushClassifier(buffer_size=20, **SMALL),
-    "threshold": ThresholdClassifier(TopMean("negatives", k=5), **SMALL),
-    "budget": BudgetClassifier(RANKER, constraint="fpr", budget=0.1, pos_label="yes"),
-    "budget of scikit-learn": BudgetClassifier(
+    "ranker with hard examples": sktopk.DeepTopPushClassifier(buffer_size=20, **SMALL),
+    "threshold": sktopk.ThresholdClassifier(TopMean("negatives", k=5), **SMALL),
+    "budget": sktopk.BudgetClassifier(RANKER, constraint="fpr", budget=0.1, pos_label="yes"),
+    "budget of scikit-learn": sktopk.BudgetClassifier(
         LogisticRegression(), constraint="precision", budget=0.8, pos_label="yes"
     ),
-    "pipeline": make_pipeline(SimpleImputer(), StandardScaler(), RANKER),
+    "pipeline": sktopk.make_pipeline(SimpleImputer(), StandardScaler(), RANKER),
     "pipeline of scikit-learn": sklearn_pipeline(StandardScaler(), RANKER),
     "search for the top": GridSearchCV(
         RANKER, KS, cv=2, scoring=make_top_scorer("recall_at_k", k=9, pos_label="yes")
@@ -72,12 +64,12 @@ ON_TWO_CLASSES = {
     ),
 }
 ON_THREE_CLASSES = {
-    "default": TopKClassifier(k=2, **QUICK),
+    "default": sktopk.TopKClassifier(k=2, **QUICK),
     "calibrated": LABELS,
-    "noise": TopKClassifier("noised_topk", k=2, **SMALL),
-    "MLP": TopKClassifier(k=2, module=MLP, **SMALL),
-    "sets": SetClassifier(LABELS, method="topk"),
-    "sets of classes": SetClassifier(LINEAR, method="lac", conditional="class"),
+    "noise": sktopk.TopKClassifier("noised_topk", k=2, **SMALL),
+    "MLP": sktopk.TopKClassifier(k=2, module=MLP, **SMALL),
+    "sets": sktopk.SetClassifier(LABELS, method="topk"),
+    "sets of classes": sktopk.SetClassifier(LINEAR, method="lac", conditional="class"),
     "frozen": FrozenEstimator(LABELS),
     "search": GridSearchCV(LABELS, TAUS, cv=2),
     "search with a score": GridSearchCV(LABELS, TAUS, cv=KFold(2), scoring="accuracy"),
@@ -86,7 +78,7 @@ ON_THREE_CLASSES = {
     ),
     "search with our score": GridSearchCV(LABELS, TAUS, cv=2, scoring=make_topk_scorer(2)),
     "voting": VotingClassifier([("net", LABELS), ("linear", LINEAR)], voting="soft"),
-    "device": TopKClassifier(k=2, device=torch.device("cpu"), **SMALL),
+    "device": sktopk.TopKClassifier(k=2, device=torch.device("cpu"), **SMALL),
 }
 METHODS = ["decision_function", "predict", "predict_proba", "predict_topk", "predict_set"]
 
@@ -130,7 +122,7 @@ def test_an_estimator_is_loaded_without_trust_and_is_what_it_was(cancer, iris, p
 def test_labels_keep_their_type(iris, path, labels):
     X, y = iris
     y = np.array(labels)[np.unique(y, return_inverse=True)[1]]
-    clf = TopKClassifier(k=1, **SMALL).fit(X, y)
+    clf = sktopk.TopKClassifier(k=1, **SMALL).fit(X, y)
     assert_same(outputs(load(dump(clf, path)), X), outputs(clf, X))
 
 
@@ -138,15 +130,17 @@ def test_frames_with_categories_and_missing_values(cancer, path):
     X = pd.DataFrame(cancer[0][:, :3].copy(), columns=["a", "b", "c"])
     X["kind"] = pd.Categorical(np.where(X["a"] > 0, "u", "v"))
     X.loc[::5, "b"] = np.nan
-    clf = RecallAtKClassifier(k=50, **SMALL).fit(X, cancer[1])
+    clf = sktopk.RecallAtKClassifier(k=50, **SMALL).fit(X, cancer[1])
     assert_same(outputs(load(dump(clf, path)), X), outputs(clf, X))
 
 
 @pytest.mark.parametrize(
     "estimator",
     [
-        TopKClassifier("noised_topk", k=1, hidden_layer_sizes=(8,), module=MLP, random_state=0),
-        DeepTopPushClassifier(hidden_layer_sizes=(8,), module=MLP, random_state=0),
+        sktopk.TopKClassifier(
+            "noised_topk", k=1, hidden_layer_sizes=(8,), module=MLP, random_state=0
+        ),
+        sktopk.DeepTopPushClassifier(hidden_layer_sizes=(8,), module=MLP, random_state=0),
     ],
     ids=["labels", "ranking"],
 )
@@ -163,7 +157,7 @@ def test_training_goes_on_as_if_nothing_had_been_written(cancer, path, estimator
 
 
 def test_parameters_set_after_the_fit_change_no_prediction(iris, path):
-    clf = TopKClassifier(k=2, **SMALL).fit(*iris)
+    clf = sktopk.TopKClassifier(k=2, **SMALL).fit(*iris)
     expected = clf.decision_function(iris[0])
     clf.set_params(hidden_layer_sizes=(3, 3), k=1)
     loaded = load(dump(clf, path))
@@ -183,8 +177,10 @@ np.save(f"{folder}/found.npy", [each.decision_function(X) for each in found])
 
 
 def test_another_process_reads_a_file_and_a_pickle(cancer, tmp_path):
-    pipe = make_pipeline(StandardScaler(), clone(RANKER)).fit(*cancer)
-    budget = BudgetClassifier(FrozenEstimator(pipe), constraint="fpr", budget=0.1).fit(*cancer)
+    pipe = sktopk.make_pipeline(StandardScaler(), clone(RANKER)).fit(*cancer)
+    budget = sktopk.BudgetClassifier(FrozenEstimator(pipe), constraint="fpr", budget=0.1).fit(
+        *cancer
+    )
     np.save(tmp_path / "X.npy", cancer[0])
     dump(budget, tmp_path / "file")
     (tmp_path / "pickle").write_bytes(pickle.dumps(budget))

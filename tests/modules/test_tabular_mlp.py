@@ -50,14 +50,6 @@ def test_members_start_apart_and_as_linear_layers_do():
             assert values.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
 
 
-def test_the_scores_of_a_row_do_not_depend_on_the_others():
-    X = table()
-    net = network(X, n_members=3).eval()
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(net(X[order]), net(X)[order])
-    torch.testing.assert_close(net(X[:1]), net(X)[:1])
-
-
 def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
     X = table()
     net = network(X, n_members=2, dropout=0.4, hidden_layer_sizes=(200,))
@@ -208,17 +200,6 @@ def test_a_network_without_rows_takes_the_state_of_one_that_saw_them():
     other.load_state_dict(net.state_dict())
     assert torch.equal(other(X), net(X))
     assert torch.equal(copy.deepcopy(net)(X), net(X))
-
-
-@pytest.mark.parametrize("n_members", [1, 4])
-def test_shapes(n_members):
-    X = table(dtype=torch.float32)
-    net = network(X, n_members=n_members, hidden_layer_sizes=())
-    assert net(X).shape == ((300, 3) if n_members == 1 else (300, 4, 3))
-    assert net(X[:0]).shape[0] == 0
-    with torch.device("meta"):
-        abstract = TabularMLP(5, 3, n_members=n_members)
-    assert abstract(X.to("meta")).shape == net(X).shape
 
 
 def test_one_graph_for_every_number_of_rows():
