@@ -26,16 +26,14 @@ OF_LOSSES = [
     ("topk_hinge_loss", TOPK | {"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
     ("top_push_loss", TOP | {"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
     (
-        "smooth_topk_loss",
-        TOPK | {"tau": torch.ones(1, requires_grad=True)},
-        T,
+        "smooth_topk_loss", TOPK | {"tau": torch.ones(1, requires_grad=True)}, T,
         "tau must.*gradient",
     ),
     ("smooth_topk_loss", TOPK | {"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
     ("ldam_loss", COUNTS | {"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
     ("ldam_loss", COUNTS | {"class_counts": "4321"}, T, "class_counts must hold numbers"),
     ("ldam_loss", COUNTS | {"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
-]
+]  # fmt: skip
 
 
 def arrays(arguments):

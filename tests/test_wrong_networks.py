@@ -59,19 +59,17 @@ MODULES = {
     "one axis more": (lambda net, x, s: s.unsqueeze(2), ValueError, "module must return scores of"),
     "a sample less": (lambda net, x, s: s[1:], ValueError, r"module must return.*got shape \(1, "),
     "a sample less in training": (
-        lambda net, x, s: s[net.training * 1 :],
-        ValueError,
+        lambda net, x, s: s[net.training * 1 :], ValueError,
         r"module must return \d scores per sample in training, too; got shape",
     ),
     "NaN": (lambda net, x, s: s * torch.nan, ValueError, "Training diverged.*epoch 1"),
     "NaN in training": (
-        lambda net, x, s: s * (torch.nan if net.training else 1),
-        ValueError,
+        lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
         "Training diverged.*epoch 1",
     ),
     "an error": (fail, Failed, "on purpose"),
     "an error in training": (lambda net, x, s: fail() if net.training else s, Failed, "on purpose"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
@@ -116,12 +114,10 @@ LOSSES = {
     "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
     "no gradient": (torch.detach, TypeError, "loss must return a Tensor with a gradient"),
     "NaN": (
-        lambda loss: loss * torch.nan,
-        ValueError,
-        "Training diverged: the loss is nan in mini",
+        lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
     ),
     "an error": (fail, Failed, "on purpose"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LOSSES)
