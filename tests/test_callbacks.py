@@ -184,7 +184,7 @@ def test_callbacks_see_encoded_labels():
 # Samples that the networks hold out.
 
 DIGITS, DIGIT = (each[:400] for each in load_digits(return_X_y=True))
-N_HELD_OUT = {"an ensemble": 3, "one network": 1}
+both_numbers = pytest.mark.parametrize("n_estimators", [1, 3])
 
 
 def fitted(callbacks, cls=TopKClassifier, **params):
@@ -214,31 +214,31 @@ def test_epoch_scoring_gets_the_out_of_fold_scores():
 
 
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
-@pytest.mark.parametrize("case", N_HELD_OUT)
-def test_the_history_has_the_loss_of_held_out_samples(case, cls):
+@both_numbers
+def test_the_history_has_the_loss_of_held_out_samples(n_estimators, cls):
     # A callback may read it.
-    clf = fitted([Callback()], cls, n_estimators=N_HELD_OUT[case], max_epochs=8)
+    clf = fitted([Callback()], cls, n_estimators=n_estimators, max_epochs=8)
     losses = [row["valid_loss"] for row in clf.history_]
     least = np.minimum.accumulate([np.inf, *losses])
     assert [row["valid_loss_best"] for row in clf.history_] == (np.diff(least) < 0).tolist()
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("case", N_HELD_OUT)
-def test_early_stopping_stops_and_loads_the_best_epoch(case):
+@both_numbers
+def test_early_stopping_stops_and_loads_the_best_epoch(n_estimators):
     stopping = EarlyStopping(patience=3, load_best=True)
-    clf = fitted([stopping], n_estimators=N_HELD_OUT[case], max_epochs=200, learning_rate=0.1)
+    clf = fitted([stopping], n_estimators=n_estimators, max_epochs=200, learning_rate=0.1)
     losses = [row["valid_loss"] for row in clf.history_]
     assert clf.n_iter_ < 200
     assert clf.kept_epoch_ == stopping.best_epoch_ == clf.n_iter_ - 3
     assert losses[clf.kept_epoch_ - 1] == min(losses)
 
 
-@pytest.mark.parametrize("case", N_HELD_OUT)
-def test_checkpoint_saves_and_loads_the_best_epoch(case, tmp_path):
+@both_numbers
+def test_checkpoint_saves_and_loads_the_best_epoch(n_estimators, tmp_path):
     # Rates that grow without a limit make the loss larger in the end.
     growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=3.0)
-    params = {"n_estimators": N_HELD_OUT[case], "max_epochs": 6, "learning_rate": 0.01}
+    params = {"n_estimators": n_estimators, "max_epochs": 6, "learning_rate": 0.01}
     losses = [row["valid_loss"] for row in fitted([growing], **params).history_]
     clf = fitted([growing, Checkpoint(dirname=tmp_path, load_best=True)], **params)
     assert {path.name for path in tmp_path.iterdir()} == {

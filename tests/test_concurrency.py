@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import joblib
 import numpy as np
@@ -222,23 +223,14 @@ def test_dask_workers_find_the_same_with_a_thread_each():
     np.testing.assert_array_equal(found, search(1))
 
 
-def predict_and_fit(connection, clf, name):
+@cache
+def original(name):
+    return fit(name)[0]
+
+
+def predict_and_fit(name):
     torch.set_num_threads(1)
-    connection.send((clf.decision_function(X), scores(name)))
-
-
-def answers_of(method, clf, name):
-    """Return the predictions of a process of that kind, or fail after a minute."""
-    context = multiprocessing.get_context(method)
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=predict_and_fit, args=(theirs, clf, name))
-    process.start()
-    try:
-        assert ours.poll(60), f"a process made by {method} gives no answer"
-        return ours.recv()
-    finally:
-        process.kill()
-        process.join()
+    return original(name).decision_function(X), scores(name)
 
 
 class Wait(Callback):
@@ -259,7 +251,7 @@ needs_fork = pytest.mark.skipif(
 @needs_fork
 @pytest.mark.parametrize("name", ["dropout", "default"])
 def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expected):
-    clf, _ = fit(name)
+    original(name)  # a fork has a copy of it
     halted = pickle.loads(pickle.dumps(CLASSIFIERS[name])).set_params(callbacks=[Wait()])
     Wait.begun.clear()
     Wait.go_on.clear()
@@ -267,8 +259,9 @@ def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expecte
     thread.start()
     try:
         assert Wait.begun.wait(60)
-        for answer in answers_of("fork", clf, name):
-            np.testing.assert_array_equal(answer, expected[name])
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            for answer in pool.apply_async(predict_and_fit, (name,)).get(timeout=60):
+                np.testing.assert_array_equal(answer, expected[name])
     finally:
         Wait.go_on.set()
         thread.join()

@@ -47,12 +47,9 @@ def draw(kind, n_categories, n_samples=6000, seed=0):
 
 
 def auc(clf, X, y):
-    if len(np.unique(y)) == 2 and hasattr(clf, "decision_function"):
-        return roc_auc_score(y, clf.decision_function(X))
     proba = clf.predict_proba(X).astype(float)
-    if proba.shape[1] == 2:
-        return roc_auc_score(y, proba[:, 1])
-    return roc_auc_score(y, proba / proba.sum(axis=1, keepdims=True), multi_class="ovr")
+    proba = proba[:, 1] if proba.shape[1] == 2 else proba / proba.sum(axis=1, keepdims=True)
+    return roc_auc_score(y, proba, multi_class="ovr")
 
 
 @cache
@@ -70,8 +67,6 @@ def case_of(kind, n_categories, seed=0):
 KINDS = ["one label per category", "a probability per category"]
 CASES = [(name, kind) for name in ESTIMATORS for kind in KINDS]
 CASES += [(name, "five classes") for name in ("TopKClassifier", "TopBoostClassifier")]
-# Trees without constraints lose 0.03 to 0.04, because they fit the noise of the statistics.
-CASES += [("TopBoostClassifier", "five noisy classes")]
 
 
 @pytest.mark.parametrize("n_categories", [200, 2000])
@@ -82,6 +77,16 @@ def test_scores_are_as_good_as_those_of_one_hot_and_target_encoding(name, kind, 
     if name == "TopBoostClassifier" and kind.startswith("five"):
         clf.set_params(loss="cross_entropy", k=1)
     assert auc(clf.fit(*train), *test) > best - 0.01
+
+
+@pytest.mark.parametrize("n_categories", [200, 2000])
+def test_trees_of_several_noisy_classes_are_about_as_good_as_one_hot_encoding(n_categories):
+    # Trees without constraints lose 0.03 to 0.04, because they fit the noise of the statistics.
+    clf, loss = sktopk.TopBoostClassifier("cross_entropy", k=1, random_state=0), []
+    for seed in range(3):
+        train, test, best = case_of("five noisy classes", n_categories, seed)
+        loss.append(best - auc(clf.fit(*train), *test))
+    assert np.mean(loss) < 0.01
 
 
 @pytest.mark.parametrize("n_categories", [200, 2000])

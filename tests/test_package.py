@@ -1,9 +1,11 @@
-"""The contents of the wheel, lazy imports, and public names."""
+"""The contents of the wheel, lazy imports, public names, and files that agree with each other."""
 
 import json
 import pickle
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -23,9 +25,7 @@ MODULES = [
     "sktopk.modules",
     "sktopk.samplers",
 ]
-checkout = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="no checkout")
-
-
+checkout = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="no checkout")
 OPTIONAL = "matplotlib skops onnx onnxruntime polars hypothesis lightgbm".split()
 FRESH = """
 import json, sys
@@ -100,3 +100,42 @@ def test_wheel_holds_only_the_package(tmp_path):
     assert others == ["sktopk/py.typed"]
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert any(name.endswith("sboms/sktopk.cdx.json") for name in names)  # PEP 770
+
+
+@checkout
+@pytest.mark.parametrize("name", ["tests", "docs", "release"])
+def test_actions_of_a_workflow_are_commits(name):
+    actions = re.findall(r"uses: (.*)", (ROOT / ".github/workflows" / f"{name}.yml").read_text())
+    assert actions
+    assert [each for each in actions if not re.match(r"\S+@[0-9a-f]{40} # v", each)] == []
+
+
+@checkout
+@pytest.mark.parametrize("folder", ["sktopk", "tests", "benchmarks", "examples"])
+def test_torch_loads_weights_only(folder):
+    for path in (ROOT / folder).rglob("*.py"):
+        for call in re.findall(r"torch\.load\([^\n]*", path.read_text()):
+            assert "weights_only=True" in call, path
+
+
+@checkout
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("CITATION.cff", "version: {}"),
+        ("conda/recipe.yaml", '  version: "{}"'),
+        ("CHANGELOG.md", "## {}"),
+    ],
+)
+def test_a_file_has_the_version_of_the_package(name, line):
+    assert line.format(sktopk.__version__) in (ROOT / name).read_text().splitlines()
+
+
+@checkout
+def test_the_conda_recipe_has_the_dependencies_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    assert "torch>=2.6" in project["dependencies"]  # older ones run code of weights_only files
+    for each in project["dependencies"]:
+        name, least = each.replace("torch", "pytorch").split(">=")
+        assert f"- {name} >={least}\n" in recipe

@@ -10,16 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from sktopk import TopKClassifier, losses
+from sktopk import losses
 from sktopk.losses import FocalLoss
-from sktopk.modules import MLP
+from tests.crashing import small as quick
 from tests.named_losses import NAMED_LOSSES
-
-
-def quick(loss="smooth_topk", **params):
-    defaults = {"k": 2, "module": MLP, "hidden_layer_sizes": (8,), "max_epochs": 5}
-    defaults |= {"batch_size": 32, "n_estimators": 1, "random_state": 0, "calibration": None}
-    return TopKClassifier(loss, **defaults | params)
 
 
 def test_what_scores_mean_is_fixed_by_the_fit(blobs):

@@ -375,9 +375,6 @@ class Within(Callback):
 
 
 class Freeze(Callback):
-    def on_epoch_begin(self, net, **kwargs):
-        self.net = net
-
     def on_batch_begin(self, net, **kwargs):
         net.module_[1].eval()
 
@@ -445,20 +442,6 @@ def test_a_compiled_network_learns_the_same(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("in_pipeline", [False, True])
-def test_a_fit_shows_one_bar(in_pipeline, capsys):
-    clf = TopKClassifier(k=2, n_estimators=2, max_epochs=3, verbose=1, random_state=0)
-    if in_pipeline:
-        clf = Pipeline([("scale", StandardScaler()), ("classify", clf)])
-    clf.fit(X, Y)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    last = shown.err.split("\r")[-1]
-    for text in ("Training: 100%", "3/3", "train_loss=", "valid_score="):
-        assert text in last
-    assert shown.err.count("\n") == 1
-
-
 def test_verbose_0_shows_nothing_and_2_a_table(capsys):
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0).fit(X, Y)
     assert capsys.readouterr() == ("", "")
@@ -466,9 +449,18 @@ def test_verbose_0_shows_nothing_and_2_a_table(capsys):
     assert "train_loss" in capsys.readouterr().out
 
 
-def test_the_bar_is_full_after_early_stopping(capsys):
-    params = {"k": 2, "n_estimators": 2, "max_epochs": 90, "n_iter_no_change": 1}
-    clf = TopKClassifier(verbose=1, random_state=0, **params).fit(X, Y)
-    last = capsys.readouterr().err.split("\r")[-1]
-    assert clf.n_iter_ < 90
-    assert f"{clf.n_iter_}/{clf.n_iter_}" in last
+@pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize(("max_epochs", "patience"), [(3, None), (90, 1)])
+def test_a_fit_shows_one_bar_that_is_full_in_the_end(in_pipeline, max_epochs, patience, capsys):
+    params = {"k": 2, "n_estimators": 2, "n_iter_no_change": patience, "verbose": 1}
+    clf = clf_or_pipe = TopKClassifier(max_epochs=max_epochs, random_state=0, **params)
+    if in_pipeline:
+        clf_or_pipe = Pipeline([("scale", StandardScaler()), ("classify", clf)])
+    clf_or_pipe.fit(X, Y)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    last = shown.err.split("\r")[-1]
+    assert (clf.n_iter_ < max_epochs) == (patience is not None)
+    for text in ("Training: 100%", f"{clf.n_iter_}/{clf.n_iter_}", "train_loss=", "valid_score="):
+        assert text in last
+    assert shown.err.count("\n") == 1

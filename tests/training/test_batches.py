@@ -66,24 +66,6 @@ def test_a_network_draws_nothing_that_it_holds_out_and_nearly_all_else(name, bat
         np.testing.assert_array_equal(own, batch.rows)
 
 
-def test_hard_examples_join_the_next_minibatch():
-    batches = batches_of(n_hard=2, min_positives=1)
-    expected = None
-    for batch in batches:
-        (_, _, known), n_samples = batch.parts[0], batch.rows.shape[1]
-        np.testing.assert_array_equal(batch.x[:, 0][batch.own], batch.rows) if expected else None
-        assert n_samples - known.n_fresh == (0 if expected is None else 2)
-        if expected is not None:
-            assert batch.rows[:, known.n_fresh :].tolist() == expected
-            twice = [[i in own for i in rows] for rows, own in zip(
-                batch.rows[:, : known.n_fresh].tolist(), expected, strict=True
-            )]  # fmt: skip
-            assert known.repeated.tolist() == twice
-        place = torch.tensor([[0, 1], [2, 3], [4, 5]])
-        batches.keep(batch.rows, slice(None), place)
-        expected = batch.rows.gather(1, place).tolist()
-
-
 # Groups.
 
 rng = np.random.default_rng(0)

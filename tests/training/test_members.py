@@ -88,18 +88,16 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels():
 
 @pytest.mark.parametrize("name", ["labels", "two classes", "ranker"])
 def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
-    y = {"labels": Y, "two classes": POSITIVE, "ranker": POSITIVE}[name].copy()
-    rows = X.copy()
+    y, clf = {
+        "labels": (Y, TopKClassifier(k=2)),
+        "two classes": (POSITIVE, TopKClassifier("cross_entropy", k=1)),
+        "ranker": (POSITIVE, sktopk.PatMatClassifier(tau=0.1)),
+    }[name]
+    rows, y = X.copy(), y.copy()
     rows[1], y[1] = rows[0], y[0]
-    clf = {
-        "labels": TopKClassifier(k=2),
-        "two classes": TopKClassifier("cross_entropy", k=1),
-        "ranker": sktopk.PatMatClassifier(tau=0.1),
-    }[name].set_params(**SMALL, n_estimators=M)
+    clf.set_params(**SMALL, n_estimators=M)
     clf.fit(rows, y, sample_weight=np.r_[0.0, WEIGHT[1:]])
-    module = clf.net_.module_.eval()
-    with torch.no_grad():
-        scores = module(torch.from_numpy(rows[1:])).numpy()
+    scores = clf.net_.module_.eval()(torch.from_numpy(rows[1:])).detach().numpy()
     found = clf.oob_decision_function_
     assert np.isnan(found[0]).all()  # of weight 0
     for i in range(N - 1):
