@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -19,26 +20,17 @@ from sktopk import losses
 from sktopk._common._folds import Folds
 from sktopk._training._batches import make_batches
 from sktopk.modules import MLP
+from tests import rankers
 from tests.named_losses import NAMED_LOSSES
+from tests.rankers import name as name_of
 
 META = torch.device("meta")
 ONE = {"module": MLP, "n_estimators": 1}
 PARAMS = {"optimizer": torch.optim.SGD, "optimizer__fused": False}
-RANKERS = {
-    "DeepTopPush": sktopk.DeepTopPushClassifier(**ONE),
-    "DeepTopPush, no buffer": sktopk.DeepTopPushClassifier(buffer_size=0, **ONE),
-    "DeepTopPush, 10 hard samples": sktopk.DeepTopPushClassifier(
-        buffer_size=10, surrogate="hinge", **ONE
-    ),
-    "TopPushK": sktopk.TopPushKClassifier(k=3, surrogate="logistic", **ONE),
-    "RecallAtK": sktopk.RecallAtKClassifier(k=10, buffer_size=40, **ONE),
-    "PatMat": sktopk.PatMatClassifier(tau=0.1, **ONE),
-    "PatMatNP": sktopk.PatMatNPClassifier(tau=0.1, buffer_size=3, **ONE),
-    "RecallAtFPR": sktopk.RecallAtFPRClassifier(fpr=0.1, **ONE),
-    "PrecisionAtRecall": sktopk.PrecisionAtRecallClassifier(**ONE),
-    "FScore": sktopk.FScoreClassifier(**ONE),
-    "RecallAtPrecision": sktopk.RecallAtPrecisionClassifier(**ONE),
-    "AUC": sktopk.AUCClassifier(**ONE),
+RANKERS = {name_of(clf): clone(clf).set_params(**ONE) for clf in rankers.RANKERS} | {
+    "no buffer": sktopk.DeepTopPushClassifier(buffer_size=0, **ONE),
+    "hinge": sktopk.DeepTopPushClassifier(buffer_size=10, surrogate="hinge", **ONE),
+    "logistic": sktopk.TopPushKClassifier(k=3, surrogate="logistic", **ONE),
     "an ensemble": sktopk.DeepTopPushClassifier(n_estimators=3),
     "an ensemble, 5 hard samples": sktopk.PatMatClassifier(n_estimators=3, buffer_size=5),
     "an ensemble on pairs": sktopk.AUCClassifier(n_estimators=3),

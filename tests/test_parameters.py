@@ -12,29 +12,18 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from skorch.callbacks import EpochScoring, LRScheduler
 from torch import nn
 
 import sktopk
+from tests.rankers import RANKERS
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 OF_FOUR = np.arange(40) % 4
 OF_TWO = OF_FOUR == 1
 QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "device": "cpu"}
-NETS = {
-    "TopKClassifier": {"k": 2},
-    "DeepTopPushClassifier": {},
-    "TopPushKClassifier": {"k": 2},
-    "RecallAtKClassifier": {"k": 4},
-    "PatMatClassifier": {"tau": 0.2},
-    "PatMatNPClassifier": {"tau": 0.2},
-    "RecallAtFPRClassifier": {"fpr": 0.2},
-    "PrecisionAtRecallClassifier": {},
-    "ThresholdClassifier": {"threshold": sktopk.losses.KthLargest("negatives", k=1)},
-    "AUCClassifier": {},
-    "FScoreClassifier": {},
-    "RecallAtPrecisionClassifier": {"precision": 0.2},
-}
+NETS = {type(clf).__name__: clf for clf in (sktopk.TopKClassifier(k=2), *RANKERS)}
 # Parameters of all networks are asked of two estimators.
 SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
 ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier")
@@ -65,7 +54,7 @@ VALUES = {
 
 
 def make(name, **params):
-    return getattr(sktopk, name)(**QUICK | NETS[name] | params)
+    return clone(NETS[name]).set_params(**QUICK | params)
 
 
 def labels(name):
