@@ -6,7 +6,7 @@ import torch
 
 import sktopk
 from sktopk.callbacks import TrueThreshold
-from sktopk.metrics._top_curves import partial_auc_log_score
+from sktopk.metrics import make_top_scorer
 from sktopk.modules import MLP
 
 # A learning rate that leaves the scores as they are: what remains is the estimate.
@@ -78,10 +78,8 @@ def test_a_quantile_ignores_that_minibatches_have_more_positives(buffer_size, ra
 def test_weighted_ranks_count_rows_by_their_weight(rare):
     X, y = rare
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
-    classifier = sktopk.RecallAtKClassifier(k=12, buffer_size=12, calibration=None).set_params(
-        **STILL, max_epochs=2
-    )
-    clf = classifier.fit(X, y, sample_weight=weight)
+    clf = sktopk.RecallAtKClassifier(k=12, buffer_size=12, calibration=None, max_epochs=2)
+    clf.set_params(**STILL).fit(X, y, sample_weight=weight)
     scores = clf.decision_function(X) + clf.threshold_
     order = np.argsort(-scores)
     expected = scores[order][np.searchsorted(np.cumsum(weight[order]), 12)]
@@ -125,15 +123,11 @@ def test_a_chunk_has_its_part_of_the_rank(rare):
 def test_validation_scores_depend_on_many_samples(rare):
     X, y = rare
     rows = slice(0, 500)
-    for clf in (
-        sktopk.DeepTopPushClassifier(),
-        sktopk.ThresholdClassifier(),
-        sktopk.FScoreClassifier(),
-    ):
+    for name in ("DeepTopPush", "Threshold", "FScore"):
+        clf = getattr(sktopk, f"{name}Classifier")()
         clf.set_params(module=MLP, max_epochs=2, random_state=0, n_estimators=1)
         clf.fit(X, y, X_val=X[rows], y_val=y[rows])
-        scores = clf.decision_function(X[rows])
-        least = 1 / (y[rows] == 0).sum()
-        expected = partial_auc_log_score(y[rows], scores, min_fpr=least, max_fpr=1.0)
+        scorer = make_top_scorer("partial_auc_log", min_fpr=1 / (y[rows] == 0).sum(), max_fpr=1.0)
+        expected = scorer(clf, X[rows], y[rows])
         assert clf.history_[-1]["valid_score"] == pytest.approx(expected, rel=1e-6)
         assert clf.score(X[rows], y[rows]) != pytest.approx(expected, rel=1e-3)

@@ -1,6 +1,5 @@
 """The network of a table: members that share nothing, columns scaled and encoded inside."""
 
-import copy
 import math
 
 import numpy as np
@@ -190,26 +189,6 @@ def test_a_category_is_a_column_and_any_other_value_none():
 def test_other_rows_are_refused(shape):
     with pytest.raises(ValueError, match=r"X must have shape \(n_samples, 5\)"):
         TabularMLP(5, 2).from_data(torch.zeros(shape))
-
-
-def test_a_network_without_rows_takes_the_state_of_one_that_saw_them():
-    X = table()
-    X[3, 0] = NAN
-    net = network(X, n_members=2).eval()
-    other = TabularMLP(5, 3, n_members=2).double().eval()
-    other.load_state_dict(net.state_dict())
-    assert torch.equal(other(X), net(X))
-    assert torch.equal(copy.deepcopy(net)(X), net(X))
-
-
-def test_one_graph_for_every_number_of_rows():
-    X = table(dtype=torch.float32)
-    net = network(X, n_members=2, missing_indicator=True).eval()
-    X[0] = NAN
-    # Any synchronisation with the host would break the graph.
-    compiled = torch.compile(net, backend="eager", fullgraph=True, dynamic=True)
-    for rows in (X, X[:7]):
-        torch.testing.assert_close(compiled(rows), net(rows))
 
 
 @pytest.mark.parametrize("n_distinct", [3, 12, 400])
