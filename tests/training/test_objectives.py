@@ -91,18 +91,6 @@ def check_equal(found, expected, scores):
     torch.testing.assert_close(own, other)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@every_threshold
-def test_nan_or_infinity_in_a_network_makes_only_its_loss_nan(threshold, value):
-    scores, positive, weight = table(weighted=False)
-    for place in (int(positive.nonzero()[0]), int((~positive).nonzero()[0])):
-        bad = scores.detach().clone()
-        bad[1, place] = value
-        objective = TopLoss(threshold, "false_negatives", "hinge", 0)
-        found = losses_of(objective, bad, positive, weight, Drawn(totals(positive, weight)))
-        assert found.isnan().tolist() == [False, True]
-
-
 def counts(threshold, rows, n_fresh, positive, weight):
     """What the docstring of TopLoss says that each sample counts for, one after the other."""
     of = getattr(threshold, "of", "all")
