@@ -127,14 +127,13 @@ def test_losses(case):
         fit("labels", loss=WrongLoss(value), calibration=None)
 
 
-class Unweighted(nn.Module):
-    def forward(self, scores, target):
-        return scores.mean()
+def unweighted(scores, target):
+    return scores.mean()
 
 
 def test_a_loss_that_takes_no_weights():
-    clf = TopKClassifier(Unweighted(), k=2, **QUICK | {"calibration": None})
-    with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*Unweighted"):
+    clf = TopKClassifier(unweighted, k=2, **QUICK | {"calibration": None})
+    with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*unweighted"):
         clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
     # Networks never draw the samples that they hold out, so these need no weights.
     clf.set_params(n_estimators=2, calibration="temperature").fit(X, OF_FOUR)
