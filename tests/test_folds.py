@@ -84,17 +84,6 @@ def test_repeated_entries_stored_zeros_and_negative_zeros_are_the_numbers_they_s
     assert parts.nnz == 9  # as it was
 
 
-def test_equal_samples_are_held_out_together_in_any_table():
-    table, y = np.repeat(X[:60], 4, axis=0), Y
-    dataset = TensorDataset(torch.from_numpy(table), torch.from_numpy(y))
-    for given in (table, csr_array(table), dataset):
-        clf = TopKClassifier(k=2, **QUICK).fit(given, y)
-        scores = clf.oob_decision_function_.reshape(60, 4, 3)
-        known = np.isfinite(scores).all(axis=(1, 2))
-        assert known.any()
-        np.testing.assert_allclose(scores[known], scores[known][:, :1].repeat(4, axis=1))
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_folds_share_the_classes_evenly_and_keep_equal_samples_together(seed):
     rng = np.random.default_rng(seed)

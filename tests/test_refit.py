@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from sktopk import losses
+from sktopk.io import dump, load
 from sktopk.losses import FocalLoss
 from tests.crashing import small
 from tests.named_losses import NAMED_LOSSES
@@ -20,7 +21,8 @@ def quick(loss="smooth_topk", **params):
     return small(loss=loss, **params)
 
 
-def test_what_scores_mean_is_fixed_by_the_fit(blobs):
+def test_what_scores_mean_is_fixed_by_the_fit(blobs, tmp_path):
+    pytest.importorskip("skops")
     X, y = blobs
     clf = quick(calibration="temperature").fit(X, y)
     before = clf.decision_function(X), clf.predict_proba(X), clf.predict_topk(X)
@@ -31,7 +33,8 @@ def test_what_scores_mean_is_fixed_by_the_fit(blobs):
         "log_loss_share": 0.0,
     }
     clf.set_params(**changes, k=4, calibration=None, n_estimators=5)
-    for each in (clf, pickle.loads(pickle.dumps(clf))):
+    loaded = load(dump(clf, tmp_path / "file"))
+    for each in (clf, pickle.loads(pickle.dumps(clf)), loaded):
         after = each.decision_function(X), each.predict_proba(X), each.predict_topk(X)
         for found, expected in zip(after, before, strict=True):
             np.testing.assert_array_equal(found, expected)

@@ -32,13 +32,14 @@ from tests.crashing import small as quick
 
 
 class Epochs(Callback):
-    """Keeps the weights of every epoch."""
+    """Keeps the weights of every epoch, and its scores of half of the samples."""
 
     def on_train_begin(self, net, **kwargs):
-        self.weights = []
+        self.weights, self.scores = [], []
 
     def on_epoch_end(self, net, **kwargs):
         self.weights.append({k: v.clone() for k, v in net.module_.state_dict().items()})
+        self.scores.append(net.decision_function(X[150:]))
 
 
 def weights(clf):
@@ -130,19 +131,6 @@ def test_the_learning_rate_runs_through_one_cycle():
 # Early stopping.
 
 
-class ValidationScores(Callback):
-    """Keeps the scores of samples after every epoch."""
-
-    def __init__(self, samples):
-        self.samples = samples
-
-    def on_train_begin(self, net, **kwargs):
-        self.scores = []
-
-    def on_epoch_end(self, net, **kwargs):
-        self.scores.append(net.decision_function(self.samples))
-
-
 def accuracies(scores, labels):
     """The mean of top-1 and top-2 accuracy of each sample, as a loop."""
     found = []
@@ -158,14 +146,11 @@ def accuracies(scores, labels):
 def test_the_best_epoch_on_validation_samples_is_kept_if_better_by_two_errors(
     n_estimators, gamma, is_best
 ):
-    epochs, seen = Epochs(), ValidationScores(X[150:])
-    schedule = LRScheduler("StepLR", step_size=5, gamma=gamma)
-    clf = quick(
-        n_estimators=n_estimators, callbacks=[schedule, epochs, seen], max_epochs=10,
-        learning_rate=0.01,
-    )  # fmt: skip
+    epochs, schedule = Epochs(), LRScheduler("StepLR", step_size=5, gamma=gamma)
+    clf = quick(n_estimators=n_estimators, callbacks=[schedule, epochs], max_epochs=10)
+    clf.set_params(learning_rate=0.01)
     clf.fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
-    values = [accuracies(scores, Y[150:]) for scores in seen.scores]
+    values = [accuracies(scores, Y[150:]) for scores in epochs.scores]
     found = [row["valid_score"] for row in clf.history_]
     np.testing.assert_allclose(found, np.mean(values, axis=1))
     best = int(np.argmax(found))
@@ -182,11 +167,8 @@ def test_the_best_epoch_on_validation_samples_is_kept_if_better_by_two_errors(
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_early_stopping_keeps_the_best_epoch(cls, n_estimators):
     epochs = Epochs()
-    clf = quick(
-        cls, n_estimators=n_estimators, n_iter_no_change=3, max_epochs=40, learning_rate=0.03,
-        callbacks=[epochs],
-    )  # fmt: skip
-    clf.fit(X, target(clf))
+    clf = quick(cls, n_estimators=n_estimators, n_iter_no_change=3, max_epochs=40)
+    clf.set_params(learning_rate=0.03, callbacks=[epochs]).fit(X, target(clf))
     scores = [row["valid_score"] for row in clf.history_]
     best = next(i for i, each in enumerate(scores) if each > max(scores) - 1e-9)
     assert clf.kept_epoch_ == best + 1

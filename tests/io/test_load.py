@@ -32,6 +32,7 @@ from tests.io.archives import change_nodes, rewritten
 pytest.importorskip("skops")
 SMALL = {"hidden_layer_sizes": (8,), "max_epochs": 2, "random_state": 0}
 LOADED = []
+LOADERS = ("ObjectNode", "TypeNode", "FunctionNode")
 
 
 class Recorder(BaseEstimator):
@@ -65,25 +66,21 @@ def test_a_type_that_is_not_trusted_runs_nothing(path):
         LOADED.clear()
 
 
-def test_no_module_is_imported_for_a_type_that_is_not_trusted(tmp_path, path, monkeypatch):
+@pytest.mark.parametrize("loader", LOADERS)
+def test_no_module_is_imported_for_a_type_that_is_not_trusted(loader, tmp_path, path, monkeypatch):
     (tmp_path / "evil_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ntype_ = int")
     monkeypatch.syspath_prepend(tmp_path)
     dump(TopKClassifier(), path)
-    evil = {"__class__": "type_", "__module__": "evil_module"}
-    for loader in ("ObjectNode", "TypeNode", "FunctionNode"):
-        rewritten(
-            path,
-            change_nodes(lambda each, loader=loader: rename(each, evil | {"__loader__": loader})),
-        )
-        with pytest.raises(ValueError, match=r"evil_module\.type_"):
-            load(path)
+
+    def change(each):
+        if each.get("__loader__") in LOADERS:
+            each.update(__class__="type_", __module__="evil_module", __loader__=loader)
+
+    rewritten(path, change_nodes(change))
+    with pytest.raises(ValueError, match=r"evil_module\.type_"):
+        load(path)
     assert not (tmp_path / "ran").exists()
     assert "evil_module" not in sys.modules
-
-
-def rename(node, names):
-    if node.get("__loader__") in ("ObjectNode", "TypeNode", "FunctionNode"):
-        node.update(names)
 
 
 @pytest.mark.parametrize("name", ["posix.system", "builtins.eval", "pickle.loads", "os.mkdir"])
@@ -229,26 +226,20 @@ class OldRanker(TopKClassifier):
 
 
 UNTRUSTED = {
-    "network": (TopKClassifier(module=Mine), f"{__name__}.Mine", [Mine]),
-    "estimator": (make_pipeline(OldRanker()), f"{__name__}.OldRanker", [OldRanker]),
-    "loss of torch": (
-        TopKClassifier(loss=nn.CrossEntropyLoss()),
-        "torch.nn.modules.loss.CrossEntropyLoss",
-        ["torch.nn.modules.loss.CrossEntropyLoss"],
-    ),
+    f"{__name__}.Mine": TopKClassifier(module=Mine),
+    f"{__name__}.OldRanker": make_pipeline(OldRanker()),
+    "torch.nn.modules.loss.CrossEntropyLoss": TopKClassifier(loss=nn.CrossEntropyLoss()),
 }
 
 
 @pytest.mark.parametrize("name", UNTRUSTED)
 def test_dump_says_what_load_will_ask_for(name, path):
-    estimator, full_name, trusted = UNTRUSTED[name]
-    with pytest.warns(
-        UserWarning, match=rf"does not trust .*load\(path, trusted=\['{full_name}'\]\)"
-    ):
+    estimator, says = UNTRUSTED[name], rf"does not trust .*load\(path, trusted=\['{name}'\]\)"
+    with pytest.warns(UserWarning, match=says):
         dump(estimator, path)
-    with pytest.raises(ValueError, match=full_name):
+    with pytest.raises(ValueError, match=name):
         load(path)
-    assert type(load(path, trusted=trusted)) is type(estimator)
+    assert type(load(path, trusted=[name])) is type(estimator)
 
 
 def test_dump_of_trusted_types_warns_of_nothing(path, recwarn):
@@ -256,16 +247,13 @@ def test_dump_of_trusted_types_warns_of_nothing(path, recwarn):
     assert list(recwarn) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        f"{losses.SmoothTopKLoss.__module__}.check_k",
-        "sklearn.metrics._scorer.get_scorer",
-        "sktopk.losses.os.system",
-    ],
-)
+# A function of a private module, of another kind, and of no module.
+NOT_PUBLIC = ["sklearn.metrics._scorer.get_scorer", "sktopk.losses.os.system"]
+NOT_PUBLIC.append(f"{losses.SmoothTopKLoss.__module__}.check_k")
+
+
+@pytest.mark.parametrize("name", NOT_PUBLIC)
 def test_what_only_looks_public_is_not_trusted(name, path, monkeypatch):
-    # A function of a private module, of another kind, and of no module.
     def another():
         """Somebody's function."""
 

@@ -156,15 +156,6 @@ def test_training_goes_on_as_if_nothing_had_been_written(cancer, path, estimator
         assert_same(outputs(each, X), outputs(estimator, X))
 
 
-def test_parameters_set_after_the_fit_change_no_prediction(iris, path):
-    clf = sktopk.TopKClassifier(k=2, **SMALL).fit(*iris)
-    expected = clf.decision_function(iris[0])
-    clf.set_params(hidden_layer_sizes=(3, 3), k=1)
-    loaded = load(dump(clf, path))
-    assert loaded.hidden_layer_sizes == (3, 3)
-    np.testing.assert_array_equal(loaded.decision_function(iris[0]), expected)
-
-
 ELSEWHERE = """
 import pickle, sys
 import numpy as np
