@@ -160,22 +160,20 @@ def test_score_and_predict_top_are_those_of_a_loop():
 
 
 def test_the_threshold_is_the_median_of_those_of_the_groups():
-    for clf in (
-        sktopk.RecallAtKClassifier(5),
-        sktopk.TopPushKClassifier(2),
-        sktopk.PrecisionAtRecallClassifier(0.5),
-    ):
+    # The samples of a day that are ranked, and the rank of its threshold.
+    ranked = {
+        sktopk.RecallAtKClassifier(5): lambda y: (y >= 0, 5),
+        sktopk.TopPushKClassifier(2): lambda y: (y == 0, 2),
+        sktopk.PrecisionAtRecallClassifier(0.5): lambda y: (y == 1, int(np.ceil(0.5 * y.sum()))),
+    }
+    for clf, of_day in ranked.items():
         clf.set_params(**SMALL).fit(X, Y, groups=DAY)
         scores, found = clf.decision_function(X) + clf.threshold_, []
         for day in range(12):
             own, y = scores[day == DAY], Y[day == DAY]
-            if isinstance(clf, sktopk.PrecisionAtRecallClassifier):
-                own, rank = own[y == 1], int(np.ceil(0.5 * y.sum()))
-            else:
-                own = own[y == 0] if isinstance(clf, sktopk.TopPushKClassifier) else own
-                rank = clf.k_
+            of, rank = of_day(y)
             if 0 < y.mean() < 1:
-                found.append(np.sort(own)[::-1][rank - 1])
+                found.append(np.sort(own[of])[::-1][rank - 1])
         # The lower one of two in the middle, and midway to the next score below it.
         t = np.sort(found)[(len(found) - 1) // 2]
         below = scores[scores < t - 1e-12].max()
@@ -209,10 +207,8 @@ def test_pipelines_and_searches_pass_groups_on():
 
 
 def test_bad_groups_are_refused():
-    clf, fitted = (
-        sktopk.RecallAtKClassifier(5, **SMALL),
-        sktopk.RecallAtKClassifier(5, **SMALL).fit(X, Y),
-    )
+    clf = sktopk.RecallAtKClassifier(5, **SMALL)
+    fitted = sklearn.clone(clf).fit(X, Y)
     calls = clf.fit, clf.partial_fit, fitted.score, partial(fitted.predict_top, n=3)
     for groups, message in [
         (DAY[:-1], "groups must have one entry per sample"),

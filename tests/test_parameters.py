@@ -160,9 +160,6 @@ WRONG = {
         {"module": lambda n, m: nn.Linear(n + 1, m)}, V,
         r"module fails on samples of shape \(3,\)",
     ),
-    "class_weight of no class": (
-        {"class_weight": {9: 1.0}}, V, r"class_weight must have labels of y as keys.*got \[9\]",
-    ),
 }  # fmt: skip
 
 
