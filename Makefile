@@ -17,7 +17,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 # Tests of torch alone, of processes, of documentation and of files of this repository.
 OF_ANY_VERSION := tests/docs tests/gpu tests/losses tests/modules \
 	tests/test_concurrency.py tests/test_no_waiting.py tests/test_package.py \
-	tests/test_repository.py tests/test_resources.py tests/training/test_distributed.py
+	tests/test_resources.py tests/training/test_distributed.py
 
 .PHONY: demo dist test test-oldest test-wheel test-nightly test-docs docs docs-serve notebooks audit lint bench clean
 

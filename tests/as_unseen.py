@@ -1,14 +1,6 @@
 """Scores of rows as if no member had been trained on them, as slow loops."""
 
-
-def line(x, xs, ys):
-    """The broken line through points, level beyond the first and the last."""
-    if x <= xs[0]:
-        return ys[0]
-    for i in range(1, len(xs)):
-        if x <= xs[i]:
-            return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1])
-    return ys[-1]
+import numpy as np
 
 
 def as_unseen_by_loops(scores, unseen, target, weight):
@@ -36,9 +28,6 @@ def as_unseen_by_loops(scores, unseen, target, weight):
                     ranks.append((below + at / 2) / total)
                 curves.append((ranks, values))
             (ranks, values), (other_ranks, others) = curves
-            gaps = [
-                other - line(rank, ranks, values)
-                for rank, other in zip(other_ranks, others, strict=True)
-            ]
-            moved[i, m] += line(ranks[values.index(scores[i, m])], other_ranks, gaps)
+            gaps = np.subtract(others, np.interp(other_ranks, ranks, values))
+            moved[i, m] += np.interp(ranks[values.index(scores[i, m])], other_ranks, gaps)
     return moved.mean(axis=1)

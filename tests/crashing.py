@@ -1,7 +1,5 @@
 """Small fits that crash when they are told to, and what they learned to the last bit."""
 
-import multiprocessing
-import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -49,21 +47,18 @@ def crashing(after, error=RuntimeError):
         Crash.after = None
 
 
-def quick(classifier=TopKClassifier, **params):
+def small(classifier=TopKClassifier, **params):
+    """One small network of ten minibatches an epoch that holds out no samples."""
     params = {
-        "module": MLP,
-        "hidden_layer_sizes": (5,),
-        "batch_size": 32,
-        "max_epochs": 6,
-        "n_estimators": 1,
-        "calibration": None,
-        "n_iter_no_change": None,
-        **params,
-    }
-    if classifier is TopKClassifier:
-        params.setdefault("k", 2)
-    params["callbacks"] = [("crash", Crash()), *params.get("callbacks", [])]
-    return classifier(**{"random_state": 0, **params})
+        "module": MLP, "hidden_layer_sizes": (8,), "batch_size": 32, "max_epochs": 6,
+        "n_estimators": 1, "calibration": None, "random_state": 0,
+    } | params  # fmt: skip
+    return classifier(**{"k": 2} | params if classifier is TopKClassifier else params)
+
+
+def quick(*args, callbacks=(), **params):
+    """The same, which crashes when it is told to."""
+    return small(*args, callbacks=[("crash", Crash()), *callbacks], **params)
 
 
 def target(clf):
@@ -113,26 +108,3 @@ def counted(fit, *args, **kwargs):
     Crash.n_epochs = 0
     fit(*args, **kwargs)
     return Crash.n_epochs
-
-
-def in_process(function, *args, kill_after=None):
-    """Return the last message and the exit code of a process; kill it after some seconds."""
-    context = multiprocessing.get_context("forkserver")
-    # torch._dynamo is what the first optimizer of a process imports.
-    context.set_forkserver_preload(["pytest", "tests.test_checkpoint", "torch._dynamo"])
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=function, args=(*args[:2], theirs, *args[2:]))
-    process.start()
-    theirs.close()
-    said = None
-    try:
-        said = ours.recv()
-        if kill_after is not None:
-            time.sleep(kill_after)
-            process.kill()
-        said = ours.recv()
-    except EOFError:
-        pass
-    process.join()
-    ours.close()
-    return said, process.exitcode

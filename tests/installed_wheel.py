@@ -7,6 +7,7 @@ import importlib
 import pickle
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -25,17 +26,9 @@ def main():
         assert find_spec(extra) is None, f"{extra} is here: this is no environment of core packages"
     for name in sktopk.__all__:
         assert getattr(sktopk, name).__doc__, name
-    for name in (
-        "datasets",
-        "io",
-        "losses",
-        "metrics",
-        "model_selection",
-        "modules",
-        "samplers",
-        "callbacks",
-    ):
-        importlib.import_module(f"sktopk.{name}")
+    for each in iter_modules(sktopk.__path__):
+        if not each.name.startswith("_"):
+            importlib.import_module(f"sktopk.{each.name}")
 
     X, y = load_digits(return_X_y=True)
     clf = make_pipeline(StandardScaler(), TopKClassifier(k=3, max_epochs=20, random_state=0))

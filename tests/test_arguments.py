@@ -25,19 +25,15 @@ OF_LOSSES = [
     ("topk_hinge_loss", TOPK | {"target": TARGET + 9}, RuntimeError, "out of bounds"),
     ("topk_hinge_loss", TOPK | {"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
     ("top_push_loss", TOP | {"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
-    ("smooth_topk_loss", TOPK | {"k": 10**12}, V, "k=1000000000000 must be"),
     (
-        "smooth_topk_loss",
-        TOPK | {"tau": torch.ones(1, requires_grad=True)},
-        T,
+        "smooth_topk_loss", TOPK | {"tau": torch.ones(1, requires_grad=True)}, T,
         "tau must.*gradient",
     ),
     ("smooth_topk_loss", TOPK | {"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
     ("ldam_loss", COUNTS | {"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
     ("ldam_loss", COUNTS | {"class_counts": "4321"}, T, "class_counts must hold numbers"),
     ("ldam_loss", COUNTS | {"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
-    ("noised_topk_loss", TOPK | {"sigma": 0.1, "n_noise": 0}, V, "n_noise=0 must be at least 1"),
-]
+]  # fmt: skip
 
 
 def arrays(arguments):
@@ -62,7 +58,6 @@ def test_losses(name, arguments, error, says):
 Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
 Y = Y.astype(int)
 NAN = np.where(np.arange(40) == 3, np.nan, S)
-MASKED = np.ma.masked_array(S, mask=S > 1)
 SCORERS_OF_SAMPLES = {
     "precision_at_k_score": {"k": 5},
     "recall_at_k_score": {"k": 5},
@@ -79,10 +74,8 @@ WRONG_SCORES = [
     ({"y_true": None}, V, "y_true must have shape"),
     ({"y_true": Y[:-1]}, V, "y_score must have one score per"),
     ({"y_true": np.where(Y == 1, np.nan, 0)}, V, "y_true contains NaN"),
-    ({"y_true": np.ma.masked_equal(Y, 1)}, V, "y_true must have no masked entries; got 10 of 40"),
     ({"y_true": TRAINED}, T, "y_true must.*gradient"),
     ({"y_score": NAN}, V, "y_score must not contain NaN"),
-    ({"y_score": MASKED}, V, "y_score must have no masked entries"),
     ({"y_score": TRAINED}, T, r"y_score must.*y_score.detach\(\)"),
     ({"y_score": X}, V, r"y_score must have shape.*\(40, 3\)"),
     ({"y_score": ["a"] * 40}, V, "y_score must hold real numbers; got dtype"),
@@ -92,12 +85,9 @@ WRONG_SCORES = [
     ({"sample_weight": [1.0]}, V, "sample_weight must be 40 numbers"),
     ({"sample_weight": -abs(S)}, V, "sample_weight must be finite"),
     ({"sample_weight": np.full(40, 1e307)}, V, "sample_weight must have a finite sum"),
-    ({"sample_weight": np.ma.masked_equal(Y, 1)}, V, "sample_weight must have no masked entries"),
     ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
     ({"groups": [1]}, V, r"groups must have one entry per sample \(40\)"),
     ({"groups": ["a", None] * 20}, V, "groups must not have missing values; got 20 of 40"),
-    ({"k": 0}, V, "k must be .*got 0"),
-    ({"k": "5"}, T, "k must be .*got '5'"),
 ]
 
 
@@ -131,7 +121,6 @@ OTHERS = [
     ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must be 3 distinct labels"),
     ("set_size_score", {"y_set": [["a"]]}, V, "y_set must have .* True"),
     ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
-    ("make_topk_scorer", {"k": 3, "ties": "last"}, V, "ties must be one of"),
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),
     ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' requires k.*got nothing"),
     ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "requires k.*recall=0"),

@@ -23,17 +23,10 @@ from skorch.callbacks import (
 
 from sktopk import AUCClassifier, PatMatClassifier, TopKClassifier
 from sktopk.metrics import make_top_scorer, make_topk_scorer
-from sktopk.modules import MLP
-from tests.crashing import POSITIVE, Y, check_same, fitted_state, target
+from tests.crashing import POSITIVE, Y, check_same, crashing, fitted_state, target
 from tests.crashing import X as ROWS
-
-
-def quick(classifier=TopKClassifier, **params):
-    params = {
-        "module": MLP, "hidden_layer_sizes": (8,), "max_epochs": 8, "batch_size": 32,
-        "n_estimators": 1, "calibration": None, "random_state": 0,
-    } | params  # fmt: skip
-    return classifier(**{"k": 2} | params if classifier is TopKClassifier else params)
+from tests.crashing import quick as crashes
+from tests.crashing import small as quick
 
 
 class Recorder(Callback):
@@ -59,7 +52,7 @@ def test_the_object_that_is_passed_sees_batches_gradients_and_epochs():
     calls = recorder.calls
     assert [kind for kind, *_ in calls[:3]] == ["grad", "batch", "grad"]
     per_epoch = 2 * 10 + 1
-    assert [row["n_calls"] for row in clf.history_] == [per_epoch * (i + 1) for i in range(8)]
+    assert [row["n_calls"] for row in clf.history_] == [per_epoch * (i + 1) for i in range(6)]
     losses, sizes = zip(*(c[1:] for c in calls[:per_epoch] if c[0] == "batch"), strict=True)
     assert sum(sizes) == 300
     assert clf.history_[0]["train_loss"] == pytest.approx(np.average(losses, weights=sizes))
@@ -94,9 +87,9 @@ def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimato
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
-        ({"policy": "StepLR", "step_size": 2, "gamma": 0.1}, 0.1 ** (np.arange(8) // 2)),
-        ({"policy": "StepLR", "step_size": 10, "step_every": "batch"}, 0.1 ** np.arange(8.0)),
-        ({"policy": torch.optim.lr_scheduler.ExponentialLR, "gamma": 0.5}, 0.5 ** np.arange(8.0)),
+        ({"policy": "StepLR", "step_size": 2, "gamma": 0.1}, 0.1 ** (np.arange(6) // 2)),
+        ({"policy": "StepLR", "step_size": 10, "step_every": "batch"}, 0.1 ** np.arange(6.0)),
+        ({"policy": torch.optim.lr_scheduler.ExponentialLR, "gamma": 0.5}, 0.5 ** np.arange(6.0)),
     ],
     ids=["epochs", "batches", "of torch"],
 )
@@ -168,12 +161,8 @@ def test_a_callback_can_stop_a_training_as_ctrl_c_does():
 
 
 def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
-    class Interrupt(Callback):
-        def on_batch_begin(self, net, **kwargs):
-            raise KeyboardInterrupt
-
-    clf = quick(callbacks=[Interrupt()])
-    with pytest.raises(KeyboardInterrupt):
+    clf = crashes()
+    with crashing(after=0, error=KeyboardInterrupt):
         clf.fit(ROWS, Y)
     assert not hasattr(clf, "net_")
 
@@ -195,7 +184,7 @@ def test_callbacks_see_encoded_labels():
 # Samples that the networks hold out.
 
 DIGITS, DIGIT = (each[:400] for each in load_digits(return_X_y=True))
-N_HELD_OUT = {"an ensemble": 3, "one network": 1}
+both_numbers = pytest.mark.parametrize("n_estimators", [1, 3])
 
 
 def fitted(callbacks, cls=TopKClassifier, **params):
@@ -225,31 +214,31 @@ def test_epoch_scoring_gets_the_out_of_fold_scores():
 
 
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
-@pytest.mark.parametrize("case", N_HELD_OUT)
-def test_the_history_has_the_loss_of_held_out_samples(case, cls):
+@both_numbers
+def test_the_history_has_the_loss_of_held_out_samples(n_estimators, cls):
     # A callback may read it.
-    clf = fitted([Callback()], cls, n_estimators=N_HELD_OUT[case], max_epochs=8)
+    clf = fitted([Callback()], cls, n_estimators=n_estimators, max_epochs=8)
     losses = [row["valid_loss"] for row in clf.history_]
     least = np.minimum.accumulate([np.inf, *losses])
     assert [row["valid_loss_best"] for row in clf.history_] == (np.diff(least) < 0).tolist()
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("case", N_HELD_OUT)
-def test_early_stopping_stops_and_loads_the_best_epoch(case):
+@both_numbers
+def test_early_stopping_stops_and_loads_the_best_epoch(n_estimators):
     stopping = EarlyStopping(patience=3, load_best=True)
-    clf = fitted([stopping], n_estimators=N_HELD_OUT[case], max_epochs=200, learning_rate=0.1)
+    clf = fitted([stopping], n_estimators=n_estimators, max_epochs=200, learning_rate=0.1)
     losses = [row["valid_loss"] for row in clf.history_]
     assert clf.n_iter_ < 200
     assert clf.kept_epoch_ == stopping.best_epoch_ == clf.n_iter_ - 3
     assert losses[clf.kept_epoch_ - 1] == min(losses)
 
 
-@pytest.mark.parametrize("case", N_HELD_OUT)
-def test_checkpoint_saves_and_loads_the_best_epoch(case, tmp_path):
+@both_numbers
+def test_checkpoint_saves_and_loads_the_best_epoch(n_estimators, tmp_path):
     # Rates that grow without a limit make the loss larger in the end.
     growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=3.0)
-    params = {"n_estimators": N_HELD_OUT[case], "max_epochs": 6, "learning_rate": 0.01}
+    params = {"n_estimators": n_estimators, "max_epochs": 6, "learning_rate": 0.01}
     losses = [row["valid_loss"] for row in fitted([growing], **params).history_]
     clf = fitted([growing, Checkpoint(dirname=tmp_path, load_best=True)], **params)
     assert {path.name for path in tmp_path.iterdir()} == {

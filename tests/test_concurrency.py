@@ -1,12 +1,10 @@
 """Threads and processes, of one model or of many: the same numbers, nothing disturbed."""
 
 import multiprocessing
-import os
 import pickle
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import joblib
 import numpy as np
@@ -104,13 +102,6 @@ def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, e
     assert draw.drawn
     for values in draw.drawn:
         assert torch.equal(values, torch.rand(3))
-
-
-@pytest.fixture
-def default_dtype():
-    before = torch.get_default_dtype()
-    yield torch.set_default_dtype
-    torch.set_default_dtype(before)
 
 
 @pytest.mark.parametrize("name", ["default", "noise", "hard samples", "program"])
@@ -229,23 +220,14 @@ def test_dask_workers_find_the_same_with_a_thread_each():
     np.testing.assert_array_equal(found, search(1))
 
 
-def predict_and_fit(connection, clf, name):
+@cache
+def original(name):
+    return fit(name)[0]
+
+
+def predict_and_fit(name):
     torch.set_num_threads(1)
-    connection.send((clf.decision_function(X), scores(name)))
-
-
-def answers_of(method, clf, name):
-    """Return the predictions of a process of that kind, or fail after a minute."""
-    context = multiprocessing.get_context(method)
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=predict_and_fit, args=(theirs, clf, name))
-    process.start()
-    try:
-        assert ours.poll(60), f"a process made by {method} gives no answer"
-        return ours.recv()
-    finally:
-        process.kill()
-        process.join()
+    return original(name).decision_function(X), scores(name)
 
 
 class Wait(Callback):
@@ -266,7 +248,7 @@ needs_fork = pytest.mark.skipif(
 @needs_fork
 @pytest.mark.parametrize("name", ["dropout", "default"])
 def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expected):
-    clf, _ = fit(name)
+    original(name)  # a fork has a copy of it
     halted = pickle.loads(pickle.dumps(CLASSIFIERS[name])).set_params(callbacks=[Wait()])
     Wait.begun.clear()
     Wait.go_on.clear()
@@ -274,36 +256,25 @@ def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expecte
     thread.start()
     try:
         assert Wait.begun.wait(60)
-        for answer in answers_of("fork", clf, name):
-            np.testing.assert_array_equal(answer, expected[name])
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            for answer in pool.apply_async(predict_and_fit, (name,)).get(timeout=60):
+                np.testing.assert_array_equal(answer, expected[name])
     finally:
         Wait.go_on.set()
         thread.join()
 
 
-FORK_OF_THREADS = """
-import multiprocessing, numpy as np, torch
-from sktopk import TopKClassifier
-
-torch.set_num_threads(2)
-X = np.random.default_rng(0).standard_normal((8192, 100), dtype=np.float32)
-clf = TopKClassifier(k=1, hidden_layer_sizes=(200,), batch_size=4096, max_epochs=1, n_estimators=1)
-clf.fit(X, np.digitize(X[:, 0], [-1, 1]))
-assert torch.get_num_threads() == 2
-context = multiprocessing.get_context("fork")
-with context.Pool(1) as pool:
-    labels = pool.apply_async(clf.predict, (X,)).get(timeout=60)
-assert np.array_equal(labels, clf.predict(X))
-"""
-
-
 @needs_fork
 def test_a_fork_after_torch_used_its_threads_does_not_hang():
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK_OF_THREADS],
-        env={k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert run.returncode == 0, run.stderr
+    rows = np.random.default_rng(0).standard_normal((8192, 100), dtype=np.float32)
+    params = {"hidden_layer_sizes": (200,), "batch_size": 4096, "max_epochs": 1}
+    clf = TopKClassifier(k=1, n_estimators=1, **params)
+    torch.set_num_threads(2)
+    try:
+        clf.fit(rows, np.digitize(rows[:, 0], [-1, 1]))
+        assert torch.get_num_threads() == 2
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            labels = pool.apply_async(clf.predict, (rows,)).get(timeout=60)
+        np.testing.assert_array_equal(labels, clf.predict(rows))
+    finally:
+        torch.set_num_threads(1)

@@ -1,9 +1,11 @@
-"""The contents of the wheel, lazy imports, and public names."""
+"""The contents of the wheel, lazy imports, public names, and files that agree with each other."""
 
 import json
 import pickle
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -23,25 +25,14 @@ MODULES = [
     "sktopk.modules",
     "sktopk.samplers",
 ]
-checkout = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="no checkout")
-
-
+checkout = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="no checkout")
 OPTIONAL = "matplotlib skops onnx onnxruntime polars hypothesis lightgbm".split()
-DISPLAYS = {
-    "BudgetCurveDisplay": ([1, 2], [0.5, 0.7]),
-    "EnrichmentDisplay": ([0, 1], [0, 1]),
-    "LossComparisonDisplay": (["a"], [0.5], [0.7]),
-    "SetSizeDisplay": ([1], [2], [1.0], [0.9]),
-    "ShotAccuracyDisplay": ([0.5, 0.6, 0.7],),
-    "ThresholdTraceDisplay": ([1, 2], [0.5, 0.7]),
-    "TopKCurveDisplay": ([1, 2], [0.5, 0.7]),
-}
 FRESH = """
 import json, sys
 before = set(sys.modules)
 import sktopk
 alone = sorted(set(sys.modules) - before)
-for name in sys.argv[3].split():
+for name in sys.argv[2].split():
     assert getattr(sktopk, name.split(".")[1]) is sys.modules[name]
 import torch, sklearn
 before = set(sys.modules)
@@ -51,10 +42,10 @@ from sktopk import io, metrics
 optional = [name for name in sys.argv[1].split() if name in sys.modules]
 sys.modules["matplotlib"] = None
 drawn = {}
-for name, arrays in json.loads(sys.argv[2]).items():
-    display = getattr(metrics, name)(*arrays)
+for name in sys.argv[3].split():
+    display = getattr(metrics, name)
     try:
-        display.plot()
+        display.__new__(display).plot()
     except ImportError as error:
         drawn[name] = str(error)
 json.dump([alone, added, optional, drawn], sys.stdout)
@@ -63,7 +54,8 @@ json.dump([alone, added, optional, drawn], sys.stdout)
 
 def test_imports_are_as_late_as_they_can_be():
     parts = " ".join([*MODULES[1:], "sktopk.callbacks"])
-    command = [sys.executable, "-c", FRESH, " ".join(OPTIONAL), json.dumps(DISPLAYS), parts]
+    displays = [name for name in dir(sktopk.metrics) if name.endswith("Display")]
+    command = [sys.executable, "-c", FRESH, " ".join(OPTIONAL), parts, " ".join(displays)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     alone, added, optional, drawn = json.loads(run.stdout)
     known = sys.stdlib_module_names
@@ -72,11 +64,8 @@ def test_imports_are_as_late_as_they_can_be():
     slow = tuple(f"sklearn.{part}" for part in slow)
     assert [name for name in added if name.startswith(slow)] == []
     assert optional == []
-    assert drawn == {
-        name: f'{name}.plot needs matplotlib: pip install "sktopk[plot]"'
-        for name in dir(sktopk.metrics)
-        if name.endswith("Display")
-    }
+    message = '{}.plot needs matplotlib: pip install "sktopk[plot]"'
+    assert drawn == {name: message.format(name) for name in displays}
 
 
 def test_metrics_and_decisions_load_no_torch_here_nor_in_workers():
@@ -111,3 +100,42 @@ def test_wheel_holds_only_the_package(tmp_path):
     assert others == ["sktopk/py.typed"]
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert any(name.endswith("sboms/sktopk.cdx.json") for name in names)  # PEP 770
+
+
+@checkout
+@pytest.mark.parametrize("name", ["tests", "docs", "release"])
+def test_actions_of_a_workflow_are_commits(name):
+    actions = re.findall(r"uses: (.*)", (ROOT / ".github/workflows" / f"{name}.yml").read_text())
+    assert actions
+    assert [each for each in actions if not re.match(r"\S+@[0-9a-f]{40} # v", each)] == []
+
+
+@checkout
+@pytest.mark.parametrize("folder", ["sktopk", "tests", "benchmarks", "examples"])
+def test_torch_loads_weights_only(folder):
+    for path in (ROOT / folder).rglob("*.py"):
+        for call in re.findall(r"torch\.load\([^\n]*", path.read_text()):
+            assert "weights_only=True" in call, path
+
+
+@checkout
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("CITATION.cff", "version: {}"),
+        ("conda/recipe.yaml", '  version: "{}"'),
+        ("CHANGELOG.md", "## {}"),
+    ],
+)
+def test_a_file_has_the_version_of_the_package(name, line):
+    assert line.format(sktopk.__version__) in (ROOT / name).read_text().splitlines()
+
+
+@checkout
+def test_the_conda_recipe_has_the_dependencies_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    assert "torch>=2.6" in project["dependencies"]  # older ones run code of weights_only files
+    for each in project["dependencies"]:
+        name, least = each.replace("torch", "pytorch").split(">=")
+        assert f"- {name} >={least}\n" in recipe

@@ -12,29 +12,18 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from skorch.callbacks import EpochScoring, LRScheduler
 from torch import nn
 
 import sktopk
+from tests.rankers import RANKERS
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 OF_FOUR = np.arange(40) % 4
 OF_TWO = OF_FOUR == 1
 QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "device": "cpu"}
-NETS = {
-    "TopKClassifier": {"k": 2},
-    "DeepTopPushClassifier": {},
-    "TopPushKClassifier": {"k": 2},
-    "RecallAtKClassifier": {"k": 4},
-    "PatMatClassifier": {"tau": 0.2},
-    "PatMatNPClassifier": {"tau": 0.2},
-    "RecallAtFPRClassifier": {"fpr": 0.2},
-    "PrecisionAtRecallClassifier": {},
-    "ThresholdClassifier": {"threshold": sktopk.losses.KthLargest("negatives", k=1)},
-    "AUCClassifier": {},
-    "FScoreClassifier": {},
-    "RecallAtPrecisionClassifier": {"precision": 0.2},
-}
+NETS = {type(clf).__name__: clf for clf in (sktopk.TopKClassifier(k=2), *RANKERS)}
 # Parameters of all networks are asked of two estimators.
 SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
 ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier")
@@ -65,7 +54,7 @@ VALUES = {
 
 
 def make(name, **params):
-    return getattr(sktopk, name)(**QUICK | NETS[name] | params)
+    return clone(NETS[name]).set_params(**QUICK | params)
 
 
 def labels(name):
@@ -117,37 +106,31 @@ WRONG = {
     "gamma is negative": ({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
     "n_noise is 0": ({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
     "a parameter of another loss": (
-        {**FOCAL, "loss_params": {"margin": 1.0}},
-        V,
+        {**FOCAL, "loss_params": {"margin": 1.0}}, V,
         r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]",
     ),
     "loss is unknown": ({"loss": "hinge"}, V, "loss must be one of.*'smooth_topk'.*got 'hinge'"),
     "loss of one argument": (
-        {"loss": lambda scores: scores.sum()},
-        T,
+        {"loss": lambda scores: scores.sum()}, T,
         r"loss must accept \(scores, target\); got \(scores\)",
     ),
     "module of three arguments as loss": (
-        {"loss": nn.TripletMarginLoss()},
-        T,
+        {"loss": nn.TripletMarginLoss()}, T,
         r"loss must accept \(scores, target\); got \(anchor: .*",
     ),
     "weight decay of SGD": (
-        {"weight_decay": 0.1, "net_params": {"optimizer": torch.optim.SGD}},
-        V,
+        {"weight_decay": 0.1, "net_params": {"optimizer": torch.optim.SGD}}, V,
         "weight_decay=0.1 is for AdamW only; .*=SGD: set net_params.'optimizer__weight_decay'",
     ),
     "random_state is a generator": (
-        {"random_state": np.random.default_rng(0)},
-        V,
+        {"random_state": np.random.default_rng(0)}, V,
         r"random_state must be.*got Generator.*np.random.RandomState\(generator.bit_generator\)",
     ),
     "device is unknown": ({"device": "tpu9"}, V, "device.*'cpu'|device.*got 'tpu9'"),
     "device that is missing": ({"device": "xla"}, V, "^device='xla' cannot be used here .*: use"),
     "device without storage": ({"device": "meta"}, V, "device='meta' cannot be used"),
     "two callbacks of a name": (
-        {"callbacks": [("a", LRScheduler())] * 2},
-        V,
+        {"callbacks": [("a", LRScheduler())] * 2}, V,
         "callbacks must have distinct names.*got 'a'",
     ),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
@@ -159,37 +142,26 @@ WRONG = {
     "net_params is misspelt": ({"net_params": {"optimizer__beta": (0.9, 0.99)}}, T, "beta"),
     "an unknown precision": ({"net_params": {"precision": "fp8"}}, V, "precision must be.*'fp8'"),
     "module with lazy layers": (
-        {"module": lambda n, m: nn.LazyLinear(m)},
-        V,
-        "module must not have lazy layers",
+        {"module": lambda n, m: nn.LazyLinear(m)}, V, "module must not have lazy layers",
     ),
     "module is an instance": ({"module": nn.Linear(3, 4)}, T, "module.*not an instance"),
     "module of one argument": (
-        {"module": lambda n: nn.Linear(n, 4)},
-        T,
+        {"module": lambda n: nn.Linear(n, 4)}, T,
         r"module must accept \(n_features, n_outputs\); got \(n\)",
     ),
     "module of a missing parameter": (
-        {"module": lambda n, m: nn.Linear(n, m), "net_params": {"module__width": 3}},
-        T,
+        {"module": lambda n, m: nn.Linear(n, m), "net_params": {"module__width": 3}}, T,
         r"module must accept \(n_features, n_outputs, width\); got \(n, m\)",
     ),
     "module of the wrong width": (
-        {"module": lambda n, m: nn.Linear(n, m + 1)},
-        V,
+        {"module": lambda n, m: nn.Linear(n, m + 1)}, V,
         r"module must return scores of shape \(n_samples, [148]\).*got shape \(2, [259]\)",
     ),
     "module of the wrong input": (
-        {"module": lambda n, m: nn.Linear(n + 1, m)},
-        V,
+        {"module": lambda n, m: nn.Linear(n + 1, m)}, V,
         r"module fails on samples of shape \(3,\)",
     ),
-    "class_weight of no class": (
-        {"class_weight": {9: 1.0}},
-        V,
-        r"class_weight must have labels of y as keys.*got \[9\]",
-    ),
-}
+}  # fmt: skip
 
 
 @cache
@@ -242,6 +214,12 @@ def test_a_k_too_large_is_clipped_once_and_said(name, k):
         clf = make(name, k=10**12).fit(X, labels(name))
     assert len([each for each in record if "k=1" in str(each.message)]) == 1
     assert clf.k_ == k
+
+
+def test_two_corrections_for_class_frequencies_are_said():
+    clf = make("TopKClassifier", loss="logit_adjusted", class_weight="balanced")
+    with pytest.warns(UserWarning, match="both correct for class frequencies"):
+        clf.fit(X, OF_FOUR)
 
 
 IGNORED = {

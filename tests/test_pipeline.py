@@ -33,21 +33,17 @@ CASES = {
     "predict_topk": (TopKClassifier(k=3, **QUICK), DIGITS, [{}, {"k": 2}]),
     "predict_top of a ranker": (DeepTopPushClassifier(**QUICK), CANCER, [{"n": 7}]),
     "predict_top": (
-        BudgetClassifier(LogisticRegression(), random_state=0),
-        CANCER,
+        BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
         [{}, {"n": 7}, {"n": 7, **GROUPS}],
     ),
     "hits_interval": (
-        BudgetClassifier(LogisticRegression(), random_state=0),
-        CANCER,
-        [{"n": 7}, {"n": [5, 9]}],
+        BudgetClassifier(LogisticRegression(), random_state=0), CANCER, [{"n": 7}, {"n": [5, 9]}],
     ),
     "predict_set": (
-        SetClassifier(GaussianNB(), method="lac", random_state=0),
-        DIGITS,
+        SetClassifier(GaussianNB(), method="lac", random_state=0), DIGITS,
         [{}, {"output": "labels"}],
     ),
-}
+}  # fmt: skip
 
 
 def as_list(found):

@@ -11,31 +11,12 @@ from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import LabelEncoder
 
-from sktopk import (
-    AUCClassifier,
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    PatMatClassifier,
-    RecallAtFPRClassifier,
-    RecallAtKClassifier,
-    RecallAtPrecisionClassifier,
-    ThresholdClassifier,
-    TopBoostClassifier,
-)  # fmt: skip
+import sktopk
 from sktopk.modules import MLP
+from tests.rankers import RANKERS, name
 
 OF_TABLES = {"max_epochs": 3, "n_estimators": 2, "random_state": 0, "hidden_layer_sizes": (4,)}
 SHORT = OF_TABLES | {"module": MLP, "n_estimators": 1}
-RANKERS = [
-    DeepTopPushClassifier(**SHORT),
-    PatMatClassifier(tau=0.1, n_iter_no_change=None, **SHORT),
-    RecallAtFPRClassifier(fpr=0.1, **SHORT),
-    RecallAtKClassifier(k=20, calibration=None, **SHORT),
-    RecallAtPrecisionClassifier(precision=0.5, **SHORT),
-    ThresholdClassifier(errors="false_positives", **SHORT),
-    AUCClassifier(**OF_TABLES),
-    PatMatClassifier(tau=0.1, **OF_TABLES),
-]
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +35,11 @@ def said(clf, X, y, **params):
     return clf, [str(w.message) for w in caught if "pos_label" in str(w.message)]
 
 
-@pytest.mark.parametrize("ranker", RANKERS, ids=repr)
-def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
+@pytest.mark.parametrize("params", [OF_TABLES, SHORT, SHORT | {"calibration": None}])
+@pytest.mark.parametrize("ranker", RANKERS, ids=name)
+def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, params, rows):
     X, positive = rows
+    ranker = clone(ranker).set_params(**params)
     plain = clone(ranker).fit(X, positive.astype(int))
     # The positive label is the first of the two.
     y = np.where(positive, "fraud", "ok")
@@ -85,7 +68,7 @@ def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
 def test_of_known_labels_the_second_is_positive_without_a_warning(labels, pos_label, rows):
     X, positive = rows
     given = None if pos_label is None else labels[pos_label]
-    clf = AUCClassifier(pos_label=given, **SHORT)
+    clf = sktopk.AUCClassifier(pos_label=given, **SHORT)
     clf, warned = said(clf, X, np.array(labels)[1 * positive])
     assert (clf.pos_label_, warned) == (labels[1] if given is None else given, [])
 
@@ -96,11 +79,11 @@ def test_of_known_labels_the_second_is_positive_without_a_warning(labels, pos_la
 def test_of_other_labels_the_rare_one_is_positive_with_a_warning(labels, rows):
     X, positive = rows
     y, (other, rare) = np.array(labels)[positive.astype(int)], labels
-    clf, (warned,) = said(DeepTopPushClassifier(**SHORT), X, y)
+    clf, (warned,) = said(sktopk.DeepTopPushClassifier(**SHORT), X, y)
     assert clf.pos_label_ == rare
     assert f"using {rare!r}. Set pos_label={rare!r} or pos_label={other!r}" in warned
     for pos_label in labels:
-        told, warned = said(DeepTopPushClassifier(pos_label=pos_label, **SHORT), X, y)
+        told, warned = said(sktopk.DeepTopPushClassifier(pos_label=pos_label, **SHORT), X, y)
         assert (told.pos_label_, warned) == (pos_label, [])
     np.testing.assert_array_equal(told.predict_top(X, 9), clf.predict_top(X, 9))
 
@@ -109,19 +92,19 @@ def test_rare_is_less_than_a_quarter_of_the_weight(rows):
     X, _ = rows
     for n_first, expected in [(99, "approve"), (100, "reject"), (390, "reject")]:
         y = np.where(np.arange(400) < n_first, "approve", "reject")
-        clf, (warned,) = said(AUCClassifier(**SHORT), X, y)
+        clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y)
         assert clf.pos_label_ == expected
         # Folds of about balanced labels agree.
         weight = np.where(np.arange(400) < n_first, 400 / n_first, 400 / (400 - n_first))
-        clf, (warned,) = said(AUCClassifier(**SHORT), X, y, sample_weight=weight)
+        clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y, sample_weight=weight)
         assert clf.pos_label_ == "reject"
         assert "ambiguous for the labels" in warned
 
 
 CALLERS = {
-    "ranker": AUCClassifier(**SHORT),
-    "boosting": TopBoostClassifier(n_estimators=5, n_members=2, random_state=0),
-    "decision": BudgetClassifier(GaussianNB(), random_state=0),
+    "ranker": sktopk.AUCClassifier(**SHORT),
+    "boosting": sktopk.TopBoostClassifier(n_estimators=5, n_members=2, random_state=0),
+    "decision": sktopk.BudgetClassifier(GaussianNB(), random_state=0),
 }
 
 
@@ -142,13 +125,13 @@ def test_positives_that_are_the_large_majority_give_a_warning(caller, labels, ro
 @pytest.mark.parametrize(("n_negative", "n_warnings"), [(99, 1), (100, 0), (300, 0)])
 def test_the_large_majority_is_more_than_three_quarters(n_negative, n_warnings, rows):
     y = (np.arange(400) >= n_negative).astype(int)
-    assert len(said(BudgetClassifier(GaussianNB()), rows[0], y)[1]) == n_warnings
+    assert len(said(sktopk.BudgetClassifier(GaussianNB()), rows[0], y)[1]) == n_warnings
 
 
 def test_meta_estimators_that_encode_labels_give_a_warning():
     X, y = make_classification(1000, weights=[0.95], random_state=0)
     y = np.where(y == 1, "bad", "ok")
-    clf = RecallAtFPRClassifier(n_estimators=2, max_epochs=3, random_state=0)
+    clf = sktopk.RecallAtFPRClassifier(n_estimators=2, max_epochs=3, random_state=0)
     _, warned = said(VotingClassifier([("net", clf)]), X, y)
     assert "Set pos_label=0 if the positives are the rare samples" in warned[0]
     fitted, warned = said(VotingClassifier([("net", clf.set_params(pos_label=0))]), X, y)
@@ -159,7 +142,7 @@ def test_meta_estimators_that_encode_labels_give_a_warning():
 def test_parts_of_a_stream_keep_the_positive_label(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
-    clf = DeepTopPushClassifier(**SHORT)
+    clf = sktopk.DeepTopPushClassifier(**SHORT)
     with pytest.warns(UserWarning, match="using 'fraud'"):
         clf.partial_fit(X, y)
     # By now fraud is the more frequent one.
@@ -177,7 +160,7 @@ def test_parts_of_a_stream_keep_the_positive_label(rows):
     ],
 )
 def test_a_pos_label_that_is_not_a_label_raises(pos_label, error, says, rows):
-    clf = AUCClassifier(pos_label=pos_label, **SHORT)
+    clf = sktopk.AUCClassifier(pos_label=pos_label, **SHORT)
     with pytest.raises(error, match=says):
         clf.fit(rows[0], np.where(rows[1], "fraud", "ok"))
     assert not hasattr(clf, "classes_")
@@ -186,7 +169,7 @@ def test_a_pos_label_that_is_not_a_label_raises(pos_label, error, says, rows):
 def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
-    clf = PatMatClassifier(tau=0.1, pos_label="fraud", **SHORT)
+    clf = sktopk.PatMatClassifier(tau=0.1, pos_label="fraud", **SHORT)
     hint = (
         r"must be one of \[0, 1\]; got 'fraud': a meta-estimator may have encoded the sorted "
         "labels as 0 and 1. Set pos_label=0 if 'fraud' sorts before the other label, else "

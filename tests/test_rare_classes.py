@@ -30,13 +30,9 @@ def test_many_classes_train_one_network_and_say_so():
 
 
 @pytest.mark.parametrize("n_classes", [2, 1000])
-def test_up_to_a_thousand_classes_train_eight_networks(n_classes):
+def test_rankings_and_up_to_a_thousand_classes_train_eight_networks(n_classes):
     (X, _), y = pairs(n_classes)
     assert TopKClassifier(**QUICK).fit(X, y).n_estimators_ == 8
-
-
-def test_rankings_train_eight_networks():
-    (X, _), y = pairs(100)
     assert PatMatClassifier(**QUICK).fit(X, y == 0).n_estimators_ == 8
 
 

@@ -8,21 +8,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.metrics import fbeta_score, precision_score, recall_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from sktopk import (
-    AUCClassifier,
-    DeepTopPushClassifier,
-    FScoreClassifier,
-    PatMatClassifier,
-    PatMatNPClassifier,
-    PrecisionAtRecallClassifier,
-    RecallAtFPRClassifier,
-    RecallAtKClassifier,
-    RecallAtPrecisionClassifier,
-    ThresholdClassifier,
-    TopPushKClassifier,
-)
+import sktopk
 from sktopk.losses import KthLargest
 from sktopk.metrics import (
     positives_at_top_score,
@@ -33,22 +23,7 @@ from sktopk.metrics import (
 from sktopk.metrics import true_positive_rate_at_fpr_score as tpr_at_fpr
 from sktopk.modules import MLP
 from tests.as_unseen import as_unseen_by_loops
-
-TOP = [
-    DeepTopPushClassifier(),
-    TopPushKClassifier(k=7),
-    RecallAtKClassifier(k=30),
-    PatMatClassifier(tau=0.07),
-    PatMatNPClassifier(tau=0.03),
-    RecallAtFPRClassifier(fpr=0.07),
-    PrecisionAtRecallClassifier(recall=0.75),
-]
-PROGRAMS = [AUCClassifier(), FScoreClassifier(beta=2.0), RecallAtPrecisionClassifier(0.4)]
-
-
-def name(clf):
-    return type(clf).__name__.removesuffix("Classifier")
-
+from tests.rankers import PROGRAMS, TOP, name
 
 each_top = pytest.mark.parametrize("classifier", TOP, ids=name)
 each_ranker = pytest.mark.parametrize("classifier", [*TOP, *PROGRAMS], ids=name)
@@ -134,7 +109,9 @@ def test_the_threshold_of_a_program_is_the_best_of_all(classifier, rare):
 
 
 @pytest.mark.parametrize(
-    "classifier", [DeepTopPushClassifier(), FScoreClassifier(), PatMatClassifier(0.05)], ids=name
+    "classifier",
+    [sktopk.DeepTopPushClassifier(), sktopk.FScoreClassifier(), sktopk.PatMatClassifier(0.05)],
+    ids=name,
 )
 def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier, rare):
     X, y = rare[0][:120], rare[1][:120]
@@ -170,7 +147,9 @@ def test_about_as_many_fresh_samples_are_flagged_as_asked_for():
     y = rng.random(6000) < 0.1
     X = rng.standard_normal((6000, 10)) + 0.3 * y[:, None]
     for n_estimators in (1, 4):
-        clf = PatMatClassifier(tau=0.05, n_estimators=n_estimators, random_state=1, max_epochs=4)
+        clf = sktopk.PatMatClassifier(
+            tau=0.05, n_estimators=n_estimators, random_state=1, max_epochs=4
+        )
         clf.fit(X[:1000], y[:1000])
         assert 0.6 < clf.predict(X[1000:]).mean() / 0.05 < 1.6
 
@@ -204,49 +183,11 @@ def test_score_is_the_metric_of_the_estimator(classifier, rare):
     assert clf.score(X_test, y_test, weight) == pytest.approx(metric(y_test, scores, weight))
 
 
-@some_rankers
-def test_learns_to_rank_positives_first(classifier, rare):
-    X, y, X_test, y_test = rare
-    clf = clone(classifier).set_params(n_estimators=2, max_epochs=12, random_state=0).fit(X, y)
-    # By chance 3 of 30.
-    assert y_test[clf.predict_top(X_test, n=30)].sum() >= 10
-    own = clf.history_
-    assert own
-    assert np.isfinite([row["valid_score"] for row in own]).all()
-
-
 def test_predict_top_keeps_the_order_of_ties(rare):
-    clf = quick(DeepTopPushClassifier()).fit(*rare[:2])
+    clf = quick(sktopk.DeepTopPushClassifier()).fit(*rare[:2])
     np.testing.assert_array_equal(clf.predict_top(np.zeros((4, 6)), n=3), [0, 1, 2])
     with pytest.warns(UserWarning, match="n=5 exceeds the number of samples"):
         assert clf.predict_top(np.zeros((4, 6)), n=5).tolist() == [0, 1, 2, 3]
-    for n, error in [(0, ValueError), (2.0, TypeError)]:
-        with pytest.raises(error, match="n"):
-            clf.predict_top(np.zeros((4, 6)), n=n)
-
-
-# Weights.
-
-
-@some_rankers
-def test_weight_is_repetition(classifier, rare):
-    X, y = rare[0][:120], rare[1][:120]
-    times = np.random.default_rng(0).integers(0, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), times)
-    # In one minibatch, where the order of the samples does not matter.
-    clf = clone(classifier).set_params(
-        batch_size=1000, random_state=0, max_epochs=4, n_estimators=3, calibration="sigmoid"
-    )
-    weighted, repeated = clone(clf).fit(X, y, sample_weight=times), clf.fit(X[rows], y[rows])
-    np.testing.assert_allclose(weighted.threshold_, repeated.threshold_, rtol=1e-5, atol=1e-8)
-    for method in ("decision_function", "predict_proba"):
-        np.testing.assert_allclose(
-            getattr(weighted, method)(X), getattr(repeated, method)(X), rtol=1e-4, atol=1e-6
-        )
-    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
-
-
-# Probabilities.
 
 
 # Thresholds of the user's choice.
@@ -258,15 +199,19 @@ BOTH = {"false_positives": 0.2, "false_negatives": 0.8}
 def test_classifiers_with_a_name_are_this_one_with_a_threshold(rare):
     X, y, *_ = rare
     for named, threshold, errors in [
-        (TopPushKClassifier(k=4), KthLargest("negatives", k=4), "false_negatives"),
-        (RecallAtKClassifier(k=30), KthLargest("all", k=30), "false_negatives"),
-        (RecallAtKClassifier(k=0.1), KthLargest("all", tau=0.1), "false_negatives"),
-        (PatMatClassifier(tau=0.1), KthLargest("all", tau=0.1), "false_negatives"),
-        (PatMatNPClassifier(tau=0.1), KthLargest("negatives", tau=0.1), "false_negatives"),
-        (PrecisionAtRecallClassifier(0.6), KthLargest("positives", tau=0.6), "false_positives"),
+        (sktopk.TopPushKClassifier(k=4), KthLargest("negatives", k=4), "false_negatives"),
+        (sktopk.RecallAtKClassifier(k=30), KthLargest("all", k=30), "false_negatives"),
+        (sktopk.RecallAtKClassifier(k=0.1), KthLargest("all", tau=0.1), "false_negatives"),
+        (sktopk.PatMatClassifier(tau=0.1), KthLargest("all", tau=0.1), "false_negatives"),
+        (sktopk.PatMatNPClassifier(tau=0.1), KthLargest("negatives", tau=0.1), "false_negatives"),
+        (
+            sktopk.PrecisionAtRecallClassifier(0.6),
+            KthLargest("positives", tau=0.6),
+            "false_positives",
+        ),
     ]:
         named = quick(named, buffer_size=3, max_epochs=3).fit(X, y)
-        clf = ThresholdClassifier(threshold, errors, buffer_size=3)
+        clf = sktopk.ThresholdClassifier(threshold, errors, buffer_size=3)
         clf = quick(clf, max_epochs=3).fit(X, y)
         np.testing.assert_array_equal(clf.decision_function(X), named.decision_function(X))
         assert clf.threshold_ == named.threshold_
@@ -275,7 +220,7 @@ def test_classifiers_with_a_name_are_this_one_with_a_threshold(rare):
 @pytest.mark.parametrize("errors", ["false_negatives", "false_positives", BOTH], ids=str)
 def test_score_is_the_share_on_the_right_side(rare, errors):
     X, y, *_ = rare
-    clf = quick(ThresholdClassifier(KthLargest("all", k=40), errors)).fit(X, y)
+    clf = quick(sktopk.ThresholdClassifier(KthLargest("all", k=40), errors)).fit(X, y)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     scores = clf.decision_function(X)
     order = np.argsort(-scores)
@@ -326,7 +271,7 @@ def test_no_more_negatives_are_flagged_than_allowed(rare):
     X, y = rare[0].round(), rare[1]  # many scores tie
     weight = np.random.default_rng(1).integers(0, 3, len(y))
     for fpr in (0.0004, 0.01, 0.3):
-        clf = quick(RecallAtFPRClassifier(fpr), max_epochs=2).fit(X, y, sample_weight=weight)
+        clf = quick(sktopk.RecallAtFPRClassifier(fpr), max_epochs=2).fit(X, y, sample_weight=weight)
         scores, flagged = clf.decision_function(X), clf.predict(X) == 1
         negatives = (y == 0) * weight
         assert negatives[flagged].sum() <= math.floor(fpr * negatives.sum() + 1e-9)
@@ -337,14 +282,14 @@ def test_no_more_negatives_are_flagged_than_allowed(rare):
 # Parameters of the loss that are not those of the metric.
 
 OF_LOSSES = [
-    (TopPushKClassifier, "k", 2, 6),
-    (RecallAtKClassifier, "k", 10, 0.2),
-    (PatMatClassifier, "tau", 0.05, 0.2),
-    (PatMatNPClassifier, "tau", 0.05, 0.2),
-    (RecallAtFPRClassifier, "fpr", 0.05, 0.2),
-    (PrecisionAtRecallClassifier, "recall", 0.5, 0.9),
-    (RecallAtPrecisionClassifier, "precision", 0.5, 0.9),
-    (FScoreClassifier, "beta", 0.5, 2.0),
+    (sktopk.TopPushKClassifier, "k", 2, 6),
+    (sktopk.RecallAtKClassifier, "k", 10, 0.2),
+    (sktopk.PatMatClassifier, "tau", 0.05, 0.2),
+    (sktopk.PatMatNPClassifier, "tau", 0.05, 0.2),
+    (sktopk.RecallAtFPRClassifier, "fpr", 0.05, 0.2),
+    (sktopk.PrecisionAtRecallClassifier, "recall", 0.5, 0.9),
+    (sktopk.RecallAtPrecisionClassifier, "precision", 0.5, 0.9),
+    (sktopk.FScoreClassifier, "beta", 0.5, 2.0),
 ]
 
 
@@ -372,12 +317,42 @@ def test_a_parameter_of_the_loss_alone_changes_no_metric(cls, param, value, of_l
 @pytest.mark.parametrize(
     ("clf", "message"),
     [
-        (DeepTopPushClassifier(loss_params={"k": 3}), "loss_params must be a dict with no key"),
-        (RecallAtFPRClassifier(loss_params={"tau": 0.1}), "with the key 'fpr'.*got {'tau': 0.1}"),
-        (RecallAtFPRClassifier(loss_params={"fpr": 2.0}), "fpr == 2.0, must be < 1"),
-        (PatMatClassifier(loss_params=0.1), "with the key 'tau'.*got 0.1"),
+        (
+            sktopk.DeepTopPushClassifier(loss_params={"k": 3}),
+            "loss_params must be a dict with no key",
+        ),
+        (
+            sktopk.RecallAtFPRClassifier(loss_params={"tau": 0.1}),
+            "with the key 'fpr'.*got {'tau': 0.1}",
+        ),
+        (sktopk.RecallAtFPRClassifier(loss_params={"fpr": 2.0}), "fpr == 2.0, must be < 1"),
+        (sktopk.PatMatClassifier(loss_params=0.1), "with the key 'tau'.*got 0.1"),
     ],
 )
 def test_wrong_parameters_of_the_loss_raise(clf, message, rare):
     with pytest.raises(ValueError, match=message):
         clf.fit(*rare[:2])
+
+
+def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], np.where(y[:600] == 8, "fraud", "ok")
+    clf = sktopk.RecallAtFPRClassifier(
+        pos_label="fraud", n_estimators=2, max_epochs=4, random_state=0
+    )
+    grid, folds = {"fpr": [0.01, 0.05, 0.3]}, StratifiedKFold(2)
+    scorer = sktopk.metrics.make_top_scorer(
+        "true_positive_rate_at_fpr", fpr=0.05, pos_label="fraud"
+    )
+    found = GridSearchCV(clf, grid, scoring=scorer, cv=folds).fit(X, y).cv_results_
+    for fpr, score in zip(grid["fpr"], found["mean_test_score"], strict=True):
+        expected = []
+        for train, test in folds.split(X, y):
+            # "fraud" is the first label, so that its scores are negative.
+            scores = -clf.set_params(fpr=fpr).fit(X[train], y[train]).decision_function(X[test])
+            expected.append(tpr_at_fpr(y[test] == "fraud", scores, fpr=0.05))
+        assert score == pytest.approx(np.mean(expected))
+    # `score` of the classifier is another metric for each candidate, and the easiest one wins.
+    own = GridSearchCV(clf, grid, cv=folds).fit(X, y)
+    assert own.best_params_ == {"fpr": 0.3}
+    assert np.ptp(found["mean_test_score"]) < np.ptp(own.cv_results_["mean_test_score"]) / 2

@@ -8,10 +8,11 @@ from sklearn.base import clone
 from sklearn.utils.class_weight import compute_class_weight
 
 import sktopk
-from sktopk import TopBoostClassifier
+from sktopk import TopBoostClassifier, TopKClassifier
+from tests.rankers import RANKERS
 
 RNG = np.random.default_rng(0)
-N = 1500
+N = 600
 X = RNG.normal(size=(N, 4))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=N) > 1).astype(int)
 X[5, 2], X[6, 3] = 50, -50
@@ -60,6 +61,34 @@ def test_the_unit_of_weights_does_not_matter(name, params):
     for unit in (1e-290, 1e-10, 1e3):
         found = clf.fit(X, Y, sample_weight=unit * LIGHT).decision_function(X)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+REPEATED = [(TopKClassifier(k=2), 1), *((ranker, n) for ranker in RANKERS for n in (1, 6))]
+
+
+@pytest.mark.parametrize(("clf", "n_groups"), REPEATED, ids=lambda each: str(each).split("(")[0])
+def test_weight_is_repetition(clf, n_groups):
+    rng = np.random.default_rng(1)
+    X, groups, times = rng.normal(size=(180, 3)), np.arange(180) % n_groups, rng.integers(0, 4, 180)
+    is_ranker = not isinstance(clf, TopKClassifier)
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=180), [1] if is_ranker else [-1, 1])
+    X[:, 0] += groups
+    times[groups == 3] = 0
+    rows = np.repeat(np.arange(180), times)
+    # In one minibatch, where the order of the samples does not matter.
+    clf = clone(clf).set_params(batch_size=1000, n_estimators=3, max_epochs=4, random_state=0)
+    if is_ranker:
+        clf.set_params(calibration="sigmoid", n_iter_no_change=5)
+    of_groups = [{"groups": each} if n_groups > 1 else {} for each in (groups, groups[rows])]
+    weighted = clone(clf).fit(X, y, sample_weight=times, **of_groups[0])
+    repeated = clf.fit(X[rows], y[rows], **of_groups[1])
+    for method in ("decision_function", "predict_proba"):
+        found, expected = (getattr(each, method)(X) for each in (weighted, repeated))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    for name in ("oob_score_", "calibration_", "threshold_", "n_groups_"):
+        found, expected = (getattr(each, name, 0) for each in (weighted, repeated))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-8)
+    assert np.isnan(weighted.oob_decision_function_[times == 0]).all()
 
 
 def test_a_light_sample_changes_next_to_nothing():

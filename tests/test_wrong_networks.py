@@ -59,19 +59,17 @@ MODULES = {
     "one axis more": (lambda net, x, s: s.unsqueeze(2), ValueError, "module must return scores of"),
     "a sample less": (lambda net, x, s: s[1:], ValueError, r"module must return.*got shape \(1, "),
     "a sample less in training": (
-        lambda net, x, s: s[net.training * 1 :],
-        ValueError,
+        lambda net, x, s: s[net.training * 1 :], ValueError,
         r"module must return \d scores per sample in training, too; got shape",
     ),
     "NaN": (lambda net, x, s: s * torch.nan, ValueError, "Training diverged.*epoch 1"),
     "NaN in training": (
-        lambda net, x, s: s * (torch.nan if net.training else 1),
-        ValueError,
+        lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
         "Training diverged.*epoch 1",
     ),
     "an error": (fail, Failed, "on purpose"),
     "an error in training": (lambda net, x, s: fail() if net.training else s, Failed, "on purpose"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
@@ -116,12 +114,10 @@ LOSSES = {
     "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
     "no gradient": (torch.detach, TypeError, "loss must return a Tensor with a gradient"),
     "NaN": (
-        lambda loss: loss * torch.nan,
-        ValueError,
-        "Training diverged: the loss is nan in mini",
+        lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
     ),
     "an error": (fail, Failed, "on purpose"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LOSSES)
@@ -131,14 +127,13 @@ def test_losses(case):
         fit("labels", loss=WrongLoss(value), calibration=None)
 
 
-class Unweighted(nn.Module):
-    def forward(self, scores, target):
-        return scores.mean()
+def unweighted(scores, target):
+    return scores.mean()
 
 
 def test_a_loss_that_takes_no_weights():
-    clf = TopKClassifier(Unweighted(), k=2, **QUICK | {"calibration": None})
-    with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*Unweighted"):
+    clf = TopKClassifier(unweighted, k=2, **QUICK | {"calibration": None})
+    with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*unweighted"):
         clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
     # Networks never draw the samples that they hold out, so these need no weights.
     clf.set_params(n_estimators=2, calibration="temperature").fit(X, OF_FOUR)
@@ -194,11 +189,6 @@ def test_the_output_layer_has_no_weight_decay(kind):
     np.testing.assert_array_equal(*scores)
 
 
-class OfProbabilities(nn.Module):
-    def forward(self, scores, target):
-        return -scores.gather(1, target[:, None]).mean()
-
-
 ENDS = {
     "a softmax": (nn.Softmax(1), "smooth_topk", True),
     "a softmax in an ensemble": (nn.Softmax(1), nn.CrossEntropyLoss(), True),
@@ -222,6 +212,12 @@ def test_a_network_that_ends_in_a_softmax_is_said(case):
     assert all(each.filename == __file__ for each in said)
 
 
+def small_linear(n_features, n_outputs):
+    layer = nn.Linear(n_features, n_outputs)
+    layer.weight.data.mul_(0.01)
+    return layer
+
+
 BOUNDED = {
     "a linear output": (nn.Linear, False),
     "NormalizedLinear": (NormalizedLinear, True),
@@ -230,17 +226,8 @@ BOUNDED = {
         True,
     ),
     # Scores start in [-1, 1], but training can take them out.
-    "a small linear output": (lambda n, m: nn.Sequential(nn.Linear(n, m), Times(1e-2)), False),
+    "a small linear output": (small_linear, False),
 }
-
-
-class Times(nn.Module):
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x):
-        return self.factor * x
 
 
 @pytest.mark.parametrize("case", BOUNDED)
@@ -297,3 +284,13 @@ def test_a_network_that_masks_classes_is_trained(loss, share):
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
     assert (clf.predict_topk(X[:150]) != 0).all()
     assert clf.score(X, y) > 0.8
+
+
+def test_a_loss_of_weighted_samples_has_to_return_their_mean():
+    def each(scores, target, sample_weight=None):
+        values = nn.functional.cross_entropy(scores, target, reduction="none")
+        return values if sample_weight is None else values * sample_weight
+
+    clf = TopKClassifier(each, k=1, **QUICK).fit(X, OF_FOUR)
+    with pytest.raises(TypeError, match=r"the weighted mean, a scalar.* shape \(\d+,\)"):
+        clf.fit(X, OF_FOUR, sample_weight=1.0 + OF_FOUR)

@@ -1,9 +1,11 @@
-"""Pages as they are written: blocks of two pages run, references lead somewhere."""
+"""Pages as they are written: their code runs, references lead somewhere."""
 
 import contextlib
+import doctest
 import functools
 import io
 import re
+import tomllib
 import warnings
 from pathlib import Path
 from string import ascii_uppercase
@@ -12,12 +14,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.datasets
-from sklearn.datasets import load_digits
+import sklearn.ensemble
+import sklearn.metrics
+import sklearn.pipeline
+import sklearn.preprocessing
+import sklearn.svm
+import torch
+from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 from torch import nn
 
 import sktopk
+from sktopk import TopKClassifier, losses
 from sktopk.metrics import topk_accuracy_score
+from tests.losses import references
 
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -128,3 +138,60 @@ def test_the_ranker_of_the_papers_finds_the_eights(digits):
     X, X_test, y, y_test = digits
     ranker = estimators("papers.md")["ranker"].fit(X, y == 8)
     assert np.mean(y_test[ranker.predict_top(X_test, 80)] == 8) > 0.9
+
+
+# The worked example of CONTRIBUTING.md: its code runs, and its places in files exist.
+
+PLACED_BLOCK = re.compile(
+    r"^```python\n# (\S+?)(?:, (?:before|after): (.+?))?\n(.*?)^```$", re.M | re.S
+)
+
+
+def test_the_new_loss_equals_its_slow_definition_and_trains(monkeypatch):
+    (_, _, code), *others = PLACED_BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text())
+    assert len(others) == 5
+    for path, place, _ in others:
+        lines = (ROOT / path).read_text().splitlines()
+        assert sum(line.startswith(place) for line in lines) == 1, path
+    new = {"__name__": "sktopk.losses.new", "__package__": "sktopk.losses"}
+    exec(code, new)
+    loss, module = new["topk_logistic_loss"], new["TopKLogisticLoss"]
+    slow = vars(references).copy()
+    exec(next(code for path, _, code in others if path.endswith("references.py")), slow)
+    scores, label = torch.randn(30, 5, dtype=torch.float64), torch.arange(30) % 5
+    expected = [slow["topk_logistic"](s.tolist(), y, 2) for s, y in zip(scores, label, strict=True)]
+    np.testing.assert_allclose(loss(scores, label, k=2, reduction="none"), expected)
+    for each in (loss, module):
+        monkeypatch.setattr(losses, each.__name__, each, raising=False)
+        for example in doctest.DocTestFinder().find(each, globs={}):
+            assert doctest.DocTestRunner().run(example).failed == 0
+    X, y = load_iris(return_X_y=True)
+    clf = TopKClassifier(module(k=2), k=2, n_estimators=2, random_state=0).fit(X, y)
+    assert clf.score(X, y) > 0.9
+
+
+# Recommendations: the code of each makes an estimator, and the README shows all of them.
+
+SOURCE = DOCS / "recommendations.toml"
+TASKS = tomllib.loads(SOURCE.read_text())["task"] if SOURCE.is_file() else []
+KNOWN = {}
+for module in (sklearn.ensemble, sklearn.pipeline, sklearn.preprocessing, sklearn.svm):
+    KNOWN |= vars(module)
+KNOWN |= {name: getattr(sktopk, name) for name in sktopk.__all__}
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task["key"])
+def test_the_estimator_can_be_made_and_the_metric_exists(task):
+    estimator = eval(task["code"], KNOWN | {"clf": KNOWN["ExtraTreesClassifier"]()})
+    assert callable(estimator.fit)
+    name = task["metric"].split("(")[0].strip("\"'")
+    assert hasattr(sktopk.metrics, name) or sklearn.metrics.get_scorer(name)
+    assert list(DOCS.glob(f"{task['page']}.*"))
+
+
+def test_the_readme_shows_the_recommendations_in_their_order(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    from recommended_tasks import markdown_row
+
+    text = (DOCS.parent / "README.md").read_text().split("| you need | use |")[1].split("\n\n")[0]
+    assert text.splitlines()[2:] == [markdown_row(t) for t in TASKS if t.get("readme", True)]

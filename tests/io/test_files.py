@@ -40,8 +40,15 @@ def test_links_stay_links_and_modes_are_those_of_any_file(path):
     assert dump(TopKClassifier(tau=2.0), link) == str(link)
     assert link.is_symlink()
     assert load(path).tau == 2.0
-    other.write_bytes(b"")
+    dump(TopKClassifier(), other)
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+    path.chmod(0o600)
+    # A link with a name that somebody might expect it to write under.
+    path.with_name("model.tmp").symlink_to(other)
+    before = other.read_bytes()
+    dump(TopKClassifier(tau=3.0), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert other.read_bytes() == before
 
 
 LONGEST = "a" * 250

@@ -10,16 +10,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from sklearn.base import BaseEstimator, clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import StackingClassifier, VotingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import (
     GridSearchCV,
-    KFold,
-    RandomizedSearchCV,
-    StratifiedShuffleSplit,
-    TunedThresholdClassifierCV,
 )
 from sklearn.pipeline import Pipeline
 from torch import nn
@@ -33,13 +26,13 @@ from sktopk import (
     make_pipeline,
 )
 from sktopk.io import dump, load, to_onnx
-from sktopk.metrics import make_top_scorer, make_topk_scorer
 from sktopk.modules import MLP
 from tests.io.archives import change_nodes, rewritten
 
 pytest.importorskip("skops")
 SMALL = {"hidden_layer_sizes": (8,), "max_epochs": 2, "random_state": 0}
 LOADED = []
+LOADERS = ("ObjectNode", "TypeNode", "FunctionNode")
 
 
 class Recorder(BaseEstimator):
@@ -47,10 +40,6 @@ class Recorder(BaseEstimator):
 
     def __setstate__(self, state):
         LOADED.append(state)
-
-
-class Linear(nn.Linear):
-    """A network that a user defines."""
 
 
 def with_value(name, value):
@@ -77,25 +66,21 @@ def test_a_type_that_is_not_trusted_runs_nothing(path):
         LOADED.clear()
 
 
-def test_no_module_is_imported_for_a_type_that_is_not_trusted(tmp_path, path, monkeypatch):
+@pytest.mark.parametrize("loader", LOADERS)
+def test_no_module_is_imported_for_a_type_that_is_not_trusted(loader, tmp_path, path, monkeypatch):
     (tmp_path / "evil_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ntype_ = int")
     monkeypatch.syspath_prepend(tmp_path)
     dump(TopKClassifier(), path)
-    evil = {"__class__": "type_", "__module__": "evil_module"}
-    for loader in ("ObjectNode", "TypeNode", "FunctionNode"):
-        rewritten(
-            path,
-            change_nodes(lambda each, loader=loader: rename(each, evil | {"__loader__": loader})),
-        )
-        with pytest.raises(ValueError, match=r"evil_module\.type_"):
-            load(path)
+
+    def change(each):
+        if each.get("__loader__") in LOADERS:
+            each.update(__class__="type_", __module__="evil_module", __loader__=loader)
+
+    rewritten(path, change_nodes(change))
+    with pytest.raises(ValueError, match=r"evil_module\.type_"):
+        load(path)
     assert not (tmp_path / "ran").exists()
     assert "evil_module" not in sys.modules
-
-
-def rename(node, names):
-    if node.get("__loader__") in ("ObjectNode", "TypeNode", "FunctionNode"):
-        node.update(names)
 
 
 @pytest.mark.parametrize("name", ["posix.system", "builtins.eval", "pickle.loads", "os.mkdir"])
@@ -206,83 +191,18 @@ def test_the_missing_extra_is_named(path, monkeypatch):
             call()
 
 
-TINY = {"hidden_layer_sizes": (4,), "n_estimators": 1, "max_epochs": 2, "random_state": 0}
-LABELS, RANKER = TopKClassifier(k=2, **TINY), RecallAtKClassifier(k=50, **TINY)
-LINEAR = LogisticRegression()
-TWO = [("net", RANKER), ("linear", LINEAR)]
-TAUS = {"tau": [0.1, 1.0]}
-FITTED = {
-    "search": (GridSearchCV(LABELS, TAUS, cv=2), "iris"),
-    "search with a score": (GridSearchCV(LABELS, TAUS, cv=KFold(2), scoring="accuracy"), "iris"),
-    "search with a loss": (
-        RandomizedSearchCV(
-            LABELS, TAUS, n_iter=2, cv=StratifiedShuffleSplit(2), scoring="neg_log_loss"
-        ),
-        "iris",
-    ),
-    "search with our score": (
-        GridSearchCV(LABELS, TAUS, cv=2, scoring=make_topk_scorer(2)),
-        "iris",
-    ),
-    "search for the top": (
-        GridSearchCV(RANKER, {"k": [9, 50]}, cv=2, scoring=make_top_scorer("recall_at_k", k=9)),
-        "cancer",
-    ),
-    "several scores": (
-        GridSearchCV(
-            RANKER, {"k": [9, 50]}, cv=2, scoring=["average_precision", "roc_auc"], refit="roc_auc"
-        ),
-        "cancer",
-    ),
-    "sigmoid": (CalibratedClassifierCV(RANKER, cv=2), "cancer"),
-    "isotonic": (CalibratedClassifierCV(RANKER, cv=2, method="isotonic"), "cancer"),
-    "voting": (VotingClassifier([("net", LABELS), ("linear", LINEAR)], voting="soft"), "iris"),
-    "stacking": (StackingClassifier(TWO, cv=2), "cancer"),
-    "threshold": (
-        TunedThresholdClassifierCV(RANKER, cv=2, response_method="decision_function"),
-        "cancer",
-    ),
-    "device": (clone(LABELS).set_params(device=torch.device("cpu")), "iris"),
-}
-
-
-@pytest.mark.parametrize("name", FITTED)
-def test_a_fitted_estimator_is_loaded_without_trust(name, path, request):
-    estimator, (X, y) = clone(FITTED[name][0]), request.getfixturevalue(FITTED[name][1])
-    estimator.fit(X, y)
-    loaded = load(dump(estimator, path))
-    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
-    if hasattr(estimator, "predict_proba"):
-        np.testing.assert_array_equal(loaded.predict_proba(X), estimator.predict_proba(X))
-
-
-GIVEN = {
-    "k": 2,
-    "class_counts": torch.tensor([50.0, 30.0, 20.0]),
-    "tau": 0.25,
-    "recall": 0.5,
-    "fpr": 0.1,
-    "precision": 0.5,
-    "threshold": losses.TopMean("negatives", k=2),
-}
-MODULES = [
-    name
-    for name in losses.__all__
-    if inspect.isclass(getattr(losses, name)) and issubclass(getattr(losses, name), nn.Module)
-]
-
-
-def made(name):
-    """A loss with the least parameters."""
-    kind = getattr(losses, name)
-    needed = inspect.signature(kind).parameters.values()
-    return kind(**{p.name: GIVEN[p.name] for p in needed if p.default is p.empty})
-
-
+GIVEN = {"k": 2, "tau": 0.25, "recall": 0.5, "fpr": 0.1, "precision": 0.5}
+GIVEN["class_counts"] = torch.tensor([50.0, 30.0, 20.0])
+GIVEN["threshold"] = losses.TopMean("negatives", k=2)
 # LinearProgramLoss takes a function of the user.
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "LinearProgramLoss"])
+MODULES = [name for name in losses.__all__ if name.endswith("Loss") and "LinearProgram" not in name]
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_every_loss_is_loaded_without_trust(name, path):
-    loss = made(name)
+    kind = getattr(losses, name)
+    needed = [p.name for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+    loss = kind(**{each: GIVEN[each] for each in needed})
     loaded = load(dump(TopKClassifier(loss=loss, k=1), path)).loss
     assert repr(loaded) == repr(loss)
     state = loss.state_dict()
@@ -306,43 +226,34 @@ class OldRanker(TopKClassifier):
 
 
 UNTRUSTED = {
-    "network": (TopKClassifier(module=Mine), f"{__name__}.Mine", [Mine]),
-    "estimator": (make_pipeline(OldRanker()), f"{__name__}.OldRanker", [OldRanker]),
-    "loss of torch": (
-        TopKClassifier(loss=nn.CrossEntropyLoss()),
-        "torch.nn.modules.loss.CrossEntropyLoss",
-        ["torch.nn.modules.loss.CrossEntropyLoss"],
-    ),
+    f"{__name__}.Mine": TopKClassifier(module=Mine),
+    f"{__name__}.OldRanker": make_pipeline(OldRanker()),
+    "torch.nn.modules.loss.CrossEntropyLoss": TopKClassifier(loss=nn.CrossEntropyLoss()),
 }
 
 
 @pytest.mark.parametrize("name", UNTRUSTED)
 def test_dump_says_what_load_will_ask_for(name, path):
-    estimator, full_name, trusted = UNTRUSTED[name]
-    with pytest.warns(
-        UserWarning, match=rf"does not trust .*load\(path, trusted=\['{full_name}'\]\)"
-    ):
+    estimator, says = UNTRUSTED[name], rf"does not trust .*load\(path, trusted=\['{name}'\]\)"
+    with pytest.warns(UserWarning, match=says):
         dump(estimator, path)
-    with pytest.raises(ValueError, match=full_name):
+    with pytest.raises(ValueError, match=name):
         load(path)
-    assert type(load(path, trusted=trusted)) is type(estimator)
+    assert type(load(path, trusted=[name])) is type(estimator)
 
 
 def test_dump_of_trusted_types_warns_of_nothing(path, recwarn):
-    dump(make_pipeline(GridSearchCV(LABELS, TAUS)), path)
+    dump(make_pipeline(GridSearchCV(TopKClassifier(), {"tau": [0.1, 1.0]})), path)
     assert list(recwarn) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        f"{losses.SmoothTopKLoss.__module__}.check_k",
-        "sklearn.metrics._scorer.get_scorer",
-        "sktopk.losses.os.system",
-    ],
-)
+# A function of a private module, of another kind, and of no module.
+NOT_PUBLIC = ["sklearn.metrics._scorer.get_scorer", "sktopk.losses.os.system"]
+NOT_PUBLIC.append(f"{losses.SmoothTopKLoss.__module__}.check_k")
+
+
+@pytest.mark.parametrize("name", NOT_PUBLIC)
 def test_what_only_looks_public_is_not_trusted(name, path, monkeypatch):
-    # A function of a private module, of another kind, and of no module.
     def another():
         """Somebody's function."""
 

@@ -62,7 +62,6 @@ def test_derivatives_of_both_orders_are_those_of_finite_differences():
 
 
 # Within torch, which says it of itself.
-# Within torch, which says it of itself.
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_every_transform_has_its_derivatives():
     net, x = network((4,), n_members=2), rows(3)

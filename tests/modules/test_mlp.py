@@ -1,57 +1,120 @@
-"""The network for tables and sparse samples, and labels whose scores tie."""
+"""MLP has the layers and draws of torch, and its normalized last layer cosines as scores."""
 
-import numpy as np
+import copy
+import pickle
+from functools import partial
+from itertools import pairwise
+
 import pytest
 import torch
-from scipy.sparse import csr_array
 from torch import nn
 
-from sktopk import TopKClassifier
-from sktopk.modules import MLP
+from sktopk.modules import MLP, NormalizedLinear
 
 
-def test_the_molecule_network_has_its_layers():
+def test_layers_have_the_names_of_a_sequential_network_and_the_size_of_the_molecule_network():
+    assert [*MLP(4, 3, (5,)).state_dict()] == ["0.weight", "0.bias", "2.weight", "2.bias"]
     network = MLP(100, 1, hidden_layer_sizes=(50, 25), batch_norm=True)
     dense = (100 * 50 + 50) + (50 * 25 + 25) + (25 + 1)
     assert sum(p.numel() for p in network.parameters()) == dense + 2 * 50 + 2 * 25
 
 
-def test_parameters_have_the_names_shapes_and_start_of_linear_layers():
+@pytest.mark.parametrize("params", [{"batch_norm": True, "dropout": 0.3}, {"normalize": True}])
+@pytest.mark.parametrize("sizes", [(), (7, 4)])
+def test_a_generator_draws_what_torchs_own_would(params, sizes):
+    torch.manual_seed(3)
+    network = MLP(5, 3, sizes, **params)
+    own = MLP(5, 3, sizes, **params, generator=torch.Generator().manual_seed(3))
+    torch.manual_seed(3)
+    widths = [5, *sizes, 3]
+    layers = [nn.Linear(*each) for each in pairwise(widths[:-1])]
+    layers.append((NormalizedLinear if params.get("normalize") else nn.Linear)(*widths[-2:]))
+    weights = [each for layer in layers for each in layer.parameters()]
+    for each in (network, own):
+        drawn = [layer for layer in each if isinstance(layer, nn.Linear | NormalizedLinear)]
+        values = [value for layer in drawn for value in layer.parameters()]
+        for value, expected in zip(values, weights, strict=True):
+            assert torch.equal(value, expected)
+
+
+def test_a_copied_network_draws_from_torchs_generator():
+    network = MLP(5, 3, dropout=0.5, generator=torch.Generator().manual_seed(0))
+    for copied in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        torch.manual_seed(1)
+        one = copied(torch.ones(4, 5))
+        torch.manual_seed(1)
+        assert torch.equal(copied(torch.ones(4, 5)), one)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_dropout_compiles():
+    x, answers = torch.ones(9, 5), []
+    for change in (lambda network: network, partial(torch.compile, backend="eager")):
+        generator = torch.Generator().manual_seed(0)
+        network = change(MLP(5, 3, dropout=0.5, generator=generator))
+        answers.append([network(x) for _ in range(2)])
+    for one, other in zip(*answers, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("p", [0.25, 1.0])
+def test_dropout_is_that_of_torch(p):
+    x = torch.randn(2000, 5, dtype=torch.float64, requires_grad=True)
+    network = MLP(5, 3, (5,), dropout=p, generator=torch.Generator())
+    (layer,) = (each for each in network if isinstance(each, nn.Dropout))
+    layer.generator.manual_seed(0)
+    out = layer(x)
+    kept = out != 0
+    assert abs(kept.float().mean() - (1 - p)) < 0.02
+    torch.testing.assert_close(out[kept], (x / (1 - p))[kept] if p < 1 else x[kept])
+    out.sum().backward()
+    assert torch.equal(x.grad != 0, kept)
     torch.manual_seed(0)
-    network = MLP(4, 3, (5,))
+    assert torch.equal(out, nn.Dropout(p)(x))
+    assert torch.equal(layer.eval()(x), x)
+
+
+def test_a_network_of_ones_own_has_the_default_dtype_unless_it_is_given_one(default_dtype):
+    default_dtype(torch.float64)
+    params = {"batch_norm": True, "dropout": 0.5}
+    assert {each.dtype for each in MLP(5, 3, **params).parameters()} == {torch.float64}
+    single = MLP(5, 3, **params, dtype=torch.float32)
+    assert {each.dtype for each in single.parameters()} == {torch.float32}
+
+
+# The normalized last layer.
+
+
+@pytest.fixture
+def layer():
     torch.manual_seed(0)
-    plain = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
-    assert network.state_dict().keys() == plain.state_dict().keys()
-    for name, value in plain.state_dict().items():
-        assert torch.equal(network.state_dict()[name], value)
+    return NormalizedLinear(4, 3, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("module", [{}, {"module": MLP}], ids=["default", "MLP"])
-@pytest.mark.parametrize("hidden_layer_sizes", [(), (5,)])
-def test_sparse_samples_with_entries_in_parts_are_dense_samples(module, hidden_layer_sizes, rng):
-    X = rng.random((300, 1_000), dtype=np.float32)
-    X = csr_array(np.where(X < 0.02, 50 * X, 0))
-    halves, columns = np.repeat(X.data / 2, 2)[::-1], np.repeat(X.indices, 2)[::-1]
-    parts = csr_array((halves, columns, 2 * X.indptr), shape=X.shape)
-    y, dense = np.arange(300) % 3, parts.toarray()
-    params = {"hidden_layer_sizes": hidden_layer_sizes, "max_epochs": 2, "random_state": 0}
-    clf = TopKClassifier(k=1, n_estimators=1, **module, **params)
-    expected = clf.fit(dense, y).decision_function(dense)
-    tolerance = {"rtol": 1e-3, "atol": 2e-3 * np.abs(expected).max()}
-    np.testing.assert_allclose(clf.decision_function(parts), expected, **tolerance)
-    np.testing.assert_allclose(clf.fit(parts, y).decision_function(dense), expected, **tolerance)
+def test_scores_are_cosines(layer):
+    features = torch.randn((5, 4), dtype=torch.float64)
+    expected = torch.cosine_similarity(features.unsqueeze(1), layer.weight.unsqueeze(0), dim=2)
+    torch.testing.assert_close(layer(features), expected)
 
 
-class Rounded(nn.Linear):
-    def forward(self, X):
-        return (2 * super().forward(X)).round()
+def test_gradient_matches_finite_differences(layer):
+    features = torch.randn((5, 4), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(layer, features)
 
 
-@pytest.mark.parametrize("k", range(1, 9))
-def test_classes_whose_scores_tie_keep_their_order(k, rng):
-    X, y = rng.normal(size=(300, 4)).astype(np.float32), np.arange(300) % 9
-    clf = TopKClassifier("cross_entropy", k=k, module=Rounded, max_epochs=1, calibration=None)
-    scores = clf.fit(X, y).decision_function(X)
-    assert (np.sort(scores)[:, :-1] == np.sort(scores)[:, 1:]).any()
-    order = np.argsort(-scores, axis=1, kind="stable")
-    np.testing.assert_array_equal(clf.predict_topk(X), order[:, :k])
+def test_rows_of_zeros_score_zero_with_moderate_gradient(layer):
+    features = torch.zeros((2, 4), dtype=torch.float64, requires_grad=True)
+    layer.weight.data[1] = 0.0
+    scores = layer(features)
+    scores.sum().backward()
+    assert (scores == 0).all()
+    assert features.grad.abs().max() <= 3
+    assert layer.weight.grad.isfinite().all()
+
+
+def test_a_copy_has_its_weights_of_length_one(layer):
+    features = torch.randn((5, 4), dtype=torch.float64)
+    again = pickle.loads(pickle.dumps(layer))
+    assert torch.equal(again(features), layer(features))
+    torch.testing.assert_close(again.weight.norm(dim=1), torch.ones(3, dtype=torch.float64))
+    assert repr(again) == "NormalizedLinear(in_features=4, out_features=3)"

@@ -1,8 +1,6 @@
 """The network of a table: members that share nothing, columns scaled and encoded inside."""
 
-import copy
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -51,14 +49,6 @@ def test_members_start_apart_and_as_linear_layers_do():
             assert values.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
 
 
-def test_the_scores_of_a_row_do_not_depend_on_the_others():
-    X = table()
-    net = network(X, n_members=3).eval()
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(net(X[order]), net(X)[order])
-    torch.testing.assert_close(net(X[:1]), net(X)[:1])
-
-
 def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
     X = table()
     net = network(X, n_members=2, dropout=0.4, hidden_layer_sizes=(200,))
@@ -73,53 +63,28 @@ def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
 
 def encoded(net, X, j):
     """Clipped column, bins and indicator of column j."""
-    out, d = net.encoder(X), net.n_features
-    bins = out[:, d : d + net.encoder.n_encoded][
-        :, (net.encoder.bin_column == j) & (net.encoder.bin_slope > 0)
-    ]
-    return (
-        out[:, j],
-        bins,
-        out[:, d + net.encoder.n_encoded + j] if len(net.encoder.missing_column) else None,
-    )
-
-
-def piecewise_linear(value, edges):
-    """Equation 1 of Gorishniy et al. for a value between the first edge and the last."""
-    return [min(max((value - low) / (high - low), 0.0), 1.0) for low, high in pairwise(edges)]
-
-
-def test_bins_are_those_of_the_definition():
-    X = table(n=401)
-    net = network(X, n_bins=8)
-    # The quantiles at i / 8 of 401 values without ties are values themselves.
-    edges = X[:, 1].sort().values[torch.arange(0, 401, 50)].tolist()
-    _, bins, _ = encoded(net, X, 1)
-    slow = torch.tensor([piecewise_linear(v, edges) for v in X[:, 1].tolist()], dtype=X.dtype)
-    torch.testing.assert_close(bins, slow)
-
-
-@pytest.fixture
-def rtdl():
-    """The authors' package of Gorishniy et al., whose buffers have torch's default type."""
-    torch.set_default_dtype(torch.float64)
-    yield pytest.importorskip("rtdl_num_embeddings")
-    torch.set_default_dtype(torch.float32)
+    encoder, d = net.encoder, net.n_features
+    out, own = encoder(X), (encoder.bin_column == j) & (encoder.bin_slope > 0)
+    _, bins, indicators = out.split([d, encoder.n_encoded, out.shape[1] - d - encoder.n_encoded], 1)
+    return out[:, j], bins[:, own], indicators[:, j] if len(encoder.missing_column) else None
 
 
 def edges_of(net, j):
     """Ends of the bins of column j, in its own unit."""
-    own = (net.encoder.bin_column == j) & (net.encoder.bin_slope > 0)
-    ends = net.encoder.bin_start[own] + 1 / net.encoder.bin_slope[own]
-    return (
-        torch.cat([net.encoder.bin_start[own], ends[-1:]]) / net.encoder.scale[j]
-        + net.encoder.center[j]
-    )
+    encoder = net.encoder
+    own = (encoder.bin_column == j) & (encoder.bin_slope > 0)
+    start, end = encoder.bin_start[own], (encoder.bin_start + 1 / encoder.bin_slope)[own]
+    return torch.cat([start, end[-1:]]) / encoder.scale[j] + encoder.center[j]
 
 
-def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(rtdl):
+def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(default_dtype):
+    """The package of Gorishniy et al., whose buffers have torch's default type."""
+    default_dtype(torch.float64)
+    rtdl = pytest.importorskip("rtdl_num_embeddings")
     X = table(n=401)
     net = network(X, n_bins=8)
+    # The quantiles at i / 8 of 401 values without ties are values themselves.
+    torch.testing.assert_close(edges_of(net, 1), X[:, 1].sort().values[::50])
     theirs = rtdl.PiecewiseLinearEncoding([edges_of(net, j) for j in range(4)])
     new = 2 * table(n=300, seed=1)
     inside = new.clamp(X.amin(0), X.amax(0))
@@ -226,37 +191,6 @@ def test_other_rows_are_refused(shape):
         TabularMLP(5, 2).from_data(torch.zeros(shape))
 
 
-def test_a_network_without_rows_takes_the_state_of_one_that_saw_them():
-    X = table()
-    X[3, 0] = NAN
-    net = network(X, n_members=2).eval()
-    other = TabularMLP(5, 3, n_members=2).double().eval()
-    other.load_state_dict(net.state_dict())
-    assert torch.equal(other(X), net(X))
-    assert torch.equal(copy.deepcopy(net)(X), net(X))
-
-
-@pytest.mark.parametrize("n_members", [1, 4])
-def test_shapes(n_members):
-    X = table(dtype=torch.float32)
-    net = network(X, n_members=n_members, hidden_layer_sizes=())
-    assert net(X).shape == ((300, 3) if n_members == 1 else (300, 4, 3))
-    assert net(X[:0]).shape[0] == 0
-    with torch.device("meta"):
-        abstract = TabularMLP(5, 3, n_members=n_members)
-    assert abstract(X.to("meta")).shape == net(X).shape
-
-
-def test_one_graph_for_every_number_of_rows():
-    X = table(dtype=torch.float32)
-    net = network(X, n_members=2, missing_indicator=True).eval()
-    X[0] = NAN
-    # Any synchronisation with the host would break the graph.
-    compiled = torch.compile(net, backend="eager", fullgraph=True, dynamic=True)
-    for rows in (X, X[:7]):
-        torch.testing.assert_close(compiled(rows), net(rows))
-
-
 @pytest.mark.parametrize("n_distinct", [3, 12, 400])
 def test_weights_count_as_repetitions(n_distinct):
     rng = np.random.default_rng(0)
@@ -267,9 +201,8 @@ def test_weights_count_as_repetitions(n_distinct):
     for name, buffer in repeated.named_buffers():
         assert torch.equal(buffer, weighted.get_buffer(name)), name
     if n_distinct == 400:
-        assert not torch.equal(
-            repeated.encoder.center, TabularMLP(3, 2).from_data(X).encoder.center
-        )
+        unweighted = TabularMLP(3, 2).from_data(X)
+        assert not torch.equal(repeated.encoder.center, unweighted.encoder.center)
 
 
 MAGNITUDE = 10 ** (
@@ -292,15 +225,9 @@ def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, decimal
     net.from_data(X.unsqueeze(1), WEIGHTS[weights](X))
     assert 0 < int((net.encoder.bin_slope > 0).sum()) <= n_bins
     # The bins end with the samples, however light, if these are not too far away.
-    ends = (
-        torch.stack([X.min(), X.max()])
-        .sub(net.encoder.center)
-        .mul(net.encoder.scale)
-        .clamp(-1e6, 1e6)
-    )
-    torch.testing.assert_close(
-        (edges_of(net, 0)[[0, -1]] - net.encoder.center) * net.encoder.scale, ends
-    )
+    center, scale = net.encoder.center, net.encoder.scale
+    ends = ((torch.stack([X.min(), X.max()]) - center) * scale).clamp(-1e6, 1e6)
+    torch.testing.assert_close((edges_of(net, 0)[[0, -1]] - center) * scale, ends)
 
 
 @pytest.mark.parametrize("column", [-1, 2, 2**40])

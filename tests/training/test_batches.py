@@ -1,14 +1,19 @@
 """Minibatches of an epoch, and the samples that each network draws from them."""
 
 from itertools import product
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from sktopk._common._folds import Folds
-from sktopk._training._batches import GroupBatches, make_batches
+from sktopk._training import _rows
+from sktopk._training._batches import make_batches, one_ahead
 from sktopk._training._rows import Rows
+from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
+from sktopk.samplers import GroupBatches
 
 N, M = 405, 3
 CPU = torch.device("cpu")
@@ -64,24 +69,6 @@ def test_a_network_draws_nothing_that_it_holds_out_and_nearly_all_else(name, bat
     for batch in batches:
         own = batch.x[:, 0][batch.own]
         np.testing.assert_array_equal(own, batch.rows)
-
-
-def test_hard_examples_join_the_next_minibatch():
-    batches = batches_of(n_hard=2, min_positives=1)
-    expected = None
-    for batch in batches:
-        (_, _, known), n_samples = batch.parts[0], batch.rows.shape[1]
-        np.testing.assert_array_equal(batch.x[:, 0][batch.own], batch.rows) if expected else None
-        assert n_samples - known.n_fresh == (0 if expected is None else 2)
-        if expected is not None:
-            assert batch.rows[:, known.n_fresh :].tolist() == expected
-            twice = [[i in own for i in rows] for rows, own in zip(
-                batch.rows[:, : known.n_fresh].tolist(), expected, strict=True
-            )]  # fmt: skip
-            assert known.repeated.tolist() == twice
-        place = torch.tensor([[0, 1], [2, 3], [4, 5]])
-        batches.keep(batch.rows, slice(None), place)
-        expected = batch.rows.gather(1, place).tolist()
 
 
 # Groups.
@@ -141,3 +128,59 @@ def test_every_epoch_has_whole_groups_and_no_minibatch_of_one():
             assert sum(len(np.unique(groups[each])) for each in epoch) == len(sizes)
             lengths = [len(each) for each in epoch]
             assert 2 <= min(lengths) <= max(lengths) < 2 * batch_size + 2
+
+
+# What a GPU does otherwise, as far as a machine without one can tell.
+
+META = torch.device("meta")
+TABLE = np.arange(40.0, dtype=np.float32).reshape(10, 4)
+
+
+def rows_of(table, device=META, dtype=torch.float32):
+    return Rows(table, device, dtype, resident=True)
+
+
+@pytest.mark.parametrize(("free", "resident"), [(320, True), (319, False)])
+def test_a_table_is_moved_once_if_it_takes_at_most_half_of_what_is_free(
+    free, resident, monkeypatch
+):
+    monkeypatch.setattr(_rows, "free_memory", lambda device: free)
+    assert rows_of(TABLE).resident == resident
+    assert rows_of(TABLE)[torch.arange(2)].device == META
+    # What counts is what it takes there.
+    assert rows_of(TABLE.astype(np.float64)).resident == resident
+    assert not rows_of(TABLE, dtype=torch.float64).resident
+
+
+def test_sparse_rows_and_files_stay_where_they_are(tmp_path):
+    assert not rows_of(csr_array(TABLE)).resident
+    for mode in ("r", "r+"):
+        np.save(tmp_path / "X.npy", TABLE)
+        assert not rows_of(np.load(tmp_path / "X.npy", mmap_mode=mode)).resident
+    assert Rows(TABLE, META, torch.float32).resident is False
+
+
+def test_rows_are_copied_one_batch_ahead(monkeypatch):
+    monkeypatch.setattr(torch, "cuda", MagicMock())
+    monkeypatch.setattr(torch.Tensor, "record_stream", MagicMock())
+    rows, asked = Rows(TABLE, CPU, torch.float32), []
+    batches = torch.arange(10).split(3)
+    reading = map(lambda x: asked.append(x) or x, rows.read(batches))
+    for i, batch in enumerate(one_ahead(reading, CPU)):
+        np.testing.assert_array_equal(batch, TABLE[batches[i].numpy()])
+        assert len(asked) == min(i + 2, 4)
+    assert i == 3
+
+
+def test_noise_drawn_by_draw_is_noise_of_all_draws():
+    scores = torch.randn(5, 60, dtype=torch.float64, requires_grad=True)
+    generator = torch.Generator().manual_seed(1)
+    value, winner = _draw_kth_largest(scores.detach(), 4, 0.7, 3, generator)
+    noise = [torch.randn(5, 60, dtype=torch.float64, generator=generator.manual_seed(1))]
+    noise += [torch.randn(5, 60, dtype=torch.float64, generator=generator) for _ in range(2)]
+    expected = mean_noised_kth_largest(scores, 4, 0.7, torch.stack(noise, dim=2))
+    torch.testing.assert_close(value.mean(1), expected.detach())
+    (gradient,) = torch.autograd.grad(expected.sum(), scores)
+    ones = torch.full((5, 3), 1 / 3, dtype=torch.float64)
+    counted = torch.zeros(5, 60, dtype=torch.float64).scatter_add(1, winner, ones)
+    torch.testing.assert_close(gradient, counted)

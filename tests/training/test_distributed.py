@@ -12,11 +12,7 @@ from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClass
 from sktopk.modules import MLP
 
 N_ROWS, N_FEATURES = 120, 5
-CLASSIFIERS = {
-    "top_push": DeepTopPushClassifier(),
-    "precision_at_recall": PrecisionAtRecallClassifier(),
-}
-# Networks that are made parallel by fit.
+# Two of them have a network that the user made parallel.
 ESTIMATORS = {
     # The validation score of a ranking is that of each process, in the mean.
     name: getattr(sktopk, f"{name}Classifier")(n_iter_no_change=None)
@@ -28,6 +24,8 @@ ESTIMATORS |= {
     "ensemble": TopKClassifier(k=2, n_estimators=2, calibration=None),
     "ensemble of rankers": DeepTopPushClassifier(n_estimators=2, calibration=None, buffer_size=3),
     "calibrated ranker": DeepTopPushClassifier(calibration="sigmoid", n_iter_no_change=None),
+    "parallel top_push": DeepTopPushClassifier(n_estimators=1, calibration=None),
+    "parallel precision": PrecisionAtRecallClassifier(n_estimators=1, calibration=None),
 }
 
 
@@ -42,25 +40,12 @@ def data():
 
 
 def linear(n_features, n_outputs):
-    return nn.Linear(n_features, n_outputs)
-
-
-def parallel(n_features, n_outputs):
-    return DistributedDataParallel(linear(n_features, n_outputs).double())
+    network = nn.Linear(n_features, n_outputs)
+    return DistributedDataParallel(network.double()) if distributed.is_initialized() else network
 
 
 def half(rank):
     return slice(rank * N_ROWS // 2, (rank + 1) * N_ROWS // 2)
-
-
-def fit(name, module, rows):
-    X, y, weight = data()
-    params = {"batch_size": N_ROWS, "max_epochs": 4, "learning_rate": 0.05, "random_state": 0}
-    params |= {"n_estimators": 1, "calibration": None}
-    clf = CLASSIFIERS[name].set_params(**params, module=module)
-    clf.fit(X[rows], y[rows], sample_weight=weight[rows])
-    weights = [p.detach().clone() for p in clf.net_.module_.parameters()]
-    return [*weights, torch.tensor(clf.threshold_)]
 
 
 def three_classes():
@@ -71,8 +56,8 @@ def three_classes():
     return X[first], y[first], weight
 
 
-def fit_default(name, rows):
-    """What a plain network learned, and what was derived from it.
+def fit(name, rows):
+    """What a network learned, and what was derived from it.
 
     That of tables sees the scales of the rows of the first process, and leaves out rows of each.
     """
@@ -82,9 +67,8 @@ def fit_default(name, rows):
         clf.n_estimators = 1
         more = {"X_val": X[rows][::2], "y_val": y[rows][::2]}
     max_epochs = 20 if clf.n_iter_no_change is not None else 4
-    clf.set_params(
-        module=MLP, batch_size=N_ROWS, max_epochs=max_epochs, learning_rate=0.01, random_state=0
-    )
+    params = {"batch_size": N_ROWS, "max_epochs": max_epochs, "learning_rate": 0.01}
+    clf.set_params(module=linear if "parallel" in name else MLP, random_state=0, **params)
     clf.fit(X[rows], y[rows], sample_weight=weight[rows], **more)
     learned = [p.detach().clone() for p in clf.net_.module_.parameters()]
     derived = clf.classes_, clf.class_count_, clf.n_iter_, clf.history_[-1]["train_loss"]
@@ -134,8 +118,7 @@ def work(rank, folder):
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
     )
-    result = {name: fit(name, parallel, half(rank)) for name in CLASSIFIERS}
-    result |= {f"default {name}": fit_default(name, half(rank)) for name in ESTIMATORS}
+    result = {name: fit(name, half(rank)) for name in ESTIMATORS}
     result["stopped"] = stopped_by_one(rank)
     result["broken"] = broken_by_one(rank)
     X, y, _ = data()
@@ -157,18 +140,11 @@ def of_each_rank(tmp_path_factory):
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-def test_classifiers_fit_the_parameters_of_one_process(of_each_rank):
-    for name in CLASSIFIERS:
-        expected = fit(name, linear, slice(None))
-        for result in of_each_rank:
-            torch.testing.assert_close(result[name], expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_fit_is_of_all_processes_together(name, of_each_rank):
-    expected = fit_default(name, slice(None))
+    expected = fit(name, slice(None))
     for result in of_each_rank:
-        torch.testing.assert_close(result[f"default {name}"], expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(result[name], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):

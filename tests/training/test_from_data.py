@@ -125,10 +125,3 @@ def test_a_network_with_an_encoder_takes_frames_with_categories_and_missing_valu
     assert clf.score(table, Y) == 1
     unseen = table.assign(shop="new")
     assert np.isfinite(clf.decision_function(unseen)).all()
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_have_the_dtype_of_the_samples(name, dtype):
-    clf = fitted(name)
-    assert clf.decision_function(X.astype(dtype)).dtype == dtype
