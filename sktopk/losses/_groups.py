@@ -167,7 +167,8 @@ class OrderedGroups(Groups):
 
     def before_first(self, sums):
         """Return the cumulative sum over all groups before each group."""
-        return torch.cat([sums.new_zeros(1), sums])[self.start]
+        before = sums.index_select(0, (self.start - 1).clamp(min=0))
+        return before.masked_fill(self.start == 0, 0.0)
 
     def within(self, values):
         sums = values.cumsum(0)
@@ -181,5 +182,6 @@ class OrderedGroups(Groups):
         return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):
-        value = -self.largest(-values)
+        most = values.new_full((self.n_groups,), math.inf)
+        value = most.scatter_reduce(0, self.codes, values, "amin")
         return value, self.first(values == self.of_rows(value))

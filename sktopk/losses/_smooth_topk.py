@@ -52,11 +52,12 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
     loss = (tau * torch.logaddexp(x, torch.zeros_like(x))).masked_fill(undefined, 0.0)
     if not gradient_needed:
         return loss, None
-    weight = torch.sigmoid(x).masked_fill(undefined, 0.0) / k
+    weight = torch.sigmoid(x).masked_fill(undefined, 0.0)
     if k == 1:
         each = torch.where(undefined, 0.0, weight / total)
         shares.mul_(each.to(scores.dtype).unsqueeze(1))
         return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
+    weight = weight / k
     in_k, in_k_less_1 = symmetric.head_inclusion(sums)
     inner = (in_k - in_k_less_1)[: head.shape[1]] * weight
     if sums.rest is None:
