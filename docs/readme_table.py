@@ -1,8 +1,11 @@
-"""Figures of the README and of docs/recommendations.toml that no other script computes.
+"""Figures of the README, recommendations.toml and losses.md that no other script computes.
 
-    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [days] [molecules] [average]
+    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [price] [days] [molecules]
+        [average]
 
 Letters: the example of the README, more baselines, and one part of TopKClassifier after the other.
+Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
+Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
 these are than those of SVR (95 % bootstrap interval over the test molecules).
@@ -30,6 +33,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / each) for each in ("", "benchmar
 
 import torch  # noqa: E402
 from _datasets import load_merck_cyp3a4, load_pmlb  # noqa: E402
+from label_tasks import long_tail  # noqa: E402
 from lightgbm import LGBMClassifier  # noqa: E402
 from tables._data import HALF, TABLES, split_of  # noqa: E402
 from tables._jobs import fit_and_score  # noqa: E402
@@ -42,7 +46,11 @@ from sktopk import (  # noqa: E402
     TopKClassifier,
 )
 from sktopk.datasets import make_long_tail  # noqa: E402
-from sktopk.metrics import make_topk_scorer, precision_at_k_score  # noqa: E402
+from sktopk.metrics import (  # noqa: E402
+    make_topk_scorer,
+    precision_at_k_score,
+    topk_accuracy_score,
+)
 
 
 def scaled(model):
@@ -71,14 +79,19 @@ def label_models(seed):
     }
 
 
-def letters():
+def rare_letters():
+    """Yield seed, training and test set of five splits."""
     X_all, y_all = load_pmlb("letter", return_X_y=True)
-    found = {}
     for seed in range(5):
         X, X_test, y, y_test = train_test_split(
             X_all, y_all, train_size=3900, test_size=6000, stratify=y_all, random_state=seed
         )
-        X, y = make_long_tail(X, y, factor=50, random_state=seed)
+        yield seed, *make_long_tail(X, y, factor=50, random_state=seed), X_test, y_test
+
+
+def letters():
+    found = {}
+    for seed, X, y, X_test, y_test in rare_letters():
         for name, model in label_models(seed).items():
             model.fit(X, y)
             scores = [make_topk_scorer(k)(model, X_test, y_test) for k in (1, 5)]
@@ -86,6 +99,45 @@ def letters():
     for name, scores in found.items():
         (first, five), spread = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
         print(f"{name:32s} {first:.3f} ({spread[0]:.3f})  {five:.3f} ({spread[1]:.3f})")
+
+
+def corrected():
+    found = {}
+    for seed, X, y, X_test, y_test in rare_letters():
+        for model in (
+            ExtraTreesClassifier(300, random_state=seed),
+            scaled(LogisticRegression(max_iter=1000)),
+        ):
+            proba = model.fit(X, y).predict_proba(X_test)
+            frequency = np.bincount(np.searchsorted(model.classes_, y)) / len(y)
+            for name, scores in (("as it is", proba), ("corrected", proba / frequency)):
+                each = [topk_accuracy_score(y_test, scores, k=k) for k in (1, 5)]
+                found.setdefault(f"{type(model).__name__}, {name}", []).append(each)
+    for name, scores in found.items():
+        print(f"{name:40s} {np.mean(scores, axis=0).round(3)}")
+
+
+def price():
+    found = {}
+    for seed in range(3):
+        X, y, X_test, y_test, k = long_tail(seed)
+        frequency = np.bincount(y, minlength=26) / len(y)
+        # Test samples get the total weight that their class has in the training set.
+        weight = (frequency / np.bincount(y_test, minlength=26))[y_test]
+        for loss in ("smooth_topk", "smooth_topk_adjusted"):
+            clf = TopKClassifier(loss, k=k, random_state=seed).fit(X, y)
+            proba = clf.predict_proba(X_test)
+            for name, scores in (("", proba), (" times frequency", proba * frequency)):
+                found.setdefault(loss + name, []).append(
+                    [
+                        topk_accuracy_score(y_test, scores, k=each, sample_weight=w)
+                        for w in (None, weight)
+                        for each in (1, k)
+                    ]
+                )
+    print("top-1 and top-5 of equally frequent classes, then of classes as in training")
+    for name, scores in found.items():
+        print(f"{name:40s} {np.mean(scores, axis=0).round(3)}")
 
 
 def top_scores(model, X):
@@ -181,7 +233,8 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    parts = {"letters": letters, "days": days, "molecules": molecules, "average": average}
+    each = letters, corrected, price, days, molecules, average
+    parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")
         parts[name]()
