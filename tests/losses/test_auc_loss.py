@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from sktopk.losses import pairwise_auc_loss
 from tests.losses import program_references as references
-from tests.losses.cases import assert_same, class_batch, program_batch, value_and_gradient
+from tests.losses.cases import assert_same, binary_batch, class_batch, value_and_gradient
 
 every_surrogate = pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "logistic", "ramp"])
 every_average = pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
@@ -61,7 +61,7 @@ def test_gradient_matches_finite_differences(multi_class, surrogate):
 
 @every_surrogate
 def test_equals_all_pairs_of_a_larger_batch(surrogate):
-    scores, target = program_batch(n_samples=1500, share=0.1)
+    scores, target = binary_batch(n_samples=1500, share=0.1)
     assert (target == 0).sum() * (target == 1).sum() > 1 << 17  # several blocks
     z = (scores[target == 0] - scores[target == 1].unsqueeze(1)) / 0.8
     pairs = {

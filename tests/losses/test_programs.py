@@ -9,8 +9,8 @@ from tests.losses.cases import (
     PROGRAMS,
     SOLVED,
     assert_same,
+    binary_batch,
     every,
-    program_batch,
     tied_batch,
     value_and_gradient,
 )
@@ -29,7 +29,7 @@ def test_equals_definition_whatever_ties(case):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_equals_the_program_and_its_multipliers(case, weighted):
     for seed in range(2):
-        scores, target = program_batch(seed=2 * seed + weighted)
+        scores, target = binary_batch(seed=2 * seed + weighted)
         weight = torch.linspace(0.0, 2.0, len(scores)) if weighted else None
         closed = value_and_gradient(case, scores, target, sample_weight=weight)
         options = {"sample_weight": weight, "solver": "program"}
@@ -41,7 +41,7 @@ def test_equals_the_program_whatever_ties(case):
     # Multipliers are not unique where scores tie, so only the optimum is compared.
     rng = np.random.default_rng(1)
     batches = [tied_batch(rng, n_max=12) for _ in range(20)]
-    for scores, target, weight in [*batches, (*program_batch(n_samples=128, share=0.1), None)]:
+    for scores, target, weight in [*batches, (*binary_batch(n_samples=128, share=0.1), None)]:
         closed, solved = (
             case(scores, target, sample_weight=weight, solver=s) for s in ("closed_form", "program")
         )
@@ -63,7 +63,7 @@ def test_gradient_is_a_subgradient_where_scores_tie(case):
 
 @every(PROGRAMS)
 def test_gradient_where_scores_tie(case):
-    scores, target = program_batch(n_samples=12)
+    scores, target = binary_batch(n_samples=12)
     scores = (2 * scores.detach()).round() / 2
     scores[:3], target[:3] = 0.5, 1
     scores[3:6], target[3:6] = -0.5, 0
@@ -85,7 +85,7 @@ def test_gradient_where_scores_tie(case):
 def test_margin_is_the_unit_of_scores_and_two_margins_are_enough(case):
     margin = case.parameters.get("margin", 1.0)
     for seed in range(3):
-        scores, target = program_batch(seed=seed)
+        scores, target = binary_batch(seed=seed)
         loss, gradient = value_and_gradient(case, scores, target)
         scaled = value_and_gradient(case, 3 * scores, target, margin=3 * margin)
         assert_same(scaled, (loss, gradient / 3))
@@ -102,7 +102,7 @@ def test_margin_is_the_unit_of_scores_and_two_margins_are_enough(case):
 
 
 def test_all_samples_are_at_the_top_where_their_weights_sum_to_less():
-    scores, target = program_batch(n_samples=40)
+    scores, target = binary_batch(n_samples=40)
     options = {"k": 5, "sample_weight": torch.full((40,), 0.1)}
     loss, gradient = value_and_gradient(losses.precision_at_k_loss, scores, target, **options)
     assert_same(loss, (target == 0).double().mean(), 1e-6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
 from tests.losses import top_references as references
-from tests.losses.cases import assert_same, top_batch
+from tests.losses.cases import assert_same, binary_batch
 from tests.losses.cases import value_and_gradient as grad_of
 
 GROUPS = ["negatives", "positives", "all"]
@@ -109,7 +109,7 @@ def test_tied_rows_rank_in_their_order(k):
 
 @every_threshold
 def test_gradient_matches_finite_differences(threshold):
-    scores, target = top_batch()
+    scores, target = binary_batch()
     weight = torch.linspace(0, 2, len(scores))
     assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1), scores)
     assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1, weight), scores)
@@ -133,7 +133,7 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
         assert again == threshold
         assert repr(again) == repr(threshold)
     assert eval(repr(threshold)) == threshold
-    scores, target = top_batch(dtype=torch.float32)
+    scores, target = binary_batch(dtype=torch.float32)
     assert threshold(scores, target == 1).dtype == torch.float32
     assert threshold(scores, target) == threshold(scores, target == 1)
     with pytest.raises(AttributeError):
@@ -144,7 +144,7 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 2.0**24])
 def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, grouped, offset):
-    scores, target = top_batch(n_samples=20_000, dtype=torch.float32)
+    scores, target = binary_batch(n_samples=20_000, dtype=torch.float32)
     scores = (scores.detach() + offset).requires_grad_()
     weight = torch.linspace(0, 3, len(scores))
     groups = (torch.arange(len(scores)) % 3,) if grouped else ()
@@ -162,7 +162,7 @@ def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, gr
 @pytest.mark.parametrize("of", GROUPS)
 @pytest.mark.parametrize(("seed", "tau"), [(0, 1e-6), (1, 0.01), (2, 0.3), (3, 0.999), (4, 1.0)])
 def test_surrogate_quantile_is_the_root(surrogate, of, seed, tau):
-    scores, target = top_batch(n_samples=60, seed=seed)
+    scores, target = binary_batch(n_samples=60, seed=seed)
     given = scores.tolist(), target.tolist(), of
     t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
     mean = references.surrogate_mean(*given, t, surrogate)

@@ -9,14 +9,14 @@ import torch
 from sktopk import losses
 from sktopk.losses import KthLargest, TopMean, accuracy_at_top_loss
 from tests.losses import top_references as references
-from tests.losses.cases import TOP, every, top_batch, value_and_gradient
+from tests.losses.cases import TOP, binary_batch, every, value_and_gradient
 from tests.losses.test_golden import Entries, golden_names
 
 
 @every(TOP)
 def test_bounds_the_zero_one_metric_from_above(case):
     for seed in range(3):
-        scores, target = top_batch(n_samples=200, seed=seed)
+        scores, target = binary_batch(n_samples=200, seed=seed)
         t = case.reference(scores.tolist(), target.tolist())
         if case.errors == "false_negatives":  # eq. 2
             error = (target == 1) & (scores < t)
@@ -35,7 +35,7 @@ BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
 @pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
 @pytest.mark.parametrize("surrogate", references.SURROGATES)
 def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
-    scores, target = top_batch(n_samples=30)
+    scores, target = binary_batch(n_samples=30)
     weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
     options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}
     s, y, w = scores.tolist(), target.tolist(), weight.tolist()
