@@ -1,8 +1,6 @@
 """The scores of the top of a ranking, against their definitions written as loops."""
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +16,7 @@ from sktopk.metrics import (
     recall_at_k_score,
     true_positive_rate_at_fpr_score,
 )
+from tests.losses.test_golden import Entries, needs_golden
 from tests.metrics.top_cases import (
     by_order,
     by_threshold,
@@ -28,8 +27,6 @@ from tests.metrics.top_cases import (
     tied_case,
 )
 
-SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
-GOLDEN = SHARED / "golden" / "golden.npz"
 at_k = pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
 
 
@@ -154,30 +151,26 @@ def test_agrees_with_scikit_learns_curves(seed):
     assert bedroc_score(*rows, alpha=1e-5, **options) == pytest.approx(auc, abs=1e-5)
 
 
-@pytest.mark.skipif(
-    not GOLDEN.is_file(), reason=f"no {GOLDEN}: SKTOPK_SHARED names the folder that has it"
-)
+@needs_golden
 def test_golden():
-    with np.load(GOLDEN) as arrays:
-        entry = {k.partition("/")[2]: arrays[k] for k in arrays.files if k.startswith("me_500/")}
+    entry = Entries("me_500")
     y_true = entry.pop("y")
     rows = y_true, entry.pop("z")
     assert len(entry) == 30
     for name, value in entry.items():
         kind, _, number = name.rpartition("_")
-        value = float(value)
         if kind == "tpr_at_fpr":
             score = true_positive_rate_at_fpr_score(*rows, fpr=float(number))
         elif kind == "fpr_at_fpr":
             # The rate that is reached.
-            tpr = float(entry[f"tpr_at_fpr_{number}"])
+            tpr = entry[f"tpr_at_fpr_{number}"]
             n = round(tpr * y_true.sum() + value * (1 - y_true).sum())
             assert recall_at_k_score(*rows, k=n) == pytest.approx(tpr, abs=1e-15)
             score = (1 - precision_at_k_score(*rows, k=n)) * n / (1 - y_true).sum()
         elif kind == "precision_at_recall":
             score = precision_at_recall_score(*rows, recall=float(number))
         elif kind == "recall_at_recall":
-            precision = float(entry[f"precision_at_recall_{number}"])
+            precision = entry[f"precision_at_recall_{number}"]
             n = round(value * y_true.sum() / precision)
             assert precision_at_k_score(*rows, k=n) == pytest.approx(precision, abs=1e-15)
             score = recall_at_k_score(*rows, k=n)
