@@ -1,6 +1,7 @@
 """The text of a booster is checked before LightGBM reads it."""
 
 import pickle
+import re
 import subprocess
 import sys
 
@@ -93,29 +94,20 @@ NUMBERS += ["1e999", "nan", "inf", "-inf", "", "a", "0.5", "1" * 400, "1 2", "\0
 
 
 def edited(text, rng):
-    """Return the text with one to three random edits of its lines, words and characters."""
+    """Return the text with one to three random edits of its words and what stands between them."""
     for _ in range(rng.integers(1, 4)):
-        lines = text.split("\n")
-        i, j = rng.integers(0, len(lines), 2)
-        at, kind = rng.integers(0, len(text)), rng.integers(0, 8)
+        parts = re.split("([\n= ])", text)
+        i, j = 2 * rng.integers(0, (len(parts) + 1) // 2, 2)
+        stop, kind = rng.choice([i + 1, i + 20, len(parts)]), rng.integers(0, 9)
         if kind == 0:
-            del lines[i]
+            parts[i:stop] = []
         elif kind == 1:
-            lines.insert(j, lines[i])
+            parts[j:j] = parts[i:stop]
         elif kind == 2:
-            lines[i], lines[j] = lines[j], lines[i]
-        elif kind == 3:
-            lines = (text[:at] + chr(rng.integers(0, 256)) + text[at + 1 :]).split("\n")
-        elif kind == 4:
-            lines = text[:at].split("\n")
+            parts[i], parts[j] = parts[j], parts[i]
         else:
-            name, mark, values = lines[i].partition("=")
-            words = values.split(" ")
-            words[rng.integers(0, len(words))] = str(rng.choice(NUMBERS))
-            if kind == 7:
-                words = words[: rng.integers(0, len(words) + 1)]
-            lines[i] = name + mark + " ".join(words)
-        text = "\n".join(lines)
+            parts[i] = chr(rng.integers(0, 256)) if kind == 3 else str(rng.choice(NUMBERS))
+        text = "".join(parts)
     return text
 
 
@@ -148,7 +140,7 @@ def use_edited_texts(seed):
     print(n_loaded)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, 2])
 def test_random_edits_are_loaded_or_raise_value_error(seed):
     code = f"from {__name__} import use_edited_texts as use; use({seed})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
