@@ -21,16 +21,6 @@ def make(*args, **params):
     return TopBoostClassifier(*args, **SMALL | params)
 
 
-@pytest.fixture(scope="module")
-def binary():
-    return make_classification(1200, weights=[0.9], flip_y=0.05, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def several():
-    return make_classification(500, n_classes=4, n_informative=6, random_state=0)
-
-
 RANKS = [
     ("top_push", 0.05, {}, KthLargest("negatives", k=1)),
     ("top_push_k", 12, {}, KthLargest("negatives", k=12)),
