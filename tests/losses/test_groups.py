@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sktopk import losses
-from sktopk.losses import KthLargest, SurrogateQuantile, TopMean, accuracy_at_top_loss
+from sktopk.losses import accuracy_at_top_loss
 from tests.losses.cases import (
     OF_TWO,
     PROGRAMS,
@@ -16,6 +16,7 @@ from tests.losses.cases import (
     first_of_each,
     value_and_gradient,
 )
+from tests.losses.test_thresholds import every_threshold
 
 # The k of precision at k is at most the number of samples of a group.
 GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
@@ -147,22 +148,10 @@ def test_many_groups_of_every_size_in_float32_and_half_precision(case, dtype):
     assert_same(loss.double(), expected, 1e-4)
 
 
-THRESHOLDS = [
-    (KthLargest, {"k": 2}),
-    (KthLargest, {"tau": 0.3}),
-    (TopMean, {"k": 2}),
-    *(
-        (SurrogateQuantile, {"tau": 0.2, "surrogate": s})
-        for s in ("quadratic", "hinge", "logistic")
-    ),
-]
-
-
-@pytest.mark.parametrize("of", ["negatives", "positives", "all"])
-@pytest.mark.parametrize(("kind", "options"), THRESHOLDS)
-def test_thresholds_are_those_of_each_group_alone(of, kind, options):
+@every_threshold
+def test_thresholds_are_those_of_each_group_alone(threshold):
     scores, target, groups = batch()
-    scores, threshold = scores.detach(), kind(of, **options)
+    scores = scores.detach()
     found = threshold(scores, target == 1, None, groups)
     alone = [threshold(scores[groups == g], target[groups == g] == 1) for g in range(N_GROUPS)]
     assert_same(found, torch.stack(alone), 1e-7)
