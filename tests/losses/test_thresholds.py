@@ -1,4 +1,4 @@
-"""Thresholds among the scores: ranks, means, roots, and what flows back through them."""
+"""Thresholds among the scores: ranks, means, roots, gradients, and the losses that use them."""
 
 import copy
 import math
@@ -10,15 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
+from sktopk.losses import KthLargest, SurrogateQuantile, TopMean, accuracy_at_top_loss
 from tests.losses import top_references as references
-from tests.losses.cases import assert_same, binary_batch
+from tests.losses.cases import TOP, assert_same, binary_batch, every
 from tests.losses.cases import value_and_gradient as grad_of
 
 GROUPS = ["negatives", "positives", "all"]
 SURROGATES = list(references.SURROGATES)
 
-every_group = pytest.mark.parametrize("of", GROUPS)
 every_surrogate = pytest.mark.parametrize("surrogate", SURROGATES)
 RANKED = [
     *(KthLargest(of, k=3) for of in GROUPS),
@@ -183,6 +182,84 @@ def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
     masked = torch.full_like(scores, -torch.inf)
     assert threshold(masked, scores > 0) == -torch.inf
 
+
+# Losses with a threshold.
+
+
+@every(TOP)
+def test_bounds_the_zero_one_metric_from_above(case):
+    for seed in range(3):
+        scores, target = binary_batch(n_samples=200, seed=seed)
+        t = case.reference(scores.tolist(), target.tolist())
+        if case.errors == "false_negatives":  # eq. 2
+            error = (target == 1) & (scores < t)
+        else:
+            error = (target == 0) & (scores >= t)
+        assert error.any()
+        assert (case(scores, target, reduction="none") >= error.double() - 1e-12).all()
+        assert case(scores, target) >= error.sum() / (target == case.counted).sum()
+
+
+# Both kinds of errors: equation 1 of Adam, Macha, Smidl.
+
+BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
+
+
+@pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
+    scores, target = binary_batch(n_samples=30)
+    weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
+    options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}
+    s, y, w = scores.tolist(), target.tolist(), weight.tolist()
+    t, mean, rows = threshold(scores, target, weight).item(), 0.0, [0.0] * len(s)
+    for kind, label in (("false_positives", 0), ("false_negatives", 1)):
+        each = references.losses(s, y, t, kind, surrogate)
+        each = [BOTH[kind] * w_i * each_i for w_i, each_i in zip(w, each, strict=True)]
+        mean += sum(each) / sum(w_i for w_i, y_i in zip(w, y, strict=True) if y_i == label)
+        rows = [a + b for a, b in zip(rows, each, strict=True)]
+    options["errors"] = BOTH
+    assert accuracy_at_top_loss(scores, target, **options).item() == pytest.approx(mean)
+    each = accuracy_at_top_loss(scores, target, reduction="none", **options)
+    assert each.tolist() == pytest.approx(rows)
+    assert torch.autograd.gradcheck(lambda s: accuracy_at_top_loss(s, target, **options), scores)
+
+
+# Surrogates: z, max(0, 1 + z)^2, max(0, 1 + z), log2(1 + exp z), as the loss at a threshold of 0.
+
+TABLE = [
+    (-2.0, 0.0, 0.0, 0.18311841),
+    (-1.0, 0.0, 0.0, 0.45194108),
+    (-0.5, 0.25, 0.5, 0.68394851),
+    (0.0, 1.0, 1.0, 1.0),
+    (3.0, 16.0, 4.0, 4.39818183),
+]
+
+
+@pytest.mark.parametrize(("name", "column"), [("quadratic", 1), ("hinge", 2), ("logistic", 3)])
+def test_surrogates_by_hand_and_by_definition(name, column):
+    def of_surrogate(z):
+        """The surrogate of the distances z: the losses of negatives of these scores at 0."""
+        return accuracy_at_top_loss(
+            *(z, torch.zeros(len(z))),
+            threshold=lambda scores, positive, weight: scores.new_zeros(()),
+            errors="false_positives",
+            surrogate=name,
+            reduction="none",
+        )
+
+    table = torch.tensor(TABLE, dtype=torch.float64)
+    torch.testing.assert_close(of_surrogate(table[:, 0]), table[:, column], rtol=1e-7, atol=1e-9)
+    fine = torch.linspace(-60, 60, 24_001, dtype=torch.float64)
+    value = of_surrogate(fine)
+    assert (value.diff() >= 0).all()
+    assert (value.diff().diff() >= -1e-11).all()
+    assert (value >= (fine >= 0).double()).all()
+    slow = [references.SURROGATES[name](x) for x in fine[::100].tolist()]
+    assert value[::100].tolist() == pytest.approx(slow, rel=1e-14, abs=1e-14)
+
+
+# Wrong arguments.
 
 OF_RANK = [
     (("neg", 1), "of='neg' must be one of 'negatives', 'positives', 'all'"),
