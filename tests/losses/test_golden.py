@@ -15,7 +15,7 @@ from tests.losses.cases import value_and_gradient
 SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
 GOLDEN = SHARED / "golden" / "golden.npz"
 
-pytestmark = needs_golden = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     not GOLDEN.is_file(), reason=f"no {GOLDEN}: SKTOPK_SHARED names the folder that has it"
 )
 

@@ -10,13 +10,11 @@ from sklearn.metrics import roc_auc_score
 from sktopk.metrics import (
     bedroc_score,
     enrichment_factor_score,
-    positives_at_top_score,
     precision_at_k_score,
     precision_at_recall_score,
     recall_at_k_score,
     true_positive_rate_at_fpr_score,
 )
-from tests.losses.test_golden import Entries, needs_golden
 from tests.metrics.top_cases import (
     by_order,
     by_threshold,
@@ -140,36 +138,3 @@ def test_bedroc_tends_to_the_area_under_the_roc_curve():
     found = bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
     area = roc_auc_score(y_true, y_score, sample_weight=weight)
     assert found == pytest.approx(area, abs=1e-5)
-
-
-@needs_golden
-def test_golden():
-    entry = Entries("me_500")
-    y_true = entry.pop("y")
-    rows = y_true, entry.pop("z")
-    assert len(entry) == 30
-    for name, value in entry.items():
-        kind, _, number = name.rpartition("_")
-        if kind == "tpr_at_fpr":
-            score = true_positive_rate_at_fpr_score(*rows, fpr=float(number))
-        elif kind == "fpr_at_fpr":
-            # The rate that is reached.
-            tpr = entry[f"tpr_at_fpr_{number}"]
-            n = round(tpr * y_true.sum() + value * (1 - y_true).sum())
-            assert recall_at_k_score(*rows, k=n) == pytest.approx(tpr, abs=1e-15)
-            score = (1 - precision_at_k_score(*rows, k=n)) * n / (1 - y_true).sum()
-        elif kind == "precision_at_recall":
-            score = precision_at_recall_score(*rows, recall=float(number))
-        elif kind == "recall_at_recall":
-            precision = entry[f"precision_at_recall_{number}"]
-            n = round(value * y_true.sum() / precision)
-            assert precision_at_k_score(*rows, k=n) == pytest.approx(precision, abs=1e-15)
-            score = recall_at_k_score(*rows, k=n)
-        elif kind == "precision_topq":
-            score = precision_at_k_score(*rows, k=float(number))
-        elif kind == "partial_auroc":
-            continue  # over sampled rates, which is not ours
-        else:
-            assert name in ("tpr_at_top", "tpr_at_top_strict", "tpr_at_top2")
-            score = positives_at_top_score(*rows, k=2 if name.endswith("2") else 1)
-        assert score == pytest.approx(value, abs=1e-13), name
