@@ -56,16 +56,6 @@ def test_steps_of_the_epochs_asked_for(recorded, epoch, step, threshold, true):
         np.testing.assert_array_equal(display.true_threshold, true)
 
 
-def test_an_estimate_from_few_rows_is_below_the_largest_of_all(data):
-    gap = {}
-    for buffer_size in (0, 1):
-        display = ThresholdTraceDisplay.from_estimator(fit(data, buffer_size=buffer_size))
-        difference = np.subtract(display.true_threshold, display.threshold)
-        assert difference.min() > -1e-5
-        gap[buffer_size] = difference.mean()
-    assert gap[1] < gap[0]
-
-
 def test_draws_what_it_holds():
     display = ThresholdTraceDisplay([4, 5], [0.5, 0.7], true_threshold=[0.6, 0.8], name="mine")
     assert display.plot() is display
