@@ -4,7 +4,6 @@ import inspect
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
 
 from sktopk.boosting import initial_score, metric, objective
 from sktopk.losses import TopMean
@@ -21,16 +20,6 @@ def judged_by(X, y):
     if "eval_X" in inspect.signature(lightgbm.LGBMClassifier.fit).parameters:
         return {"eval_X": X, "eval_y": y}
     return {"eval_set": [(X, y)]}
-
-
-@pytest.fixture(scope="module")
-def binary():
-    return make_classification(1500, weights=[0.9], flip_y=0.02, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def several():
-    return make_classification(600, n_classes=4, n_informative=6, random_state=0)
 
 
 @pytest.mark.parametrize("name", ["binary", "several"])
@@ -62,7 +51,7 @@ def test_lightgbm_stops_early_at_a_metric(binary):
         y[:1000],
         init_score=start,
         **judged_by(X[1000:], y[1000:]),
-        eval_init_score=[start[:500]],
+        eval_init_score=[start[:200]],
         eval_metric=metric("positives_at_top"),
         callbacks=[lightgbm.early_stopping(5, verbose=False)],
     )

@@ -1,12 +1,12 @@
 """The text of a booster is checked before LightGBM reads it."""
 
 import pickle
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
 
 from sktopk import TopBoostClassifier
 from sktopk.io import dump, load
@@ -15,21 +15,11 @@ lightgbm = pytest.importorskip("lightgbm")
 SMALL = {"n_estimators": 5, "n_members": 2, "random_state": 0}
 
 
-@pytest.fixture(scope="module")
-def binary():
-    return make_classification(300, n_features=5, weights=[0.8], flip_y=0.05, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def several():
-    return make_classification(300, n_classes=4, n_informative=6, random_state=0)
-
-
 KINDS = {
     "two classes": (TopBoostClassifier(**SMALL), "binary"),
     "four classes": (TopBoostClassifier("topk_hinge", k=2, **SMALL), "several"),
     "early stopping": (TopBoostClassifier(n_iter_no_change=2, **SMALL), "binary"),
-    "trees of one leaf": (TopBoostClassifier(min_child_samples=200, **SMALL), "binary"),
+    "trees of one leaf": (TopBoostClassifier(min_child_samples=700, **SMALL), "binary"),
     "a loss with parameters": (TopBoostClassifier("pat_mat", loss_params={"tau": 0.1}), "binary"),
 }
 
@@ -60,8 +50,8 @@ def line(name, new):
 
 
 EDITS = {
-    "a column that X lacks": (line("split_feature", lambda v: ["5", *v[1:]]), "5 columns"),
-    "a negative column": (line("split_feature", lambda v: ["-1", *v[1:]]), "5 columns"),
+    "a column that X lacks": (line("split_feature", lambda v: ["20", *v[1:]]), "20 columns"),
+    "a negative column": (line("split_feature", lambda v: ["-1", *v[1:]]), "20 columns"),
     "a child that is its parent": (line("left_child", lambda v: ["0", *v[1:]]), "after their par"),
     "a child that does not exist": (line("left_child", lambda v: ["99", *v[1:]]), "parent per n"),
     "a leaf that does not exist": (line("right_child", lambda v: [*v[:-1], "-99"]), "per leaf"),
@@ -72,20 +62,24 @@ EDITS = {
     "no leaves": (line("num_leaves", lambda v: ["0"]), "num_leaves in"),
     "categories": (line("decision_type", lambda v: ["1", *v[1:]]), "for categories"),
     "more classes": (line("num_class", lambda v: ["2"]), "num_class=1"),
-    "more columns": (line("max_feature_idx", lambda v: ["9"]), "max_feature_idx=4"),
+    "more columns": (line("max_feature_idx", lambda v: ["30"]), "max_feature_idx=19"),
     "an objective": (lambda text: text.replace("\n", "\nobjective=binary\n", 1), "no objective"),
     "a tree too few": (lambda text: text[: text.index("\nTree=4")], "5 trees; got 4"),
     "no text": (lambda text: 3, "text of each booster; got int"),
 }
 
 
+@pytest.fixture(scope="module")
+def state(binary):
+    return TopBoostClassifier(**SMALL).fit(*binary).__getstate__()
+
+
 @pytest.mark.parametrize("name", EDITS)
-def test_text_that_would_index_outside_of_its_memory_is_refused(name, binary):
+def test_text_that_would_index_outside_of_its_memory_is_refused(name, state):
     edit, message = EDITS[name]
-    state = TopBoostClassifier(**SMALL).fit(*binary).__getstate__()
-    state["boosters_"] = [edit(text) for text in state["boosters_"]]
+    edited = {"boosters_": [edit(text) for text in state["boosters_"]]}
     with pytest.raises(ValueError, match=f"boosters_ must have .*{message}"):
-        TopBoostClassifier().__setstate__(state)
+        TopBoostClassifier().__setstate__(state | edited)
 
 
 NUMBERS = ["-1", "0", "1", "7", "-9", "99999", "2147483647", "-2147483648", "4294967296", "1e300"]
@@ -93,29 +87,20 @@ NUMBERS += ["1e999", "nan", "inf", "-inf", "", "a", "0.5", "1" * 400, "1 2", "\0
 
 
 def edited(text, rng):
-    """Return the text with one to three random edits of its lines, words and characters."""
+    """Return the text with one to three random edits of its words and what stands between them."""
     for _ in range(rng.integers(1, 4)):
-        lines = text.split("\n")
-        i, j = rng.integers(0, len(lines), 2)
-        at, kind = rng.integers(0, len(text)), rng.integers(0, 8)
+        parts = re.split("([\n= ])", text)
+        i, j = 2 * rng.integers(0, (len(parts) + 1) // 2, 2)
+        stop, kind = rng.choice([i + 1, i + 20, len(parts)]), rng.integers(0, 9)
         if kind == 0:
-            del lines[i]
+            parts[i:stop] = []
         elif kind == 1:
-            lines.insert(j, lines[i])
+            parts[j:j] = parts[i:stop]
         elif kind == 2:
-            lines[i], lines[j] = lines[j], lines[i]
-        elif kind == 3:
-            lines = (text[:at] + chr(rng.integers(0, 256)) + text[at + 1 :]).split("\n")
-        elif kind == 4:
-            lines = text[:at].split("\n")
+            parts[i], parts[j] = parts[j], parts[i]
         else:
-            name, mark, values = lines[i].partition("=")
-            words = values.split(" ")
-            words[rng.integers(0, len(words))] = str(rng.choice(NUMBERS))
-            if kind == 7:
-                words = words[: rng.integers(0, len(words) + 1)]
-            lines[i] = name + mark + " ".join(words)
-        text = "\n".join(lines)
+            parts[i] = chr(rng.integers(0, 256)) if kind == 3 else str(rng.choice(NUMBERS))
+        text = "".join(parts)
     return text
 
 
@@ -148,7 +133,7 @@ def use_edited_texts(seed):
     print(n_loaded)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, 2])
 def test_random_edits_are_loaded_or_raise_value_error(seed):
     code = f"from {__name__} import use_edited_texts as use; use({seed})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)

@@ -1,5 +1,6 @@
 """Gradients against differences, Hessians against second derivatives, weights as repetition."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -13,28 +14,16 @@ from sktopk.boosting import initial_score, objective
 from sktopk.losses import KthLargest, SmoothTopKLoss, TopMean, TopPushKLoss
 from tests.losses.cases import function_called
 
-TOP_MEAN = {"threshold": TopMean("negatives", k=5), "surrogate": "logistic"}
-OF_ROWS = {
-    "accuracy_at_top": TOP_MEAN,
-    "fbeta": {},
-    "pairwise_auc": {"surrogate": "quadratic"},
-    "pat_mat": {"tau": 0.1},
-    "pat_mat_np": {"tau": 0.1},
-    "precision_at_k": {"k": 4},
-    "precision_at_recall": {"recall": 0.5},
-    "precision_at_recall_program": {"recall": 0.5},
-    "recall_at_fpr": {"fpr": 0.1},
-    "recall_at_k": {"k": 4},
-    "recall_at_precision": {"precision": 0.5},
-    "top_push": {},
-    "top_push_k": {"k": 2},
-}
-OF_LABELS = {name: {} for name in ("cross_entropy", "focal", "ldam", "logit_adjusted")}
-OF_LABELS |= {name: {"k": 2} for name in ("smooth_topk", "smooth_topk_adjusted", "topk_grouping")}
-OF_LABELS |= {f"topk_{name}": {"k": 2} for name in ("hinge", "hinge_calibrated", "hinge_convex")}
-OF_LABELS |= {"topk_transition": {"k": 2}}
-NOISED = {name: {"k": 2, "sigma": 0.2} for name in ("noised_topk", "noised_topk_imbalanced")}
-LOSSES = OF_ROWS | OF_LABELS | NOISED
+REQUIRED = {"k": 2, "sigma": 0.2, "tau": 0.1, "recall": 0.5, "fpr": 0.1, "precision": 0.5}
+REQUIRED["threshold"] = TopMean("negatives", k=5)
+# The names of all losses, and the parameters that each requires, or that some are asked with.
+OTHER = {"accuracy_at_top": {"surrogate": "logistic"}, "pairwise_auc": {"surrogate": "quadratic"}}
+LOSSES, OF_ROWS = {}, []
+for name in ["cross_entropy", *(each[:-5] for each in losses.__all__ if each.endswith("_loss"))]:
+    parameters = inspect.signature(function_called(f"{name}_loss")).parameters.values()
+    needed = {each.name for each in parameters if each.default is each.empty}
+    LOSSES[name] = {key: REQUIRED[key] for key in REQUIRED if key in needed} | OTHER.get(name, {})
+    OF_ROWS += [name] if "groups" in {each.name for each in parameters} else []
 every_loss = pytest.mark.parametrize("name", LOSSES)
 
 
@@ -112,7 +101,7 @@ def test_curvature_sums_the_absolute_second_derivatives_and_bounds_them(threshol
 
 
 # Noise is drawn anew for each row, so that a row given twice has other noise.
-@pytest.mark.parametrize("name", OF_ROWS | OF_LABELS)
+@pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith("noised")])
 def test_weight_counts_rows(name):
     target, score = rows(name)
     weight = np.arange(len(target)) % 3

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import log_loss
 
-from sktopk import RecallAtFPRClassifier, TopBoostClassifier
+from sktopk import TopBoostClassifier
 
 pytest.importorskip("lightgbm")
 X, Y = make_classification(2400, weights=[0.85], flip_y=0.05, random_state=0)
@@ -62,24 +62,3 @@ def test_the_positive_class_may_be_the_first():
     names = np.where(Y == 1, "bad", "ok")
     found = make(pos_label="bad").fit(X, names).predict_proba(X)
     np.testing.assert_allclose(found[:, 0], make().fit(X, Y).predict_proba(X)[:, 1])
-
-
-@pytest.mark.parametrize("names", [("ok", "bad"), ("a", "b"), (0, 1)], ids=str)
-def test_soft_voting_with_networks_and_trees(names):
-    labels = np.array(names)[Y]
-    parts = [
-        ("net", RecallAtFPRClassifier(calibration="sigmoid", n_estimators=2, random_state=0)),
-        ("boosting", make()),
-        ("trees", ExtraTreesClassifier(random_state=0)),
-    ]
-    # scikit-learn passes the labels 0 and 1, in the order of the names.
-    vote = VotingClassifier(parts, voting="soft")
-    if names == ("ok", "bad"):
-        for _, each in parts[:2]:
-            each.set_params(pos_label=0)
-    vote.fit(X[TRAIN], labels[TRAIN])
-    column = list(vote.classes_).index(names[1])
-    for each in vote.estimators_:
-        proba = each.predict_proba(X[NEW])[:, column]
-        assert proba.mean() == pytest.approx(Y[NEW].mean(), abs=0.05)
-    assert vote.score(X[NEW], labels[NEW]) > 0.9

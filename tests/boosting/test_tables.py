@@ -45,11 +45,8 @@ def test_categories_are_native_categories_of_lightgbm():
 
 
 MISSING = np.arange(N) % 7 == 0
-LIST, CODES, FLAGS = (
-    NAMES.tolist(),
-    np.where(MISSING, None, CODE),
-    np.where(MISSING, None, CODE > 5),
-)
+LIST, CODES = NAMES.tolist(), np.where(MISSING, None, CODE)
+FLAGS = np.where(MISSING, None, CODE > 5)
 # Columns, and the same as strings or as floats.
 COLUMNS = {
     "pandas strings": (pd.array(NAMES, dtype="string"), LIST),
@@ -88,21 +85,16 @@ def test_missing_categories_of_fit_are_a_category():
     assert make().fit(X, y).score(X, y) == 1
 
 
-MIXED, TWO_KINDS = (
-    pd.Series([*range(N - 1), "?"], dtype=object),
-    pd.Categorical(["a", 3] * (N // 2)),
-)
+MIXED = pd.Series([*range(N - 1), "?"], dtype=object)
+TWO_KINDS = pd.Categorical(["a", 3] * (N // 2))
+HUGE = pd.Series([10**400] * N, dtype=object)
 WRONG = {
     "dates": (pd.date_range("2020", periods=N), TypeError, r"times \(datetime64.* column 'c'"),
     "two kinds": (TWO_KINDS, TypeError, "only strings or .*; got 'a' and 3 in column 'c'"),
     "mixed": (MIXED, ValueError, r"'\?' in column 'c', row"),
     "lists": ([[1, 2]] * N, TypeError, r"\[1, 2\] in column 'c', row 0"),
     "infinity": (np.r_[np.inf, NUMBER[1:]], ValueError, "infinity: 1 of 1000 rows of column 'c'"),
-    "large integers": (
-        pd.Series([10**400] * N, dtype=object),
-        ValueError,
-        "in column 'c', row 0: int too large",
-    ),
+    "large integers": (HUGE, ValueError, "in column 'c', row 0: int too large"),
 }
 
 

@@ -135,37 +135,32 @@ def test_rows_of_every_kind_are_kept_as_they_are():
     assert kept.index.tolist() == labels.index.tolist() == (expected + 1000).tolist()
 
 
-def modes(**params):
-    return lambda: make_circle_modes(**params)
-
-
-def noise(groups, p):
-    return lambda: inject_label_noise(np.arange(6), groups, p)
-
-
-def tail(y, factor):
-    return lambda: make_long_tail(np.zeros((3, 1)), y, factor)
+NOISE = {"y": np.arange(6), "groups": GROUPS, "p": 0.5}
+TAIL = {"X": np.zeros((3, 1)), "y": [0, 1, 1], "factor": 2}
+GROUPS_LACK_2 = "groups must have every label of y; got none for 2"
+ONE_TOO_FEW = r"one label per sample \(3\); got inconsistent length 2"
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("function", "arguments", "error", "message"),
     [
-        (modes(n_samples=0), ValueError, "n_samples"),
-        (modes(n_classes=1), ValueError, "n_classes"),
-        (modes(sigma=-1.0), ValueError, "sigma"),
-        (modes(distance="far"), TypeError, "distance"),
-        (modes(minor_share=1.5), ValueError, "minor_share"),
-        (modes(minor_share=True), TypeError, "minor_share"),
-        (noise(GROUPS, 1.1), ValueError, "p == 1.1, must be <= 1"),
-        (noise(GROUPS, "much"), TypeError, "p must be an instance of"),
-        (noise(GROUPS[:5], 0.5), ValueError, r"one entry per class of y \(6\); got 5"),
-        (noise({0: 0, 1: 0}, 0.5), ValueError, "groups must have every label of y; got none for 2"),
-        (tail([0, 1, 1], 0.5), ValueError, "factor == 0.5, must be >= 1"),
-        (tail([0, 1, 1], "long"), TypeError, "factor must be an instance of"),
-        (tail([0, 0, 0], 2), ValueError, "y must have at least two classes; got 1"),
-        (tail([0, 1], 2), ValueError, r"one label per sample \(3\); got inconsistent length 2"),
+        (make_circle_modes, {"n_samples": 0}, ValueError, "n_samples"),
+        (make_circle_modes, {"n_classes": 1}, ValueError, "n_classes"),
+        (make_circle_modes, {"sigma": -1.0}, ValueError, "sigma"),
+        (make_circle_modes, {"distance": "far"}, TypeError, "distance"),
+        (make_circle_modes, {"minor_share": 1.5}, ValueError, "minor_share"),
+        (make_circle_modes, {"minor_share": True}, TypeError, "minor_share"),
+        (inject_label_noise, {"p": 1.1}, ValueError, "p == 1.1, must be <= 1"),
+        (inject_label_noise, {"p": "much"}, TypeError, "p must be an instance of"),
+        (inject_label_noise, {"groups": GROUPS[:5]}, ValueError, r"one entry per .* \(6\); got 5"),
+        (inject_label_noise, {"groups": {0: 0, 1: 0}}, ValueError, GROUPS_LACK_2),
+        (make_long_tail, {"factor": 0.5}, ValueError, "factor == 0.5, must be >= 1"),
+        (make_long_tail, {"factor": "long"}, TypeError, "factor must be an instance of"),
+        (make_long_tail, {"y": [0, 0, 0]}, ValueError, "y must have at least two classes; got 1"),
+        (make_long_tail, {"y": [0, 1]}, ValueError, ONE_TOO_FEW),
     ],
 )
-def test_bad_arguments_are_named(call, error, message):
+def test_bad_arguments_are_named(function, arguments, error, message):
+    given = {make_long_tail: TAIL, inject_label_noise: NOISE}.get(function, {})
     with pytest.raises(error, match=message):
-        call()
+        function(**given | arguments)

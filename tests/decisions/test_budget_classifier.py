@@ -5,13 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
@@ -19,13 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from sktopk import BudgetClassifier
-from sktopk.metrics import (
-    precision_at_recall_score,
-    recall_at_k_score,
-    recall_at_precision_score,
-    true_positive_rate_at_fpr_score,
-)
+from sktopk import BudgetClassifier, metrics
+from tests.decisions.test_guarantees import draw, fit
 from tests.scored import Column, column, frozen, labels
 
 ANY = [
@@ -43,23 +35,13 @@ def data():
     return X[:500], y[:500], X[500:1000], y[500:1000], X[1000:], y[1000:]
 
 
-def normal(rng, n, prevalence, shift):
-    positive = rng.random(n) < prevalence
-    return rng.normal(size=n) + shift * positive, positive
-
-
 @pytest.mark.filterwarnings("ignore:.* tie at the cut")
 @pytest.mark.parametrize("inner", ANY, ids=lambda inner: type(inner).__name__)
 @pytest.mark.parametrize("constraint", BUDGETS)
 def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
     X, y, X_cal, y_cal, X_test, _ = data
-    held_out = BudgetClassifier(
-        inner,
-        budget=BUDGETS[constraint],
-        constraint=constraint,
-        validation_fraction=0.4,
-        random_state=0,
-    )
+    options = {"budget": BUDGETS[constraint], "constraint": constraint, "random_state": 0}
+    held_out = BudgetClassifier(inner, validation_fraction=0.4, **options)
     fitted = FrozenEstimator(clone(inner).fit(X, y))
     for clf, rows in [
         (held_out, (np.r_[X, X_cal], np.r_[y, y_cal])),
@@ -109,13 +91,10 @@ def test_calibration_samples_did_not_train(data):
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.4])
-def test_delta_is_the_risk_of_the_threshold_and_of_the_intervals(delta, rng):
-    scores, y = rng.normal(size=500), ["no"] * 400 + ["yes"] * 100
-    clf = BudgetClassifier(frozen(), budget=0.1, constraint="fpr", delta=delta)
-    rates = clf.fit(column(scores), y).rates_
-    count = rates["fpr"].count
-    assert binom.cdf(count, 400, 0.1) <= delta < binom.cdf(count + 1, 400, 0.1)
-    above, positive = scores > clf.threshold_, np.array(y) == "yes"
+def test_delta_is_the_risk_of_the_intervals_of_rates(delta, rng):
+    scores, positive = rng.normal(size=500), np.arange(500) >= 400
+    clf = fit(scores, positive, 0.1, "fpr", delta=delta)
+    above, rates = scores > clf.threshold_, clf.rates_
     of = {"flagged": above, "fpr": above[~positive], "recall": above[positive]}
     of["precision"] = positive[above]
     for name, each in of.items():
@@ -124,41 +103,16 @@ def test_delta_is_the_risk_of_the_threshold_and_of_the_intervals(delta, rng):
         assert rates[name][3:] == pytest.approx((exact.low, exact.high))
 
 
-@pytest.mark.filterwarnings("ignore:precision >= 0.5", "ignore:fdr <= ")
-@pytest.mark.parametrize("constraint", ["fpr", "recall", "precision"])
-def test_guarantee_holds_with_samples_held_out_of_fit(constraint):
-    rng, delta, n_draws = np.random.default_rng(0), 0.1, 300
-    budget = {"fpr": 0.2, "recall": 0.7, "precision": 0.5}[constraint]
-    violated = 0
-    for seed in range(n_draws):
-        scores, positive = normal(rng, 800, 0.25, 1.5)
-        clf = BudgetClassifier(
-            Column(), budget=budget, constraint=constraint, delta=delta, random_state=seed
-        )
-        t = clf.fit(column(scores), positive).threshold_
-        fpr, recall = norm.sf(t), norm.sf(t - 1.5)
-        if constraint == "precision":
-            violated += t < np.inf and 0.25 * recall / (0.25 * recall + 0.75 * fpr) < budget
-        else:
-            violated += fpr > budget if constraint == "fpr" else recall < budget
-    assert violated / n_draws <= delta + 4 * np.sqrt(delta * (1 - delta) / n_draws)
-    assert violated > 0
-
-
 def wrong_on_top(rng, n):
     """Negatives have the highest 2 % of the scores."""
-    scores, positive = normal(rng, n, 0.3, 2.5)
-    return np.where((rng.random(n) < 0.02) & ~positive, 9 + rng.random(n), scores), positive
-
-
-def tied(rng, n):
-    scores, positive = normal(rng, n, 0.3, 2.5)
-    return np.round(scores), positive
+    scores, positive = draw(rng, n, 0.3)
+    on_top = (rng.random(n) < 0.02) & ~positive
+    return np.where(on_top, 9 + rng.random(n), scores + positive / 2), positive
 
 
 POPULATIONS = {
-    "normal": lambda rng, n: normal(rng, n, 0.25, 2.5),
-    "tied": lambda rng, n: tied(rng, n),
+    "normal": lambda rng, n: draw(rng, n, 0.25),
+    "tied": lambda rng, n: draw(rng, n, 0.3, step=1.0),
     "random scores, share near the budget": lambda rng, n: (rng.random(n), rng.random(n) < 0.89),
     "wrong on top": wrong_on_top,
 }
@@ -167,12 +121,10 @@ POPULATIONS = {
 @pytest.mark.filterwarnings("ignore:no threshold has fdr", "ignore:every calibration sample")
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_false_discoveries_of_predict_keep_a_small_budget_with_200_samples(population):
-    rng, draw, shares, n_found = np.random.default_rng(0), POPULATIONS[population], [], np.zeros(2)
+    rng, of, shares, n_found = np.random.default_rng(0), POPULATIONS[population], [], np.zeros(2)
     for seed in range(300):
-        clf = BudgetClassifier(frozen(), budget=0.1, constraint="fdr", random_state=seed)
-        scores, positive = draw(rng, 200)
-        clf.fit(column(scores), labels(positive))
-        scores, positive = draw(rng, 1000)
+        clf = fit(*of(rng, 200), 0.1, "fdr", random_state=seed)
+        scores, positive = of(rng, 1000)
         flagged = clf.predict(column(scores)) == "yes"
         chosen = np.isin(np.arange(1000), clf.predict_top(column(scores)))
         shares.append((flagged & ~positive).sum() / max(1, flagged.sum()))
@@ -182,11 +134,9 @@ def test_false_discoveries_of_predict_keep_a_small_budget_with_200_samples(popul
 
 
 def test_conformal_selection_takes_each_group_as_a_batch(rng):
-    scores, positive = normal(rng, 400, 0.3, 2)
-    new, _ = normal(rng, 100, 0.3, 2)
+    clf = fit(*draw(rng, 400, 0.3), 0.3, "fdr", random_state=0)
+    new, _ = draw(rng, 100, 0.3)
     groups = np.where(rng.random(100) < 0.3, "Mon", "Tue")
-    clf = BudgetClassifier(frozen(), budget=0.3, constraint="fdr", random_state=0)
-    clf.fit(column(scores), labels(positive))
     chosen = clf.predict_top(column(new), groups=pd.Series(groups))
     for name in ("Mon", "Tue"):
         own = np.flatnonzero(groups == name)
@@ -200,8 +150,7 @@ def test_conformal_selection_takes_each_group_as_a_batch(rng):
 def test_predict_top_has_exactly_n_of_the_batch_or_of_each_group(names, rng):
     scores = rng.integers(0, 9, size=90)
     groups = None if names is None else rng.choice(names, size=90)
-    clf = BudgetClassifier(frozen()).fit(column(range(50)), labels(np.arange(50) > 20))
-    best = []
+    clf, best = fit(range(50), np.arange(50) > 20, 0.1), []
     for name in names or [None]:
         rows = [i for i in range(90) if groups is None or groups[i] == name]
         best += sorted(rows, key=lambda i: (-scores[i], i))[:4]
@@ -210,8 +159,7 @@ def test_predict_top_has_exactly_n_of_the_batch_or_of_each_group(names, rng):
 
 
 def test_wrong_numbers_and_groups_of_predict_top_are_refused():
-    X, y = column(range(30)), labels(np.arange(30) > 20)
-    clf = BudgetClassifier(frozen()).fit(X, y)
+    X, clf = column(range(30)), fit(range(30), np.arange(30) > 20, 0.1)
     for n, error in [(0, ValueError), (2.0, TypeError), (True, TypeError)]:
         with pytest.raises(error, match="n "):
             clf.predict_top(X, n)
@@ -234,11 +182,11 @@ def test_score_is_the_metric_of_the_constraint(constraint, data):
     clf = BudgetClassifier(FrozenEstimator(inner), budget=budget, constraint=constraint)
     scores, weight = inner.decision_function(X_test), np.arange(500) % 3 + 1.0
     metric, bound = {
-        "count": (recall_at_k_score, {"k": 0.1}),
-        "fpr": (true_positive_rate_at_fpr_score, {"fpr": 0.1}),
-        "recall": (precision_at_recall_score, {"recall": 0.6}),
-        "precision": (recall_at_precision_score, {"precision": 0.5}),
-        "fdr": (recall_at_precision_score, {"precision": 0.5}),
+        "count": (metrics.recall_at_k_score, {"k": 0.1}),
+        "fpr": (metrics.true_positive_rate_at_fpr_score, {"fpr": 0.1}),
+        "recall": (metrics.precision_at_recall_score, {"recall": 0.6}),
+        "precision": (metrics.recall_at_precision_score, {"precision": 0.5}),
+        "fdr": (metrics.recall_at_precision_score, {"precision": 0.5}),
     }[constraint]
     expected = metric(y_test, scores, sample_weight=weight, **bound)
     assert clf.fit(X_cal, y_cal).score(X_test, y_test, weight) == expected
@@ -261,7 +209,6 @@ def test_either_label_can_be_positive(pos_label, data):
 
 
 def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
-    X, y = column(range(40)), labels(np.arange(40) >= 20)
     for constraint, budget, message, one in [
         ("fpr", 0.01, r"at least 299 negatives .* got 20\. No sample will", "no"),
         ("recall", 0.95, r"at least 59 positives .* got 20\. Every sample", "yes"),
@@ -269,18 +216,16 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
         ("fdr", 0.02, r"at least 49 calibration samples; got 40\. No sample will", "no"),
     ]:
         with pytest.warns(UserWarning, match=message):
-            clf = BudgetClassifier(frozen(), budget=budget, constraint=constraint).fit(X, y)
+            clf = fit(range(40), np.arange(40) >= 20, budget, constraint)
         assert np.isinf(clf.threshold_)
         assert (clf.predict(column([-1e300, 1e300])) == one).all()
-        assert clf.predict_top(X, 2).tolist() == [39, 38]
-    tied = column(np.zeros(40))
+        assert clf.predict_top(column(range(40)), 2).tolist() == [39, 38]
     with pytest.warns(UserWarning, match=r"flags 0 of 40 .* because 40 samples"):
-        BudgetClassifier(frozen()).fit(tied, y)
+        fit(np.zeros(40), np.arange(40) >= 20, 0.1)
 
 
 def test_drifted_scores_are_reported():
-    X, y = column(range(1000)), labels(np.arange(1000) >= 800)
-    clf = BudgetClassifier(frozen(), budget=0.1).fit(X, y)
+    X, clf = column(range(1000)), fit(range(1000), np.arange(1000) >= 800, 0.1)
     with pytest.warns(UserWarning, match=r"100 % of 100 samples are flagged, but 10 % of"):
         clf.predict(X[900:])
     with warnings.catch_warnings(action="error"):
@@ -295,9 +240,7 @@ def test_searches_and_tuned_thresholds_take_it(data):
     tuned = TunedThresholdClassifierCV(LogisticRegression(), cv=2)
     inside = BudgetClassifier(tuned, budget=0.1, random_state=0).fit(X, y)
     assert inside.rates_["flagged"].count == 10
-    around = TunedThresholdClassifierCV(
-        BudgetClassifier(LogisticRegression(), random_state=0), cv=2
-    )
+    around = clone(tuned).set_params(estimator=search.estimator)
     assert around.fit(X, y).predict(X_cal).any()
 
 

@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -104,14 +103,6 @@ def test_a_fit_that_fails_or_is_interrupted_leaves_the_earlier_one_whole(make, d
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X[:99], y[:99])
     assert vars(clf) == before
-
-
-@both
-def test_before_fit_it_is_not_fitted(make, data):
-    X, y = data
-    for call in (lambda clf: clf.predict(X), lambda clf: clf.score(X, y)):
-        with pytest.raises(NotFittedError):
-            call(make(LogisticRegression()))
 
 
 @both

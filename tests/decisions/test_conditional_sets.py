@@ -13,30 +13,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk import SetClassifier
+from tests.decisions.test_set_classifier import CONFORMAL
 from tests.given import draw, frozen
-
-CONFORMAL = ["lac", "aps", "raps", "pas"]
 
 
 @pytest.mark.parametrize("coverage", [0.8, 0.9])
-@pytest.mark.parametrize("conditional", ["class", "group"])
-def test_each_threshold_is_the_order_statistic_of_its_samples(conditional, coverage):
+def test_each_threshold_is_the_order_statistic_of_its_class(coverage):
     proba, y = draw(400, seed=1)
-    part = y if conditional == "class" else np.arange(400) % 7 // 2
-    groups = {"groups": part} if conditional == "group" else {}
-    clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional=conditional)
-    clf.fit(proba, y, **groups)
-    y_set = clf.predict_set(proba, **groups)
-    for each in np.unique(part):
-        # The conformity scores of samples of this class or group.
-        scores = np.sort(proba[np.arange(400), y][part == each])[::-1]
-        rank = math.ceil(round((len(scores) + 1) * coverage, 9))
-        threshold = scores[rank - 1]
-        if conditional == "class":
-            np.testing.assert_array_equal(y_set[:, each], proba[:, each] >= threshold)
-        else:
-            of_group = part == each
-            np.testing.assert_array_equal(y_set[of_group], proba[of_group] >= threshold)
+    clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional="class")
+    y_set = clf.fit(proba, y).predict_set(proba)
+    for label in range(8):
+        # The conformity scores of samples of this class.
+        scores = np.sort(proba[y == label, label])[::-1]
+        threshold = scores[math.ceil(round((len(scores) + 1) * coverage, 9)) - 1]
+        np.testing.assert_array_equal(y_set[:, label], proba[:, label] >= threshold)
 
 
 def test_a_class_of_too_few_samples_is_in_every_set():
@@ -86,9 +76,7 @@ def test_groups_have_thresholds_of_their_own(names, make, rng):
 def test_held_out_rows_keep_their_groups(rng):
     X, y = make_classification(600, n_informative=4, n_classes=3, random_state=0)
     groups = np.where(X[:, 0] > 0, "high", "low")
-    clf = SetClassifier(
-        LogisticRegression(), method="lac", coverage=0.8, conditional="group", random_state=0
-    )
+    clf = SetClassifier(LogisticRegression(), method="lac", conditional="group", random_state=0)
     clf.fit(X, y, groups=groups)
     assert clf.n_calibration_ == 120
     with sklearn.config_context(enable_metadata_routing=True):

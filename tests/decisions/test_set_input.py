@@ -1,19 +1,20 @@
 """Degenerate data, containers and wrong arguments of SetClassifier."""
 
 import math
+import re
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
 
 from sktopk import SetClassifier
+from tests.decisions.test_set_classifier import CONFORMAL, METHODS
 from tests.given import Given, GivenScores, draw, frozen
 
 # Tests that ask the same of all methods give each what some of them use.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
-
-METHODS = ["topk", "average_k", "lac", "aps", "raps", "pas"]
 
 
 def test_too_few_rows_give_everything_and_say_how_many_are_needed():
@@ -76,38 +77,27 @@ def test_inputs_stay_as_they_are():
     np.testing.assert_array_equal(y, before[1])
 
 
-PARAMETERS = {
-    "method": ({"method": "APS"}, ValueError, "method must be one of 'topk', .* got 'APS'"),
-    "k is 0": ({"k": 0}, ValueError, "k == 0, must be >= 1"),
-    "k is a fraction": ({"k": 1.5}, TypeError, "k must be an instance of int"),
-    "k of average_k is 0": ({"method": "average_k", "k": 0}, ValueError, "k == 0, must be > 0"),
-    "coverage is 1": ({"coverage": 1.0}, ValueError, "coverage == 1.0, must be < 1"),
-    "coverage is 0": ({"coverage": 0.0}, ValueError, "coverage == 0.0, must be > 0"),
-    "coverage is NaN": ({"coverage": np.nan}, ValueError, "coverage must be finite; got nan"),
-    "coverage is a string": ({"coverage": "90%"}, TypeError, "coverage must be an instance"),
-    "empty": ({"empty": "never"}, ValueError, "empty must be one of 'allow', 'top1'"),
-    "randomized": ({"randomized": "yes"}, TypeError, "randomized must be True or False"),
-    "penalty": ({"penalty": -1}, ValueError, "penalty == -1, must be >= 0"),
-    "fraction": ({"validation_fraction": 1.0}, ValueError, "validation_fraction == 1.0"),
-    "prevalence is short": (
-        {"method": "pas", "prevalence": [1, 2]},
-        ValueError,
-        r"prevalence must be 8 numbers, one per class.*shape \(2,\)",
-    ),
-    "prevalence is negative": (
-        {"method": "pas", "prevalence": [-1] * 8},
-        ValueError,
-        "prevalence must be finite and nonnegative; got -1",
-    ),
-    "prevalence is zero": (
-        {"method": "pas", "prevalence": [0] * 8},
-        ValueError,
-        "prevalence must be positive for at least one class",
-    ),
-}
+PAS = {"method": "pas"}
+PARAMETERS = [
+    ({"method": "APS"}, ValueError, "method must be one of 'topk', .* got 'APS'"),
+    ({"k": 0}, ValueError, "k == 0, must be >= 1"),
+    ({"k": 1.5}, TypeError, "k must be an instance of int"),
+    ({"method": "average_k", "k": 0}, ValueError, "k == 0, must be > 0"),
+    ({"coverage": 1.0}, ValueError, "coverage == 1.0, must be < 1"),
+    ({"coverage": 0.0}, ValueError, "coverage == 0.0, must be > 0"),
+    ({"coverage": np.nan}, ValueError, "coverage must be finite; got nan"),
+    ({"coverage": "90%"}, TypeError, "coverage must be an instance"),
+    ({"empty": "never"}, ValueError, "empty must be one of 'allow', 'top1'"),
+    ({"randomized": "yes"}, TypeError, "randomized must be True or False"),
+    ({"penalty": -1}, ValueError, "penalty == -1, must be >= 0"),
+    ({"validation_fraction": 1.0}, ValueError, "validation_fraction == 1.0"),
+    (PAS | {"prevalence": [1, 2]}, ValueError, r"must be 8 numbers, one per class.*\(2,\)"),
+    (PAS | {"prevalence": [-1] * 8}, ValueError, "prevalence must be finite and non.*; got -1"),
+    (PAS | {"prevalence": [0] * 8}, ValueError, "prevalence must be positive for at least one"),
+]
 
 
-@pytest.mark.parametrize(("params", "error", "message"), PARAMETERS.values(), ids=PARAMETERS)
+@pytest.mark.parametrize(("params", "error", "message"), PARAMETERS, ids=str)
 def test_parameters_are_checked(params, error, message):
     with pytest.raises(error, match=message):
         SetClassifier(frozen(), **params).fit(*draw(50))
@@ -145,3 +135,52 @@ def test_rows_without_any_probability_are_refused():
     clf = SetClassifier(frozen(), method="lac").fit(X, y)
     with pytest.raises(ValueError, match="got probabilities that sum to 0 for sample 1"):
         clf.predict_set(np.array([X[0], 0 * X[0]]))
+
+
+# Classes that may have no row to train with.
+
+SHARE = 1 / np.arange(1, 201)
+MESSAGE = (
+    r"^the coverage will be about ([\d.]+\d) instead of 0\.9 \(at most ([\d.]+\d)\), because "
+    r"(\d+) of (\d+) classes have only one.*Merge rare classes"
+)
+
+
+def draw_rare(centers, n, rng):
+    """Rows around the centres of classes whose shares fall as 1 / rank."""
+    y = rng.choice(200, size=n, p=SHARE / SHARE.sum())
+    return centers[y] + rng.normal(size=(n, 8)), y
+
+
+def coverage(clf, X, y):
+    labels = clf.predict_set(X, output="labels")
+    return np.mean([label in found for label, found in zip(y, labels, strict=True)])
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.* only one sample", "ignore:.* needs at least", "ignore:The number of unique classes"
+)
+@pytest.mark.parametrize("method", CONFORMAL)
+def test_warning_foretells_the_coverage(method):
+    told, most, reached, after = [], [], [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        centers = rng.normal(scale=1.5, size=(200, 8))
+        X, y = draw_rare(centers, 300, rng)
+        clf = SetClassifier(GaussianNB(var_smoothing=0.3), method=method, random_state=seed)
+        with pytest.warns(UserWarning, match=MESSAGE) as caught:
+            clf.fit(X, y)
+        (message,) = (str(each.message) for each in caught if "coverage" in str(each.message))
+        about, highest, n_single, n_classes = re.search(MESSAGE, message).groups()
+        counts = np.bincount(y)
+        assert (int(n_single), int(n_classes)) == (sum(counts == 1), sum(counts > 0))
+        assert float(highest) == pytest.approx(1 - sum(counts == 1) / 300, abs=0.005)
+        told.append(float(about))
+        most.append(float(highest))
+        new = draw_rare(centers, 500, rng)
+        reached.append(coverage(clf, *new))
+        after.append(coverage(clf.set_params(coverage=0.999).fit(X, y), *new))
+    slack = 4 * np.std(reached) / 12**0.5
+    assert np.mean(reached) == pytest.approx(np.mean(told), abs=slack)
+    # Too few rows for such a coverage: every set holds all classes there are.
+    assert np.mean(after) == pytest.approx(np.mean(most), abs=0.03)

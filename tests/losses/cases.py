@@ -17,6 +17,12 @@ from tests.losses import program_references, references, top_references
 
 N_CLASSES = 7
 CLASS_COUNTS = (500, 120, 1, 60, 30, 10, 5)
+PRIVATE = {
+    "cross_entropy_loss": cross_entropy_loss,
+    "topk_distribution_loss": topk_distribution_loss,
+}
+# Modules by the names of their functions, without underscores.
+MODULES = {name.lower(): name for name in losses.__all__} | {"toppushloss": "DeepTopPushLoss"}
 
 
 def assert_same(result, expected, tolerance=1e-12):
@@ -31,72 +37,9 @@ def value_and_gradient(loss, scores, *args, **changes):
     return value.detach(), gradient
 
 
-PRIVATE = {
-    "cross_entropy_loss": cross_entropy_loss,
-    "topk_distribution_loss": topk_distribution_loss,
-}
-
-
 def function_called(name):
     """A loss, public or one that only estimators use."""
     return PRIVATE.get(name) or getattr(losses, name)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A loss with parameters, its module and its definition."""
-
-    name: str
-    module: str | None
-    reference: Callable
-    parameters: dict = field(default_factory=dict)
-
-    def __str__(self):
-        values = [f"{k}={v}" for k, v in self.parameters.items() if k != "class_counts"]
-        return f"{self.name}({', '.join(values)})"
-
-    @property
-    def function(self):
-        return function_called(self.name)
-
-    @property
-    def k(self):
-        return self.parameters.get("k", 1)
-
-    def __call__(self, scores, target, **changes):
-        return self.function(scores, target, **(self.parameters | changes))
-
-    def build(self):
-        return getattr(losses, self.module)(**self.parameters)
-
-
-@dataclass(frozen=True)
-class ClassCase(Case):
-    """`bound` times the top-k error (k=1 for losses without k) is never above the loss."""
-
-    bound: float | None = None
-    soft: bool = False
-    noised: bool = False
-
-    def __call__(self, scores, target, **changes):
-        if self.noised and "noise" not in changes:
-            changes["noise"] = fixed_noise(scores)
-        return super().__call__(scores, target, **changes)
-
-    def batch(self, **options):
-        return class_batch(**options)
-
-    def defined_rows(self, scores, target):
-        rows = []
-        for i, row in enumerate(scores.tolist()):
-            noise = {"noise": fixed_noise(scores)[i].tolist()} if self.noised else {}
-            rows.append(self.reference(row, target[i].tolist(), **self.parameters, **noise))
-        return torch.tensor(rows, dtype=torch.float64)
-
-
-def fixed_noise(scores):
-    generator = torch.Generator().manual_seed(7)
-    return torch.randn((*scores.shape, 4), dtype=torch.float64, generator=generator)
 
 
 def class_batch(n_samples=6, n_classes=N_CLASSES, seed=0, dtype=torch.float64):
@@ -107,162 +50,7 @@ def class_batch(n_samples=6, n_classes=N_CLASSES, seed=0, dtype=torch.float64):
     return scores.requires_grad_(), target
 
 
-COUNTS = {"class_counts": CLASS_COUNTS}
-
-
-def classes(name, module, parameters=None, **claims):
-    reference = getattr(references, name.removesuffix("_loss"))
-    return ClassCase(name, module, reference, parameters or {}, **claims)
-
-
-CLASSES = [
-    classes("cross_entropy_loss", None, bound=math.log(2), soft=True),
-    classes("cross_entropy_loss", None, {"label_smoothing": 0.2}, soft=True),
-    classes("smooth_topk_loss", "SmoothTopKLoss", {"k": 1}, bound=1.0, soft=True),
-    classes(
-        "smooth_topk_loss",
-        "SmoothTopKLoss",
-        {"k": 3, "tau": 0.5},
-        bound=1 - 0.5 * math.log(3),
-        soft=True,
-    ),
-    classes("topk_hinge_loss", "TopKHingeLoss", {"k": 3}, bound=1.0),
-    classes(
-        "topk_hinge_loss", "TopKHingeLoss", {"k": 2, "margin": 0.5, "scaled": False}, bound=0.5
-    ),
-    classes("topk_hinge_convex_loss", "TopKHingeConvexLoss", {"k": 3}, bound=1.0),
-    classes("topk_hinge_calibrated_loss", "TopKHingeCalibratedLoss", {"k": 3}, bound=1.0),
-    classes("topk_grouping_loss", "TopKGroupingLoss", {"k": 3}, bound=math.log(4), soft=True),
-    classes("topk_transition_loss", "TopKTransitionLoss", {"k": 3}, bound=math.log(4), soft=True),
-    classes("noised_topk_loss", "NoisedTopKLoss", {"k": 3, "sigma": 0.7}, noised=True),
-    classes(
-        "noised_topk_imbalanced_loss",
-        "NoisedTopKImbalancedLoss",
-        {"k": 2, "sigma": 0.3, "scale": 2.0, **COUNTS},
-        noised=True,
-    ),
-    classes("focal_loss", "FocalLoss", {"gamma": 0.5}, bound=0.5**0.5 * math.log(2)),
-    classes("ldam_loss", "LDAMLoss", {"scale": 2.0, **COUNTS}, bound=math.log(2)),
-    classes("logit_adjusted_loss", "LogitAdjustedLoss", {"tau": 0.8, **COUNTS}),
-    classes(
-        "smooth_topk_adjusted_loss",
-        "SmoothTopKAdjustedLoss",
-        {"k": 3, "tau": 0.5, **COUNTS},
-        soft=True,
-    ),
-]
-
-
-@dataclass(frozen=True)
-class TopCase(Case):
-    """`reference` is the definition of the threshold t(scores, labels)."""
-
-    of: str = "negatives"
-    errors: str = "false_negatives"
-
-    def __str__(self):
-        return f"{self.name}({', '.join(map(str, self.parameters.values()))})"
-
-    @property
-    def surrogate(self):
-        return self.parameters["surrogate"]
-
-    @property
-    def counted(self):
-        """The label of the samples that can be errors."""
-        return 1 if self.errors == "false_negatives" else 0
-
-    def batch(self, **options):
-        return top_batch(**options)
-
-    def defined_rows(self, scores, target):
-        s, labels = scores.tolist(), target.tolist()
-        t = self.reference(s, labels)
-        rows = top_references.losses(s, labels, t, self.errors, self.surrogate)
-        return torch.tensor(rows, dtype=torch.float64)
-
-    def defined(self, scores, target):
-        n_counted = (target == self.counted).sum().clamp(min=1)
-        return self.defined_rows(scores, target).sum() / n_counted
-
-
-def top_batch(n_samples=14, seed=0, dtype=torch.float64):
-    """Return random scores, as leaf of a graph, and labels of both classes."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = 2 * torch.randn(n_samples, dtype=dtype, generator=generator)
-    target = torch.randperm(n_samples, generator=generator) < 0.4 * n_samples
-    return scores.requires_grad_(), target.long()
-
-
-def of_rank(name, module, of, rank, parameters, surrogate, errors="false_negatives"):
-    """A loss whose threshold is the score of one sample."""
-    threshold = partial(top_references.kth_largest, of=of, **rank)
-    parameters = {**parameters, "surrogate": surrogate}
-    return TopCase(name, module, threshold, parameters, of=of, errors=errors)
-
-
-def of_threshold(kind, definition, of, arguments, surrogate, errors="false_negatives"):
-    """`accuracy_at_top_loss` with another kind of threshold."""
-    parameters = {"threshold": kind(of, **arguments), "errors": errors, "surrogate": surrogate}
-    threshold = partial(definition, of=of, **arguments)
-    return TopCase("accuracy_at_top_loss", None, threshold, parameters, of=of, errors=errors)
-
-
-def ranked(surrogate):
-    tau = {"tau": 0.3}
-    recall = {"recall": 0.6}
-    fp = "false_positives"
-    return [
-        of_rank("top_push_loss", "DeepTopPushLoss", "negatives", {"k": 1}, {}, surrogate),
-        of_rank("top_push_k_loss", "TopPushKLoss", "negatives", {"k": 3}, {"k": 3}, surrogate),
-        of_rank("pat_mat_np_loss", "PatMatNPLoss", "negatives", tau, tau, surrogate),
-        of_rank("recall_at_k_loss", "RecallAtKLoss", "all", {"k": 4}, {"k": 4}, surrogate),
-        of_rank("pat_mat_loss", "PatMatLoss", "all", tau, tau, surrogate),
-        of_rank(
-            "precision_at_recall_loss",
-            "PrecisionAtRecallLoss",
-            *("positives", {"tau": 0.6}, recall, surrogate, fp),
-        ),
-    ]
-
-
-MEAN = losses.TopMean, top_references.top_mean
-QUANTILE = losses.SurrogateQuantile, top_references.surrogate_quantile
-TOP = [
-    *ranked("quadratic"),
-    of_threshold(*MEAN, "negatives", {"k": 3}, "quadratic"),
-    of_threshold(*MEAN, "positives", {"tau": 0.6}, "quadratic", "false_positives"),
-    of_threshold(*QUANTILE, "negatives", {"tau": 0.3}, "quadratic"),
-    of_threshold(*QUANTILE, "all", {"tau": 0.3, "surrogate": "hinge"}, "hinge", "false_positives"),
-    ranked("hinge")[0],
-    ranked("hinge")[5],
-    ranked("logistic")[2],
-    ranked("logistic")[3],
-]
-
-
-@dataclass(frozen=True)
-class ProgramCase(Case):
-    """`convex` in the scores: the gradient is a subgradient where scores tie, too.
-
-    `shares`: samples of one class with equal scores have equal gradients.
-    """
-
-    program: bool = True
-    convex: bool = False
-    shares: bool = False
-
-    def batch(self, **options):
-        return program_batch(**options)
-
-    def defined(self, scores, target, weight=None):
-        weight = torch.ones(len(scores)) if weight is None else weight
-        lists = scores.tolist(), target.long().tolist(), weight.tolist()
-        value = self.reference(*lists, **self.parameters)
-        return torch.tensor(value, dtype=torch.float64)
-
-
-def program_batch(n_samples=14, seed=0, dtype=torch.float64, share=0.4):
+def binary_batch(n_samples=14, seed=0, dtype=torch.float64, share=0.4):
     """Return random scores, as leaf of a graph, and labels of both classes."""
     generator = torch.Generator().manual_seed(seed)
     scores = 1.5 * torch.randn(n_samples, dtype=dtype, generator=generator)
@@ -288,35 +76,206 @@ def tied_batch(rng, n_max=7, float_weights=True):
     return tuple(map(torch.from_numpy, (scores, target, weight)))
 
 
-def program(name, module, parameters=None, **claims):
-    reference = getattr(program_references, name.removesuffix("_loss").removesuffix("_program"))
-    return ProgramCase(name, module, reference, parameters or {}, **claims)
+def fixed_noise(scores):
+    generator = torch.Generator().manual_seed(7)
+    return torch.randn((*scores.shape, 4), dtype=torch.float64, generator=generator)
 
 
-AUC = "pairwise_auc_loss", "PairwiseAUCLoss"
-FBETA = "fbeta_loss", "FBetaLoss"
-RECALL = "precision_at_recall_program_loss", "PrecisionAtRecallProgramLoss"
-FPR = "recall_at_fpr_loss", "RecallAtFPRLoss"
-PRECISION = "recall_at_precision_loss", "RecallAtPrecisionLoss"
-AT_K = "precision_at_k_loss", "PrecisionAtKLoss"
-BOTH = {"convex": True, "shares": True}
-PROGRAMS = [
-    program(*AUC, convex=True),
-    program(*FBETA, {"beta": 1.0}, shares=True),
-    program(*FBETA, {"beta": 2.0, "margin": 0.5}, shares=True),
-    program(*RECALL, {"recall": 0.75}, **BOTH),
-    program(*RECALL, {"recall": 1.0, "margin": 2.0}, **BOTH),
-    program(*FPR, {"fpr": 0.25}, **BOTH),
-    program(*FPR, {"fpr": 1.0, "margin": 0.5}, **BOTH),
-    program(*PRECISION, {"precision": 0.75, "margin": 0.5, "penalty": 0.5}, **BOTH),
-    program(*PRECISION, {"precision": 1.0, "penalty": 1.0}, **BOTH),
-    program(*AT_K, {"k": 2}),
-    program(*AT_K, {"k": 3, "margin": 0.5}),
-    program(*AUC, {"surrogate": "quadratic"}, program=False, convex=True),
-    program(*AUC, {"surrogate": "logistic"}, program=False, convex=True),
-    program(*AUC, {"surrogate": "ramp"}, program=False),
+@dataclass(frozen=True)
+class Case:
+    """A loss with parameters, and its definition."""
+
+    name: str
+    reference: Callable | None
+    parameters: dict = field(default_factory=dict)
+    noised = False
+
+    def __str__(self):
+        values = [f"{k}={v}" for k, v in self.parameters.items() if k != "class_counts"]
+        return f"{self.name}({', '.join(values)})"
+
+    @property
+    def function(self):
+        return function_called(self.name)
+
+    @property
+    def module(self):
+        return getattr(losses, MODULES.get(self.name.replace("_", ""), ""), None)
+
+    def __call__(self, scores, target, **changes):
+        return self.function(scores, target, **(self.parameters | changes))
+
+    def noise_of(self, scores, index):
+        """The noise of some samples."""
+        return {"noise": fixed_noise(scores)[index]} if self.noised else {}
+
+
+@dataclass(frozen=True)
+class ClassCase(Case):
+    """`bound` times the top-k error (k=1 for losses without k) is never above the loss."""
+
+    bound: float | None = None
+    soft: bool = False
+    noised: bool = False
+    batch = staticmethod(class_batch)
+
+    def __call__(self, scores, target, **changes):
+        if "noise" not in changes:
+            changes |= self.noise_of(scores, slice(None))
+        return super().__call__(scores, target, **changes)
+
+    def defined_rows(self, scores, target):
+        rows = []
+        for i, row in enumerate(scores.tolist()):
+            noise = {name: each.tolist() for name, each in self.noise_of(scores, i).items()}
+            rows.append(self.reference(row, target[i].tolist(), **self.parameters, **noise))
+        return torch.tensor(rows, dtype=torch.float64)
+
+
+COUNTS = {"class_counts": CLASS_COUNTS}
+
+
+def classes(name, parameters=None, **claims):
+    reference = getattr(references, name.removesuffix("_loss"))
+    return ClassCase(name, reference, parameters or {}, **claims)
+
+
+AT_3 = {"k": 3}
+SMOOTH = {"k": 3, "tau": 0.5}
+CLASSES = [
+    classes("cross_entropy_loss", bound=math.log(2), soft=True),
+    classes("cross_entropy_loss", {"label_smoothing": 0.2}, soft=True),
+    classes("smooth_topk_loss", {"k": 1}, bound=1.0, soft=True),
+    classes("smooth_topk_loss", SMOOTH, bound=1 - 0.5 * math.log(3), soft=True),
+    classes("topk_hinge_loss", AT_3, bound=1.0),
+    classes("topk_hinge_loss", {"k": 2, "margin": 0.5, "scaled": False}, bound=0.5),
+    classes("topk_hinge_convex_loss", AT_3, bound=1.0),
+    classes("topk_hinge_calibrated_loss", AT_3, bound=1.0),
+    classes("topk_grouping_loss", AT_3, bound=math.log(4), soft=True),
+    classes("topk_transition_loss", AT_3, bound=math.log(4), soft=True),
+    classes("noised_topk_loss", {"k": 3, "sigma": 0.7}, noised=True),
+    classes(
+        *("noised_topk_imbalanced_loss", {"k": 2, "sigma": 0.3, "scale": 2.0, **COUNTS}),
+        noised=True,
+    ),
+    classes("focal_loss", {"gamma": 0.5}, bound=0.5**0.5 * math.log(2)),
+    classes("ldam_loss", {"scale": 2.0, **COUNTS}, bound=math.log(2)),
+    classes("logit_adjusted_loss", {"tau": 0.8, **COUNTS}),
+    classes("smooth_topk_adjusted_loss", SMOOTH | COUNTS, soft=True),
 ]
-SOLVED = [case for case in PROGRAMS if case.program]
+
+
+@dataclass(frozen=True)
+class TopCase(Case):
+    """`reference` is the definition of the threshold t(scores, labels)."""
+
+    of: str = "negatives"
+    errors: str = "false_negatives"
+    batch = staticmethod(binary_batch)
+
+    @property
+    def counted(self):
+        """The label of the samples that can be errors."""
+        return 1 if self.errors == "false_negatives" else 0
+
+    def defined_rows(self, scores, target):
+        s, labels = scores.tolist(), target.tolist()
+        rows = (s, labels, self.reference(s, labels), self.errors, self.parameters["surrogate"])
+        return torch.tensor(top_references.losses(*rows), dtype=torch.float64)
+
+    def defined(self, scores, target):
+        n_counted = (target == self.counted).sum().clamp(min=1)
+        return self.defined_rows(scores, target).sum() / n_counted
+
+
+FP = "false_positives"
+
+
+def top(name, definition, of, arguments, parameters, errors="false_negatives"):
+    return TopCase(name, partial(definition, of=of, **arguments), parameters, of=of, errors=errors)
+
+
+def ranked(surrogate):
+    """The losses whose threshold is the score of one sample."""
+    ranks = [
+        ("top_push_loss", "negatives", {"k": 1}, {}),
+        ("top_push_k_loss", "negatives", AT_3, AT_3),
+        ("pat_mat_np_loss", "negatives", {"tau": 0.3}, {"tau": 0.3}),
+        ("recall_at_k_loss", "all", {"k": 4}, {"k": 4}),
+        ("pat_mat_loss", "all", {"tau": 0.3}, {"tau": 0.3}),
+        ("precision_at_recall_loss", "positives", {"tau": 0.6}, {"recall": 0.6}, FP),
+    ]
+    by_rank = top_references.kth_largest
+    return [
+        top(name, by_rank, of, rank, parameters | {"surrogate": surrogate}, *errors)
+        for name, of, rank, parameters, *errors in ranks
+    ]
+
+
+def of_threshold(kind, of, arguments, surrogate="quadratic", errors="false_negatives"):
+    """`accuracy_at_top_loss` with another kind of threshold."""
+    parameters = {"threshold": kind(of, **arguments), "errors": errors, "surrogate": surrogate}
+    definition = {
+        losses.TopMean: top_references.top_mean,
+        losses.SurrogateQuantile: top_references.surrogate_quantile,
+    }[kind]
+    return top("accuracy_at_top_loss", definition, of, arguments, parameters, errors)
+
+
+TOP = [
+    *ranked("quadratic"),
+    of_threshold(losses.TopMean, "negatives", AT_3),
+    of_threshold(losses.TopMean, "positives", {"tau": 0.6}, errors=FP),
+    of_threshold(losses.SurrogateQuantile, "negatives", {"tau": 0.3}),
+    of_threshold(losses.SurrogateQuantile, "all", {"tau": 0.3, "surrogate": "hinge"}, "hinge", FP),
+    *(ranked("hinge")[i] for i in (0, 5)),
+    *(ranked("logistic")[i] for i in (2, 3)),
+]
+
+
+@dataclass(frozen=True)
+class ProgramCase(Case):
+    """`convex` in the scores: the gradient is a subgradient where scores tie, too.
+
+    `shares`: samples of one class with equal scores have equal gradients.
+    """
+
+    convex: bool = False
+    shares: bool = False
+    batch = staticmethod(binary_batch)
+
+    def defined(self, scores, target, weight=None):
+        weight = torch.ones(len(scores)) if weight is None else weight
+        lists = scores.tolist(), target.long().tolist(), weight.tolist()
+        value = self.reference(*lists, **self.parameters)
+        return torch.tensor(value, dtype=torch.float64)
+
+
+def program(name, parameters=None, **claims):
+    reference = getattr(program_references, name.removesuffix("_loss").removesuffix("_program"))
+    return ProgramCase(name, reference, parameters or {}, **claims)
+
+
+BOTH = {"convex": True, "shares": True}
+PRECISION = "recall_at_precision_loss"
+PROGRAMS = [
+    program("pairwise_auc_loss", convex=True),
+    program("fbeta_loss", {"beta": 1.0}, shares=True),
+    program("fbeta_loss", {"beta": 2.0, "margin": 0.5}, shares=True),
+    program("precision_at_recall_program_loss", {"recall": 0.75}, **BOTH),
+    program("precision_at_recall_program_loss", {"recall": 1.0, "margin": 2.0}, **BOTH),
+    program("recall_at_fpr_loss", {"fpr": 0.25}, **BOTH),
+    program("recall_at_fpr_loss", {"fpr": 1.0, "margin": 0.5}, **BOTH),
+    program(PRECISION, {"precision": 0.75, "margin": 0.5, "penalty": 0.5}, **BOTH),
+    program(PRECISION, {"precision": 1.0, "penalty": 1.0}, **BOTH),
+    program("precision_at_k_loss", {"k": 2}),
+    program("precision_at_k_loss", {"k": 3, "margin": 0.5}),
+    program("pairwise_auc_loss", {"surrogate": "quadratic"}, convex=True),
+    program("pairwise_auc_loss", {"surrogate": "logistic"}, convex=True),
+    program("pairwise_auc_loss", {"surrogate": "ramp"}),
+]
+# The losses that are linear programs.
+SOLVED = [case for case in PROGRAMS if "surrogate" not in case.parameters]
 OF_TWO = [*TOP, *PROGRAMS]
 LOSSES = [*CLASSES, *OF_TWO]
 

@@ -102,33 +102,23 @@ def precision_at_recall(scores, labels, weights, recall, margin=1.0):
     return hinge_sums(scores, labels, weights, tau, margin)[1] / other
 
 
-def surrogate_threshold(scores, labels, weights, fpr, margin=1.0):
-    """The root of: mean hinge of the negatives = fpr."""
-    other = class_weights(labels, weights)[1]
-
-    def excess(tau):
-        return hinge_sums(scores, labels, weights, tau, margin)[1] / other - fpr
-
-    return crossing(excess, min(scores) - 2 * margin, max(scores) + 2 * margin)
-
-
 def recall_at_fpr(scores, labels, weights, fpr, margin=1.0):
     total, other = class_weights(labels, weights)
     if not total or not other:
         return 0.0
-    tau = surrogate_threshold(scores, labels, weights, fpr, margin)
+
+    def excess(tau):
+        return hinge_sums(scores, labels, weights, tau, margin)[1] / other - fpr
+
+    tau = crossing(excess, min(scores) - 2 * margin, max(scores) + 2 * margin)
     return hinge_sums(scores, labels, weights, tau, margin)[0] / total
 
 
 def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
-    return best_at_precision(scores, labels, weights, precision, margin, penalty)[0]
-
-
-def best_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
-    """The loss and the violation V at its best threshold: a kink, or a root of V."""
+    """The best threshold is a kink, or a root of the violation."""
     total, other = class_weights(labels, weights)
     if not total or not other:
-        return 0.0, 0.0
+        return 0.0
 
     def violation(tau):
         P, N = hinge_sums(scores, labels, weights, tau, margin)
@@ -138,11 +128,11 @@ def best_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.
     for low, high in pairwise(kinks(scores, labels, margin)):
         if violation(low) * violation(high) < 0:
             candidates.append(crossing(violation, low, high))
-    found = []
-    for tau in candidates:
-        P, _ = hinge_sums(scores, labels, weights, tau, margin)
-        found.append((P / total + penalty * max(0.0, violation(tau)) / other, violation(tau)))
-    return min(found)
+    return min(
+        hinge_sums(scores, labels, weights, tau, margin)[0] / total
+        + penalty * max(0.0, violation(tau)) / other
+        for tau in candidates
+    )
 
 
 def precision_at_k(scores, labels, weights, k, margin=1.0):

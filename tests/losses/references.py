@@ -68,16 +68,6 @@ def smooth_topk_adjusted(scores, label, k, class_counts, tau=1.0, margin=1.0):
     return smooth_topk(adjusted, label, k, tau, margin)
 
 
-def topk_inclusion_proba(scores, k, tau=None):
-    scale = 1.0 if tau is None else k * tau
-    subsets = list(combinations(range(len(scores)), k))
-    odds = [math.exp(sum(scores[j] for j in subset) / scale) for subset in subsets]
-    return [
-        sum(o for o, subset in zip(odds, subsets, strict=True) if j in subset) / sum(odds)
-        for j in range(len(scores))
-    ]
-
-
 def topk_grouping(scores, target, k):
     proba, weights = softmax(scores), as_weights(target, len(scores))
     order = sorted(range(len(scores)), key=lambda j: -scores[j])

@@ -16,10 +16,9 @@ from tests.losses.cases import (
     PROGRAMS,
     TOP,
     assert_same,
+    binary_batch,
     class_batch,
     every,
-    fixed_noise,
-    top_batch,
     value_and_gradient,
 )
 from tests.losses.test_numerics import DRAWN, MORE, OF_CLASSES, other
@@ -50,7 +49,7 @@ def test_samples_of_weight_zero_change_no_loss_of_classes(case, change, value):
     scores, target = case.batch(n_samples=9)
     keep = torch.arange(9) % 3 != 1
     scores = change(scores, value, ~keep)
-    of_kept = {"noise": fixed_noise(scores)[keep]} if getattr(case, "noised", False) else {}
+    of_kept = case.noise_of(scores, keep)
     weight = torch.linspace(0.5, 2, 9).double() * keep
     reductions = ("mean", "sum") if case.name == "pairwise_auc_loss" else ("mean", "sum", "none")
     for reduction in reductions:
@@ -92,7 +91,7 @@ CASES = [(case, False) for case in [*TOP, *PROGRAMS, OWN]] + GROUPED
 @pytest.mark.parametrize(("case", "grouped"), CASES, ids=without_address)
 @pytest.mark.parametrize("value", [0.0, 1e30, math.nan, math.inf, -math.inf])
 def test_samples_of_weight_zero_change_no_loss_of_two_classes(case, value, grouped):
-    scores, target = top_batch(n_samples=24)
+    scores, target = binary_batch(n_samples=24)
     keep = torch.arange(24) % 4 != 1
     weight = torch.linspace(0.5, 2, 24).double() * keep
     options = {"sample_weight": weight} | ({"groups": torch.arange(24) % 3} if grouped else {})

@@ -1,5 +1,6 @@
 """The losses against exact and published values, where the file of them is at hand."""
 
+import math
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from sktopk import losses
+from sktopk.losses import KthLargest, TopMean
 from tests.losses.cases import value_and_gradient
 
 SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
@@ -91,3 +93,38 @@ def test_expectation_of_noised(name):
     assert (loss - 10 + scores[0, 0]).item() == pytest.approx(entry["value"], abs=1e-11)
     gradient[0, 0] += 1
     np.testing.assert_allclose(gradient[0], entry["grad"], atol=1e-11)
+
+
+# Golden values of threshold, loss and gradient.
+
+AT_TOP = {
+    "at_TopPush": lambda y, p: KthLargest("negatives", k=1),
+    "at_ties": lambda y, p: KthLargest("negatives", k=1),
+    "at_KthNeg": lambda y, p: KthLargest("negatives", k=p),
+    "at_RecAtK": lambda y, p: KthLargest("all", k=p),
+    "at_MeanTopKNeg": lambda y, p: TopMean("negatives", k=p),
+    # Means of floor(n p) + 1 scores.
+    "at_TauFPL": lambda y, p: TopMean("negatives", k=math.floor((y == 0).sum() * p) + 1),
+    "at_TopMean": lambda y, p: TopMean("all", k=math.floor(len(y) * p) + 1),
+}
+NAMED = {
+    "at_TopPush": lambda s, y, p: losses.top_push_loss(s, y),
+    "at_KthNeg": lambda s, y, p: losses.top_push_k_loss(s, y, k=p),
+    "at_RecAtK": lambda s, y, p: losses.recall_at_k_loss(s, y, k=p),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
+def test_golden_threshold_loss_and_gradients(name):
+    entry = Entries(name)
+    kind = "_".join(name.split("_")[:2])
+    scores, target = entry.tensor("z"), entry.tensor("y")
+    threshold = AT_TOP[kind](entry["y"], entry.get("param"))
+    value, gradient = value_and_gradient(lambda s: threshold(s, target == 1), scores)
+    assert value.item() == pytest.approx(entry["t"], rel=1e-14)
+    np.testing.assert_allclose(gradient, entry["dt_dz"], rtol=1e-14, atol=0)
+    general = lambda s, y, p: losses.accuracy_at_top_loss(s, y, threshold=threshold)  # noqa: E731
+    for loss in {general, NAMED.get(kind, general)}:
+        value, gradient = value_and_gradient(loss, scores, target, p=entry.get("param"))
+        assert value.item() == pytest.approx(entry["loss"], rel=1e-12)
+        np.testing.assert_allclose(gradient, entry["grad"], rtol=1e-12, atol=1e-12)

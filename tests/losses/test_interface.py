@@ -18,12 +18,12 @@ from tests.losses.cases import (
     PROGRAMS,
     TOP,
     assert_same,
+    binary_batch,
     class_batch,
     every,
     first_of_each,
     fixed_noise,
     function_called,
-    top_batch,
     value_and_gradient,
 )
 
@@ -35,7 +35,7 @@ DRAWING = [case for case in CLASSES if case.noised]
 def test_module_equals_function_and_survives_pickle_and_copy(case):
     scores, target = case.batch()
     weight = torch.linspace(0, 2, len(scores))
-    module = case.build()
+    module = case.module(**case.parameters)
     for each in (module, pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
         assert repr(each) == repr(module)
         for given in (None, weight):
@@ -50,20 +50,19 @@ def test_module_equals_function_and_survives_pickle_and_copy(case):
 @every(first_of_each(MODULES))
 def test_module_has_the_parameters_and_defaults_of_its_function(case):
     of_function = inspect.signature(case.function).parameters
-    module = getattr(losses, case.module)
-    of_module = inspect.signature(module).parameters
+    signature = inspect.signature(case.module)
+    of_module = signature.parameters
     of_call = {"scores", "target", "sample_weight", "groups", "noise"}
     assert list(of_module) == [name for name in of_function if name not in of_call]
     for name, parameter in of_module.items():
         # The modules of several classes have the estimator's defaults of k and sigma.
         default = {"k": 5, "sigma": 0.2}.get(name) if case in CLASSES else None
         assert parameter.default == (default or of_function[name].default)
-    signature = inspect.signature(module)
     given = signature.bind(**case.parameters)
     given.apply_defaults()
-    assert repr(module(*given.arguments.values())) == repr(case.build())
+    assert repr(case.module(*given.arguments.values())) == repr(case.module(**case.parameters))
     with pytest.raises(TypeError, match="unexpected keyword argument 'temperature'"):
-        module(**case.parameters, temperature=1.0)
+        case.module(**case.parameters, temperature=1.0)
 
 
 @every(first_of_each(LOSSES))
@@ -81,11 +80,11 @@ def test_every_function_takes_scores_and_target_and_then_keywords(case):
 
 @every([case for case in CLASSES if "class_counts" in case.parameters])
 def test_class_counts_move_with_the_module_and_are_checked(case):
-    module = case.build()
+    module = case.module(**case.parameters)
     assert list(module.state_dict()) == ["class_counts"]
     assert module.to("meta").class_counts.device.type == "meta"
     with pytest.raises(TypeError, match="class_counts"):
-        getattr(losses, case.module)()
+        case.module()
     with pytest.raises(ValueError, match=r"class_counts must have shape \(7,\).*got \(3,\)"):
         case(*class_batch(), class_counts=[1, 2, 3])
     with pytest.raises(ValueError, match="class_counts must be positive; got 0"):
@@ -94,7 +93,7 @@ def test_class_counts_move_with_the_module_and_are_checked(case):
 
 @every(DRAWING)
 def test_module_draws_from_its_generator(case):
-    module = case.build()
+    module = case.module(**case.parameters)
     scores, target = class_batch()
     module.generator = torch.Generator().manual_seed(3)
     drawn = module(scores, target)
@@ -208,7 +207,7 @@ def test_refuses_what_only_one_loss_has():
         function_called("cross_entropy_loss")(scores, target, label_smoothing=1.5)
     with pytest.raises(ValueError, match="k=601 must be at most 600"):
         losses.smooth_topk_loss(torch.zeros(1, 900), torch.tensor([0]), k=601)
-    scores, target = top_batch()
+    scores, target = binary_batch()
     with pytest.raises(ValueError, match=r"k=15 must be at most the number of samples \(14\)"):
         losses.precision_at_k_loss(scores, target, k=15)
     with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 'max'"):
@@ -226,6 +225,6 @@ def test_refuses_what_only_one_loss_has():
     ],
 )
 def test_refuses_errors(errors, message):
-    scores, target = top_batch()
+    scores, target = binary_batch()
     with pytest.raises(ValueError, match=message):
         accuracy_at_top_loss(scores, target, threshold=KthLargest("all", k=2), errors=errors)

@@ -19,12 +19,11 @@ from tests.losses.cases import (
     TOP,
     Case,
     assert_same,
+    binary_batch,
     class_batch,
     every,
     first_of_each,
     fixed_noise,
-    program_batch,
-    top_batch,
     value_and_gradient,
 )
 
@@ -34,17 +33,16 @@ PAGE = Path(__file__).parents[2] / "docs/api/losses.rst"
 class Other(Case):
     """A loss that the table does not have, without a definition."""
 
+    batch = staticmethod(class_batch)
+
     def __call__(self, scores, target, **changes):
         if "generator" in self.parameters:
             self.parameters["generator"].manual_seed(0)
         return super().__call__(scores, target, **changes)
 
-    def batch(self, **options):
-        return class_batch(**options)
-
 
 def other(name, **parameters):
-    return Other(name, None, None, parameters)
+    return Other(name, None, parameters)
 
 
 DRAWN = other("noised_topk_loss", k=2, sigma=0.5, n_noise=3, generator=torch.Generator())
@@ -111,8 +109,8 @@ def test_weights_that_are_not_finite_and_nonnegative_are_refused(case, value):
 
 COMPILED = [
     ("topk_hinge_loss", {"k": 3}, class_batch),
-    ("pat_mat_loss", {"tau": 0.3}, top_batch),
-    ("fbeta_loss", {}, program_batch),
+    ("pat_mat_loss", {"tau": 0.3}, binary_batch),
+    ("fbeta_loss", {}, binary_batch),
 ]
 
 
@@ -198,7 +196,7 @@ def test_float32_has_the_value_of_float64(case):
 def test_float32_has_the_gradient_of_float64(case, scale):
     scores, target = case.batch(dtype=torch.float32, n_samples=20)
     options = {"sample_weight": torch.linspace(0.2, 3, len(scores))}
-    if getattr(case, "noised", False):
+    if case.noised:
         options["noise"] = fixed_noise(scores)
     scores = scale * scores.detach()
     _, slope = value_and_gradient(case, scores, target, **options)
@@ -315,7 +313,7 @@ def test_second_derivatives_are_finite_beside_minus_infinity(case):
 
 
 def test_a_loss_without_second_derivative_has_the_first_again_and_again():
-    scores, target = program_batch()
+    scores, target = binary_batch()
     loss = losses.fbeta_loss(scores, target)
     first, second = (torch.autograd.grad(loss, scores, retain_graph=True) for _ in range(2))
     assert torch.equal(*first, *second)

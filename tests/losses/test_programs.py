@@ -1,16 +1,23 @@
-"""Losses that are linear programs: ties, solvers, margins."""
+"""Losses that are linear programs: ties, solvers, pairs."""
+
+import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from sktopk import losses
+from sktopk.losses import pairwise_auc_loss
+from tests.losses import program_references as references
 from tests.losses.cases import (
     PROGRAMS,
     SOLVED,
     assert_same,
+    binary_batch,
+    class_batch,
     every,
-    program_batch,
     tied_batch,
     value_and_gradient,
 )
@@ -26,26 +33,20 @@ def test_equals_definition_whatever_ties(case):
 
 
 @every(SOLVED)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_equals_the_program_and_its_multipliers(case, weighted):
-    for seed in range(2):
-        scores, target = program_batch(seed=2 * seed + weighted)
-        weight = torch.linspace(0.0, 2.0, len(scores)) if weighted else None
-        closed = value_and_gradient(case, scores, target, sample_weight=weight)
-        options = {"sample_weight": weight, "solver": "program"}
-        assert_same(value_and_gradient(case, scores, target, **options), closed, 1e-8)
-
-
-@every(SOLVED)
-def test_equals_the_program_whatever_ties(case):
-    # Multipliers are not unique where scores tie, so only the optimum is compared.
+def test_equals_the_program_and_its_multipliers(case):
     rng = np.random.default_rng(1)
-    batches = [tied_batch(rng, n_max=12) for _ in range(20)]
-    for scores, target, weight in [*batches, (*program_batch(n_samples=128, share=0.1), None)]:
-        closed, solved = (
-            case(scores, target, sample_weight=weight, solver=s) for s in ("closed_form", "program")
-        )
-        assert_same(solved, closed, 1e-9)
+    # Multipliers are not unique where scores tie, so only the optimum is compared.
+    for batch in [*(tied_batch(rng, n_max=12) for _ in range(20)), binary_batch(128, share=0.1)]:
+        scores, target, *weight = batch
+        options = {"sample_weight": weight[0]} if weight else {}
+        closed = case(scores, target, **options)
+        assert_same(case(scores, target, solver="program", **options), closed, 1e-9)
+    for seed in range(4):
+        scores, target = binary_batch(seed=seed)
+        options = {"sample_weight": torch.linspace(0.0, 2.0, len(scores))} if seed % 2 else {}
+        closed = value_and_gradient(case, scores, target, **options)
+        solved = value_and_gradient(case, scores, target, solver="program", **options)
+        assert_same(solved, closed, 1e-8)
 
 
 @every([case for case in PROGRAMS if case.convex])
@@ -63,7 +64,7 @@ def test_gradient_is_a_subgradient_where_scores_tie(case):
 
 @every(PROGRAMS)
 def test_gradient_where_scores_tie(case):
-    scores, target = program_batch(n_samples=12)
+    scores, target = binary_batch(n_samples=12)
     scores = (2 * scores.detach()).round() / 2
     scores[:3], target[:3] = 0.5, 1
     scores[3:6], target[3:6] = -0.5, 0
@@ -81,28 +82,8 @@ def test_gradient_where_scores_tie(case):
         assert case(equal - 1e-3 * gradient, target) < loss
 
 
-@every(PROGRAMS)
-def test_margin_is_the_unit_of_scores_and_two_margins_are_enough(case):
-    margin = case.parameters.get("margin", 1.0)
-    for seed in range(3):
-        scores, target = program_batch(seed=seed)
-        loss, gradient = value_and_gradient(case, scores, target)
-        scaled = value_and_gradient(case, 3 * scores, target, margin=3 * margin)
-        assert_same(scaled, (loss, gradient / 3))
-        # Raising a positive or lowering a negative does no harm.
-        assert (gradient[target == 1] <= 1e-12).all()
-        assert (gradient[target == 0] >= -1e-12).all()
-    apart = scores.detach().clamp(-1, 1) + (2 + 2 * margin) * target
-    loss, gradient = value_and_gradient(case, apart, target)
-    if case.parameters.get("surrogate") == "logistic":
-        assert loss < 0.2
-    else:
-        assert loss == 0
-        assert (gradient == 0).all()
-
-
 def test_all_samples_are_at_the_top_where_their_weights_sum_to_less():
-    scores, target = program_batch(n_samples=40)
+    scores, target = binary_batch(n_samples=40)
     options = {"k": 5, "sample_weight": torch.full((40,), 0.1)}
     loss, gradient = value_and_gradient(losses.precision_at_k_loss, scores, target, **options)
     assert_same(loss, (target == 0).double().mean(), 1e-6)
@@ -119,3 +100,126 @@ def test_beyond_any_precision_beta_leaves_recall_alone(solver, dtype):
     # All are flagged at some threshold, where no positive has an error.
     assert abs(loss.item()) < 1e-6
     assert gradient.isfinite().all()
+
+
+# The pairwise loss: its pairs, several classes, and the areas that it bounds.
+
+every_surrogate = pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "logistic", "ramp"])
+every_average = pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
+
+
+def random_batch(rng, n_classes=4):
+    """Return scores with many ties or none, labels that may lack classes, and weights."""
+    n_samples = int(rng.integers(2, 10))
+    scores = rng.normal(size=(n_samples, n_classes))
+    if rng.random() < 0.5:
+        scores = scores.round()
+    target = rng.integers(0, n_classes, n_samples)
+    weight = rng.integers(0, 3, n_samples) * rng.choice([1.0, 0.37])
+    return tuple(map(torch.from_numpy, (scores, target, weight)))
+
+
+@every_average
+@every_surrogate
+def test_pairs_of_classes_equal_definition(multi_class, surrogate, rng):
+    for _ in range(60):
+        scores, target, weight = random_batch(rng)
+        parameters = {"multi_class": multi_class, "surrogate": surrogate, "margin": 0.7}
+        lists = scores.tolist(), target.tolist(), weight.tolist()
+        expected = references.multi_class_auc(*lists, **parameters)
+        loss = pairwise_auc_loss(scores, target, sample_weight=weight, **parameters)
+        assert loss.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@every_average
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pairs_of_classes_equal_the_program_and_its_multipliers(multi_class, weighted):
+    scores, target = class_batch(n_samples=12, n_classes=4, seed=2)
+    weight = torch.linspace(0, 2, 12, dtype=torch.float64) if weighted else None
+    parameters = {"multi_class": multi_class, "sample_weight": weight}
+    closed = value_and_gradient(pairwise_auc_loss, scores, target, **parameters)
+    solved = value_and_gradient(pairwise_auc_loss, scores, target, solver="program", **parameters)
+    assert_same(solved, closed, 1e-9)
+
+
+@every_average
+@every_surrogate
+def test_gradient_of_several_classes_matches_finite_differences(multi_class, surrogate):
+    scores, target = class_batch(n_samples=9, n_classes=4, seed=1)
+    parameters = {"multi_class": multi_class, "surrogate": surrogate}
+    loss = partial(pairwise_auc_loss, target=target, **parameters)
+    assert torch.autograd.gradcheck(loss, scores)
+
+
+@every_surrogate
+def test_pairs_equal_all_pairs_of_a_larger_batch(surrogate):
+    scores, target = binary_batch(n_samples=1500, share=0.1)
+    assert (target == 0).sum() * (target == 1).sum() > 1 << 17  # several blocks
+    z = (scores[target == 0] - scores[target == 1].unsqueeze(1)) / 0.8
+    pairs = {
+        "hinge": (1 + z).relu(),
+        "quadratic": (1 + z).relu().square(),
+        "logistic": torch.logaddexp(z, torch.zeros_like(z)) / math.log(2),
+        "ramp": (1 + z).clamp(0, 1),
+    }
+    expected = pairs[surrogate].mean()
+    result = value_and_gradient(pairwise_auc_loss, scores, target, surrogate=surrogate, margin=0.8)
+    assert_same(result, (expected.detach(), torch.autograd.grad(expected, scores)[0]))
+
+
+@pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "ramp"])
+def test_sorts_where_pairs_would_not_fit(surrogate):
+    # Positives and negatives alternate at a distance of 1: a positive at the odd rank r meets
+    # the negatives above it at every odd distance.
+    n = 100_000
+    scores = torch.arange(2 * n, dtype=torch.float64, requires_grad=True)
+    loss = pairwise_auc_loss(scores, torch.arange(2 * n) % 2, surrogate=surrogate)
+    distance = torch.arange(1, 2 * n, 2, dtype=torch.float64)
+    n_pairs = torch.arange(n - 1, -1, -1, dtype=torch.float64)
+    hinge = 1 + distance
+    pairs = {"hinge": hinge, "quadratic": hinge.square(), "ramp": torch.ones(n)}[surrogate]
+    assert_same(loss.detach(), (n_pairs * pairs).sum() / n**2, 1e-10)
+    assert torch.autograd.grad(loss, scores)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_ramp_tends_to_the_areas_of_scikit_learn(multi_class, n_classes, rng):
+    # Scores that sum to 1 in each row, as scikit-learn wants them, and labels of every class.
+    scores = torch.from_numpy(rng.dirichlet(np.ones(n_classes), 40))
+    target = torch.from_numpy(rng.permutation(np.arange(40) % n_classes))
+    options = {"surrogate": "ramp", "margin": 1e-9, "multi_class": multi_class}
+    area = roc_auc_score(target, scores, multi_class=multi_class, average="macro")
+    loss = pairwise_auc_loss(scores, target, **options)
+    assert loss.item() == pytest.approx(1 - area, abs=1e-6)
+
+
+@every_average
+@pytest.mark.parametrize("solver", ["closed_form", "program"])
+@pytest.mark.parametrize("shape", [(5, 3), (1, 3), (4, 1), (0, 3)])
+def test_one_of_several_classes_has_zero_loss_and_gradient(multi_class, solver, shape):
+    scores, target = class_batch(*shape)[0], torch.zeros(shape[0], dtype=torch.int64)
+    parameters = {"multi_class": multi_class, "solver": solver}
+    result = value_and_gradient(pairwise_auc_loss, scores, target, **parameters)
+    assert_same(result, (torch.zeros(()).double(), torch.zeros_like(scores)), 0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"multi_class": "all"}, ValueError, "multi_class='all' must be one of 'ovr', 'ovo', 'mu'"),
+        ({"surrogate": "step"}, ValueError, "surrogate='step' must be one of 'hinge', 'quadratic'"),
+        (
+            {"surrogate": "ramp", "solver": "program"},
+            *(ValueError, "solver='program' needs surrogate='hinge'; got 'ramp'"),
+        ),
+        ({"target": torch.ones(6, 7) / 7}, TypeError, "is defined for integer class indices"),
+        ({"target": torch.full((6,), -1)}, (IndexError, RuntimeError), None),
+        ({"target": torch.full((6,), 7)}, (IndexError, RuntimeError), None),
+        ({"scores": torch.zeros(1, 6, 7)}, ValueError, r"must have shape \(n_samples,\); got sh"),
+    ],
+)
+def test_refuses_wrong_arguments_of_pairs(parameters, error, message):
+    scores, target = class_batch()
+    with pytest.raises(error, match=message):
+        pairwise_auc_loss(**{"scores": scores, "target": target} | parameters)

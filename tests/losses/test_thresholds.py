@@ -1,4 +1,4 @@
-"""Thresholds among the scores: ranks, means, roots, and what flows back through them."""
+"""Thresholds among the scores: ranks, means, roots, gradients, and the losses that use them."""
 
 import copy
 import math
@@ -10,15 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sktopk.losses import KthLargest, SurrogateQuantile, TopMean
+from sktopk.losses import KthLargest, SurrogateQuantile, TopMean, accuracy_at_top_loss
 from tests.losses import top_references as references
-from tests.losses.cases import assert_same, top_batch
+from tests.losses.cases import assert_same, binary_batch
 from tests.losses.cases import value_and_gradient as grad_of
 
 GROUPS = ["negatives", "positives", "all"]
 SURROGATES = list(references.SURROGATES)
 
-every_group = pytest.mark.parametrize("of", GROUPS)
 every_surrogate = pytest.mark.parametrize("surrogate", SURROGATES)
 RANKED = [
     *(KthLargest(of, k=3) for of in GROUPS),
@@ -109,7 +108,7 @@ def test_tied_rows_rank_in_their_order(k):
 
 @every_threshold
 def test_gradient_matches_finite_differences(threshold):
-    scores, target = top_batch()
+    scores, target = binary_batch()
     weight = torch.linspace(0, 2, len(scores))
     assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1), scores)
     assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1, weight), scores)
@@ -133,7 +132,7 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
         assert again == threshold
         assert repr(again) == repr(threshold)
     assert eval(repr(threshold)) == threshold
-    scores, target = top_batch(dtype=torch.float32)
+    scores, target = binary_batch(dtype=torch.float32)
     assert threshold(scores, target == 1).dtype == torch.float32
     assert threshold(scores, target) == threshold(scores, target == 1)
     with pytest.raises(AttributeError):
@@ -144,7 +143,7 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 2.0**24])
 def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, grouped, offset):
-    scores, target = top_batch(n_samples=20_000, dtype=torch.float32)
+    scores, target = binary_batch(n_samples=20_000, dtype=torch.float32)
     scores = (scores.detach() + offset).requires_grad_()
     weight = torch.linspace(0, 3, len(scores))
     groups = (torch.arange(len(scores)) % 3,) if grouped else ()
@@ -162,12 +161,11 @@ def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, gr
 @pytest.mark.parametrize("of", GROUPS)
 @pytest.mark.parametrize(("seed", "tau"), [(0, 1e-6), (1, 0.01), (2, 0.3), (3, 0.999), (4, 1.0)])
 def test_surrogate_quantile_is_the_root(surrogate, of, seed, tau):
-    scores, target = top_batch(n_samples=60, seed=seed)
+    scores, target = binary_batch(n_samples=60, seed=seed)
     given = scores.tolist(), target.tolist(), of
     t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
     mean = references.surrogate_mean(*given, t, surrogate)
     assert mean == pytest.approx(tau, rel=1e-11, abs=1e-12)
-    assert t == pytest.approx(references.surrogate_quantile(*given, tau, surrogate), abs=1e-9)
     assert t >= references.kth_largest(*given, tau=tau)
 
 
@@ -185,30 +183,87 @@ def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
     assert threshold(masked, scores > 0) == -torch.inf
 
 
-@pytest.mark.parametrize("kind", [KthLargest, TopMean])
-@pytest.mark.parametrize(
-    ("of", "rank", "message"),
-    [
-        ("neg", {"k": 1}, "of='neg' must be one of 'negatives', 'positives', 'all'"),
-        ("all", {}, "pass one of k and tau; got k=None and tau=None"),
-        ("all", {"k": 1, "tau": 0.5}, r"pass one of k and tau; got k=1 and tau=0\.5"),
-        ("all", {"k": 0}, "k=0 must be at least 1"),
-        ("all", {"tau": 1.01}, r"tau=1\.01 must be in \(0, 1\]"),
-    ],
-)
-def test_refuses_ranks(kind, of, rank, message):
-    with pytest.raises(ValueError, match=message):
-        kind(of, **rank)
+# Losses with a threshold.
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("all", 0), r"tau=0 must be in \(0, 1\]"),
-        (("all", 0.5, "step"), "surrogate='step' must be one of"),
-        (("top", 0.5), "of='top' must be one of"),
-    ],
-)
-def test_refuses_other_arguments(arguments, message):
+# Both kinds of errors: equation 1 of Adam, Macha, Smidl.
+
+BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
+
+
+@pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
+    scores, target = binary_batch(n_samples=30)
+    weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
+    options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}
+    s, y, w = scores.tolist(), target.tolist(), weight.tolist()
+    t, mean, rows = threshold(scores, target, weight).item(), 0.0, [0.0] * len(s)
+    for kind, label in (("false_positives", 0), ("false_negatives", 1)):
+        each = references.losses(s, y, t, kind, surrogate)
+        each = [BOTH[kind] * w_i * each_i for w_i, each_i in zip(w, each, strict=True)]
+        mean += sum(each) / sum(w_i for w_i, y_i in zip(w, y, strict=True) if y_i == label)
+        rows = [a + b for a, b in zip(rows, each, strict=True)]
+    options["errors"] = BOTH
+    assert accuracy_at_top_loss(scores, target, **options).item() == pytest.approx(mean)
+    each = accuracy_at_top_loss(scores, target, reduction="none", **options)
+    assert each.tolist() == pytest.approx(rows)
+    assert torch.autograd.gradcheck(lambda s: accuracy_at_top_loss(s, target, **options), scores)
+
+
+# Surrogates: z, max(0, 1 + z)^2, max(0, 1 + z), log2(1 + exp z), as the loss at a threshold of 0.
+
+TABLE = [
+    (-2.0, 0.0, 0.0, 0.18311841),
+    (-1.0, 0.0, 0.0, 0.45194108),
+    (-0.5, 0.25, 0.5, 0.68394851),
+    (0.0, 1.0, 1.0, 1.0),
+    (3.0, 16.0, 4.0, 4.39818183),
+]
+
+
+@pytest.mark.parametrize(("name", "column"), [("quadratic", 1), ("hinge", 2), ("logistic", 3)])
+def test_surrogates_by_hand_and_by_definition(name, column):
+    def of_surrogate(z):
+        """The surrogate of the distances z: the losses of negatives of these scores at 0."""
+        return accuracy_at_top_loss(
+            *(z, torch.zeros(len(z))),
+            threshold=lambda scores, positive, weight: scores.new_zeros(()),
+            errors="false_positives",
+            surrogate=name,
+            reduction="none",
+        )
+
+    table = torch.tensor(TABLE, dtype=torch.float64)
+    torch.testing.assert_close(of_surrogate(table[:, 0]), table[:, column], rtol=1e-7, atol=1e-9)
+    fine = torch.linspace(-60, 60, 24_001, dtype=torch.float64)
+    value = of_surrogate(fine)
+    assert (value.diff() >= 0).all()
+    assert (value.diff().diff() >= -1e-11).all()
+    assert (value >= (fine >= 0).double()).all()
+    slow = [references.SURROGATES[name](x) for x in fine[::100].tolist()]
+    assert value[::100].tolist() == pytest.approx(slow, rel=1e-14, abs=1e-14)
+
+
+# Wrong arguments.
+
+OF_RANK = [
+    (("neg", 1), "of='neg' must be one of 'negatives', 'positives', 'all'"),
+    (("all",), "pass one of k and tau; got k=None and tau=None"),
+    (("all", 1, 0.5), r"pass one of k and tau; got k=1 and tau=0\.5"),
+    (("all", 0), "k=0 must be at least 1"),
+    (("all", None, 1.01), r"tau=1\.01 must be in \(0, 1\]"),
+]
+OF_ROOT = [
+    (("all", 0), r"tau=0 must be in \(0, 1\]"),
+    (("all", 0.5, "step"), "surrogate='step' must be one of"),
+    (("top", 0.5), "of='top' must be one of"),
+]
+REFUSED = [(kind, *each) for kind in (KthLargest, TopMean) for each in OF_RANK]
+REFUSED += [(SurrogateQuantile, *each) for each in OF_ROOT]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "message"), REFUSED)
+def test_refuses(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
-        SurrogateQuantile(*arguments)
+        kind(*arguments)

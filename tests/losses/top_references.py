@@ -20,8 +20,6 @@ def logistic(z):
 
 
 SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
-
-
 WANTED = {"negatives": (0,), "positives": (1,), "all": (0, 1)}
 
 
@@ -30,38 +28,33 @@ def rank_of_share(tau, n):
     return max(1, math.ceil(n * Fraction(str(tau))))
 
 
-def rows_of(labels, of):
-    return [i for i, y in enumerate(labels) if y in WANTED[of]]
+def ranked(scores, labels, of):
+    """Return the scores of some of the rows, from the largest one down."""
+    return sorted((s for s, y in zip(scores, labels, strict=True) if y in WANTED[of]), reverse=True)
 
 
-def by_rank(scores, rows):
-    """Return the rows from the largest score down, equal ones in their order."""
-    return sorted(rows, key=lambda i: -scores[i])
+def rank(k, tau, n):
+    return min(k if tau is None else rank_of_share(tau, n), n)
 
 
 def kth_largest(scores, labels, of, k=None, tau=None):
-    order = by_rank(scores, rows_of(labels, of))
-    if not order:
-        return None
-    j = k if tau is None else rank_of_share(tau, len(order))
-    return scores[order[min(j, len(order)) - 1]]
+    values = ranked(scores, labels, of)
+    return values[rank(k, tau, len(values)) - 1] if values else None
 
 
 def top_mean(scores, labels, of, k=None, tau=None):
-    order = by_rank(scores, rows_of(labels, of))
-    if not order:
-        return None
-    j = min(k if tau is None else rank_of_share(tau, len(order)), len(order))
-    return sum(scores[i] for i in order[:j]) / j
+    values = ranked(scores, labels, of)
+    best = values[: rank(k, tau, len(values))]
+    return sum(best) / len(best) if best else None
 
 
 def surrogate_mean(scores, labels, of, threshold, surrogate):
-    rows = rows_of(labels, of)
-    return math.fsum(SURROGATES[surrogate](scores[i] - threshold) for i in rows) / len(rows)
+    values = ranked(scores, labels, of)
+    return math.fsum(SURROGATES[surrogate](s - threshold) for s in values) / len(values)
 
 
 def surrogate_quantile(scores, labels, of, tau, surrogate="quadratic"):
-    if not rows_of(labels, of):
+    if not ranked(scores, labels, of):
         return None
     low, high = min(s for s in scores if s > -math.inf) - 50, max(scores) + 50
     for _ in range(200):

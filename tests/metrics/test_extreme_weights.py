@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sktopk import metrics
-from tests.metrics.top_cases import function_called
+from tests.metrics import top_cases
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(exceeds|is NaN)")
 WEIGHTS = [0.0, 1e-30, 1e-30, 1e-15, 1.0, 1.0, 3.0, 1e15, 1e30]
@@ -65,24 +65,19 @@ def test_the_k_best(k, grouped):
 
 def test_thresholds_and_curves():
     for y, y_score, weight, _ in cases():
-        found = negative = Fraction(0)
-        in_order = list(blocks(y, y_score, weight))
-        positives = sum(p for p, _ in in_order)
-        negatives = sum(w - p for p, w in in_order)
-        at_top = at_rate = Fraction(0)
-        for p, w in in_order:
-            found, negative = found + p, negative + w - p
-            at_top = found if negative < 2 * (1 - Fraction(1, 10**10)) else at_top
-            at_rate = found if negative <= Fraction(3, 10) * negatives else at_rate
+        kept = weight > 0
+        present = y[kept].tolist(), y_score[kept].tolist(), [*map(Fraction, weight[kept])]
         score = metrics.positives_at_top_score(y, y_score, k=2, sample_weight=weight)
-        assert score == pytest.approx(float(at_top / positives), rel=1e-12, abs=0)
+        expected = top_cases.positives_at_top(*present, 2)
+        assert score == pytest.approx(float(expected), rel=1e-12, abs=0)
         score = metrics.true_positive_rate_at_fpr_score(y, y_score, fpr=0.3, sample_weight=weight)
-        if negatives:
-            assert score == pytest.approx(float(at_rate / positives), rel=1e-12, abs=0)
+        if has_negatives := 0 in present[0]:
+            expected = top_cases.true_positive_rate_at_fpr(*present, 0.3)
+            assert score == pytest.approx(float(expected), rel=1e-12, abs=0)
         else:
             assert math.isnan(score)
         score = metrics.bedroc_score(y, y_score, sample_weight=weight)
-        assert math.isnan(score) != bool(negatives)
+        assert math.isnan(score) != has_negatives
         score = metrics.enrichment_factor_score(y, y_score, fraction=0.3, sample_weight=weight)
         assert score >= 0
 
@@ -118,5 +113,5 @@ def test_weights_whose_sum_is_no_number_are_refused():
 @pytest.mark.parametrize("weight", [1e-320, 1e-308, 1e300])
 def test_equal_weights_change_nothing_however_small(name, params, weight):
     y, scores = [0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6]
-    value = function_called(name)(y, scores, sample_weight=[weight] * 4, **params)
-    assert value == pytest.approx(function_called(name)(y, scores, **params), rel=1e-3)
+    value = top_cases.function_called(name)(y, scores, sample_weight=[weight] * 4, **params)
+    assert value == pytest.approx(top_cases.function_called(name)(y, scores, **params), rel=1e-3)

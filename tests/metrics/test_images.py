@@ -10,9 +10,6 @@ import pytest
 
 from sktopk import metrics
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("pytest_mpl")
-
 rng = np.random.default_rng(0)
 POSITIVE = rng.random(400) < 0.1
 AMOUNT = 10 + 90 * rng.random(400)

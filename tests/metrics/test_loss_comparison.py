@@ -1,8 +1,5 @@
-from math import sqrt
-
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -10,46 +7,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktopk.metrics import LossComparisonDisplay
-
-matplotlib = pytest.importorskip("matplotlib")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    matplotlib.use("Agg")
-    yield
-    matplotlib.pyplot.close("all")
-
-
-@pytest.fixture
-def scores(rng):
-    base = 0.8 + 0.02 * rng.random(6)
-    gains = {"cross_entropy": 0.0, "focal": 0.0, "smooth_topk": 0.3, "ldam": -0.3}
-    return {loss: base + gain + 0.02 * rng.random(6) for loss, gain in gains.items()}
-
-
-def corrected_interval(first, second, overlap, confidence):
-    """Nadeau and Bengio's interval of the mean difference, step by step."""
-    runs = [a - b for a, b in zip(first, second, strict=True)]
-    n = len(runs)
-    mean = sum(runs) / n
-    variance = sum((run - mean) ** 2 for run in runs) / (n - 1)
-    n_test, n_train = overlap, 1 - overlap
-    quantile = stats.t(n - 1).ppf(1 - (1 - confidence) / 2)
-    half = quantile * sqrt((1 / n + n_test / n_train) * variance)
-    return mean - half, mean + half
+from tests.model_selection.test_loss_comparison import SCORES, comparison
 
 
 @pytest.mark.parametrize(("overlap", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
-def test_intervals_are_those_of_the_corrected_test(overlap, confidence, scores):
-    display = LossComparisonDisplay.from_scores(
-        scores, overlap=overlap, confidence=confidence, baseline="focal"
-    )
+def test_intervals_are_those_of_the_summary(overlap, confidence):
+    options = {"overlap": overlap, "baseline": "focal"}
+    display = LossComparisonDisplay.from_scores(SCORES, confidence=confidence, **options)
     assert display.names == ["cross_entropy", "smooth_topk", "ldam"]
-    for i, name in enumerate(display.names):
-        low, high = corrected_interval(scores[name], scores["focal"], overlap, confidence)
-        assert display.difference[i] - display.half_width[i] == pytest.approx(low)
-        assert display.difference[i] + display.half_width[i] == pytest.approx(high)
+    summary = comparison(SCORES, **options).summary(confidence=confidence).loc[display.names]
+    np.testing.assert_allclose(display.difference, summary["difference"])
+    np.testing.assert_allclose(display.difference - display.half_width, summary["low"])
+    np.testing.assert_allclose(display.difference + display.half_width, summary["high"])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk import metrics
-from tests.metrics.test_topk_accuracy import reference_accuracy
 from tests.metrics.top_cases import function_called
 
 # Infinities, denormals and few distinct numbers: many ties.
@@ -120,21 +120,50 @@ def test_scores_of_rows(name, data):
         assert of_ties[0] - 1e-9 <= of_ties[1] <= of_ties[2] + 1e-9
 
 
+def row_hit(score, column, k, ties):
+    """Sort the row; share the places left at the cut among the tied labels."""
+    in_order = sorted(score, reverse=True)
+    cut = in_order[min(k, len(in_order)) - 1]
+    if score[column] != cut:
+        return Fraction(int(score[column] > cut))
+    n_above = sum(s > cut for s in score)
+    n_at_cut = sum(s == cut for s in score)
+    if n_above + n_at_cut <= k or ties == "optimistic":
+        return Fraction(1)
+    return Fraction(0) if ties == "pessimistic" else Fraction(k - n_above, n_at_cut)
+
+
+def reference_accuracy(y_true, y_score, k, labels, average, ties, weight):
+    rows = []
+    for y, score, w in zip(y_true, y_score, weight, strict=True):
+        hit = row_hit(score, list(labels).index(y), k, ties) if y in labels else Fraction(0)
+        rows.append((y, hit, Fraction(float(w))))
+
+    def mean(rows):
+        return sum(h * w for _, h, w in rows) / sum(w for _, _, w in rows)
+
+    if average == "micro":
+        return float(mean(rows))
+    present = sorted({y for y, _, w in rows if w > 0})
+    return float(sum(mean([r for r in rows if r[0] == y]) for y in present) / len(present))
+
+
 @st.composite
 def labels_and_scores(draw):
     n_samples, n_classes = draw(st.integers(1, 5)), draw(st.integers(2, 5))
-    y_true = draw(arrays(np.int64, n_samples, elements=st.integers(0, n_classes)))
+    labels = list("dacbe"[:n_classes])
+    y_true = draw(arrays("U1", n_samples, elements=st.sampled_from([*labels, "z"])))
     y_score = draw(arrays(np.float32, (n_samples, n_classes), elements=scores_of))
     weight = draw(st.none() | arrays(np.float64, n_samples, elements=weight_of))
-    return y_true, y_score, weight, draw(st.integers(1, n_classes + 1)), draw(ties)
+    return labels, y_true, y_score, weight, draw(st.integers(1, n_classes + 1)), draw(ties)
 
 
 @given(labels_and_scores(), st.sampled_from(["micro", "macro"]))
 def test_topk_accuracy(case, average):
-    y_true, y_score, weight, k, ties = case
-    labels = list(range(y_score.shape[1]))
+    labels, y_true, y_score, weight, k, ties = case
     options = {"k": k, "labels": labels, "average": average, "ties": ties, "sample_weight": weight}
     value, undefined = quietly(metrics.topk_accuracy_score, y_true, y_score, **options)
+    assert isinstance(value, float)
     assert math.isnan(value) == undefined
     weight = np.ones(len(y_true)) if weight is None else weight
     assert undefined == (not weight.any())

@@ -38,21 +38,11 @@ from sktopk.metrics import (
     set_size_score,
     topk_accuracy_score,
 )
-from tests.metrics.top_cases import function_called
+from tests.metrics.top_cases import SCORES, function_called
 
-TOP = [
-    ("precision_at_k", {"k": 20, "ties": "optimistic"}),
-    ("recall_at_k", {"k": 0.05}),
-    ("enrichment_factor", {"fraction": 0.05}),
-    ("precision_at_recall", {"recall": 0.5}),
-    ("recall_at_precision", {"precision": 0.5}),
-    ("positives_at_top", {"k": 3}),
-    ("true_positive_rate_at_fpr", {"fpr": 0.05}),
-    ("partial_auc_log", {"max_fpr": 0.2, "min_fpr": 0.01}),
-    ("auc_at_quantile", {"quantile": 0.1, "normalize": True, "ties": "pessimistic"}),
-    ("bedroc", {"alpha": 5.0}),
-]
-every_name = pytest.mark.parametrize(("name", "params"), TOP, ids=[name for name, _ in TOP])
+# Of each score the last of its cases.
+TOP = {score.__name__.removesuffix("_score"): params for score, params in SCORES}
+every_name = pytest.mark.parametrize("name", TOP)
 CLASSIFIERS = [
     GaussianNB(),
     RandomForestClassifier(5, random_state=0),
@@ -141,8 +131,8 @@ def test_scores_of_many_samples_and_classes_are_counted_in_pieces(table, digits,
 
 @every_classifier
 @every_name
-def test_top_is_the_score_of_the_positive_class(estimator, name, params, frauds):
-    X, y = frauds
+def test_top_is_the_score_of_the_positive_class(estimator, name, frauds):
+    (X, y), params = frauds, TOP[name]
     fitted = clone(estimator).fit(X[:400], y[:400])
     if hasattr(fitted, "decision_function"):
         y_score = fitted.decision_function(X[400:])
@@ -153,10 +143,10 @@ def test_top_is_the_score_of_the_positive_class(estimator, name, params, frauds)
 
 
 @every_name
-def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, params, frauds):
+def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, frauds):
     X, y = frauds[0], np.sort(frauds[1])  # all fraud at the end
     folds = [(np.arange(300, 600), np.arange(100)), (np.arange(0, 600, 2), np.arange(600))]
-    scorer = make_top_scorer(name, pos_label="fraud", **params)
+    scorer = make_top_scorer(name, pos_label="fraud", **TOP[name])
     with pytest.warns(UndefinedMetricWarning, match=f"{name}_score: no positives"):
         result = cross_validate(GaussianNB(), X, y, cv=folds, scoring=scorer, error_score="raise")
     assert np.isnan(result["test_score"]).tolist() == [True, False]

@@ -12,15 +12,6 @@ from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import ThresholdTraceDisplay
 from sktopk.modules import MLP
 
-matplotlib = pytest.importorskip("matplotlib")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    matplotlib.use("Agg")
-    yield
-    matplotlib.pyplot.close("all")
-
 
 @pytest.fixture(scope="module")
 def data():
@@ -63,16 +54,6 @@ def test_steps_of_the_epochs_asked_for(recorded, epoch, step, threshold, true):
         assert display.true_line_ is None
     else:
         np.testing.assert_array_equal(display.true_threshold, true)
-
-
-def test_an_estimate_from_few_rows_is_below_the_largest_of_all(data):
-    gap = {}
-    for buffer_size in (0, 1):
-        display = ThresholdTraceDisplay.from_estimator(fit(data, buffer_size=buffer_size))
-        difference = np.subtract(display.true_threshold, display.threshold)
-        assert difference.min() > -1e-5
-        gap[buffer_size] = difference.mean()
-    assert gap[1] < gap[0]
 
 
 def test_draws_what_it_holds():

@@ -138,7 +138,6 @@ MASKED_ROWS = np.ma.masked_array(np.eye(3), mask=np.eye(3))
     ("call", "name"),
     [
         (lambda: topk_accuracy_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
-        (lambda: topk_accuracy_score([0, 1, 2], MASKED_ROWS, labels=range(3)), "y_score"),
         (lambda: set_coverage_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
         (lambda: set_size_score(MASKED_ROWS), "y_set"),
         (lambda: precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=MASKED), "groups"),

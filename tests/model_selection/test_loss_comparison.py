@@ -19,27 +19,31 @@ def comparison(scores, n_test=20, **params):
     return LossComparison(pd.DataFrame(rows), **params)
 
 
-@pytest.fixture
-def scores(rng):
+def some_scores():
+    rng = np.random.default_rng(0)
     base = 0.8 + 0.02 * rng.random(6)
     gains = {"cross_entropy": 0.0, "focal": 0.0, "smooth_topk": 0.3, "ldam": -0.3}
     return {loss: base + gain + 0.02 * rng.random(6) for loss, gain in gains.items()}
 
 
-def test_summary_is_the_corrected_test_step_by_step(scores):
-    summary = comparison(scores).summary(confidence=0.9)
-    assert summary.index.tolist() == list(scores)
-    for loss, each in scores.items():
+SCORES = some_scores()
+
+
+@pytest.mark.parametrize(("overlap", "test_to_training"), [(None, 20 / 80), (0.5, 1.0)])
+def test_summary_is_the_corrected_test_step_by_step(overlap, test_to_training):
+    summary = comparison(SCORES, overlap=overlap).summary(confidence=0.9)
+    assert summary.index.tolist() == list(SCORES)
+    for loss, each in SCORES.items():
         row = summary.loc[loss]
         assert row["mean"] == pytest.approx(sum(each) / 6)
         if loss == "cross_entropy":
             assert np.isnan(row["difference"])
             assert row["verdict"] == "baseline"
             continue
-        runs = [a - b for a, b in zip(each, scores["cross_entropy"], strict=True)]
+        runs = [a - b for a, b in zip(each, SCORES["cross_entropy"], strict=True)]
         mean = sum(runs) / 6
         variance = sum((run - mean) ** 2 for run in runs) / 5
-        error = sqrt((1 / 6 + 20 / 80) * variance)
+        error = sqrt((1 / 6 + test_to_training) * variance)
         t = stats.t(5)
         assert row["difference"] == pytest.approx(mean)
         assert row["p_value"] == pytest.approx(2 * t.sf(abs(mean) / error))
@@ -56,8 +60,8 @@ def test_differences_without_spread(gain, p):
     assert found.loc["focal", "p_value"] == p
 
 
-def test_seeds_on_one_split_are_averaged(scores):
-    once = comparison(scores).frame
+def test_seeds_on_one_split_are_averaged():
+    once = comparison(SCORES).frame
     twice = pd.concat([once.assign(score=once["score"] + d) for d in (-0.01, 0.01)])
     a, b = (LossComparison(frame).summary() for frame in (once, twice))
     pd.testing.assert_frame_equal(a, b)
@@ -119,9 +123,9 @@ def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
     assert ("more fold" in frame.verdict) == bool(enough)
 
 
-def test_scores_that_do_not_pair_are_refused(scores):
-    frame = comparison(scores).frame
+def test_scores_that_do_not_pair_are_refused():
+    frame = comparison(SCORES).frame
     with pytest.raises(ValueError, match=r"finite.*'focal'|'focal'.*finite"):
         LossComparison(frame.drop(index=frame.index[frame["loss"] == "focal"][0])).summary()
     with pytest.raises(ValueError, match="baseline='other'"):
-        comparison(scores, baseline="other").summary()
+        comparison(SCORES, baseline="other").summary()
