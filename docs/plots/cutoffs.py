@@ -9,14 +9,14 @@ RANKED[[0, 1, 2, 4, 5, 8, 10, 14, 21, 30]] = 1
 
 place = np.arange(1, len(RANKED) + 1)
 found, wrong = np.cumsum(RANKED), np.cumsum(1 - RANKED)
+recall = place <= place[found == 8][0]
+precision = place <= place[found / place >= 0.6][-1]
 kept = {
     "no negative above\nDeepTopPushClassifier()": wrong == 0,
     "8 samples: 20 % of all\nPatMatClassifier(tau=0.2)": place <= 8,
     "3 negatives above: 10 % of the negatives\nRecallAtFPRClassifier(fpr=0.1)": wrong <= 3,
-    "8 positives above: recall of 80 %\nPrecisionAtRecallClassifier(recall=0.8)": place
-    <= place[found == 8][0],
-    "7 positives of 11: precision of at least 60 %\nRecallAtPrecisionClassifier(precision=0.6)": place
-    <= place[found / place >= 0.6][-1],
+    "8 positives above: recall of 80 %\nPrecisionAtRecallClassifier(recall=0.8)": recall,
+    "7 positives of 11: precision of 60 %\nRecallAtPrecisionClassifier(precision=0.6)": precision,
 }
 
 figure, ax = plt.subplots(figsize=(10, 3.4), layout="constrained")
