@@ -12,7 +12,7 @@ from skorch.dataset import Dataset
 
 from sktopk._common._available import available_if
 from sktopk.modules import TabularMLP
-from sktopk.modules._member_linear import has_hooks
+from sktopk.modules._members import has_hooks
 from sktopk.modules._mlp import takes_sparse
 
 from ._callbacks import check_what_is_read, has_monitored

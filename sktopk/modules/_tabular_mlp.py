@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ._member_linear import MemberLayers, MemberLinear, has_hooks, is_as_made, is_plain_training
+from ._members import MemberLayers, MemberLinear, has_hooks, is_as_made, is_plain_training
 from ._mlp import Dropout
 from ._normalized_linear import MemberNormalizedLinear
 from ._table_encoder import TableEncoder
