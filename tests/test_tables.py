@@ -279,6 +279,8 @@ def test_strings_that_are_hardly_categories_are_said():
     numbers = [f"{i / 4}" for i in range(60)]
     with pytest.warns(UserWarning, match="61 different strings, .* but not ' ', .*to_numeric"):
         of_column([*numbers, " "])
+    with pytest.warns(UserWarning, match="21 different strings, .* but not 'n/a'"):
+        of_column([*(str(i) for i in range(20)), "n/a"])
     days = DAYS[:90].astype(str)
     with pytest.warns(UserWarning, match="90 different strings in 90 rows.*'2020-"):
         trained(pd.DataFrame({"a": days}), np.arange(90) % 2)
@@ -286,4 +288,5 @@ def test_strings_that_are_hardly_categories_are_said():
         of_column([f"0,{i % 7}" for i in range(60)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        of_column([*numbers[:30], " "])
+        of_column([*numbers[:10], " "])
+        of_column([f"{i:05}" for i in range(60)] + ["unknown"])  # postal codes

@@ -86,6 +86,8 @@ def _missing(name, wrong, what):
 
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
+# A column of strings gets a warning if it has more different numbers than this.
+LEAST_NUMBERS = 12
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
 _STRINGS = ("object", "str", "large_string", "utf8")
@@ -248,10 +250,11 @@ def _warn_of_strings(name, values, total):
             "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"
         )
         return
-    others = [each for each in known if not _is_decimal(each)]
+    numbers = list(filter(_is_decimal, known))
+    others = [each for each in known if each not in numbers]
     # Postal codes have equal lengths and no decimal points.
-    varies = any("." in each for each in known) or len({*map(len, known)}) > 1
-    if len(known) > MOST and len(others) <= len(known) / 10 and varies:
+    varies = any("." in each for each in numbers) or len({*map(len, numbers)}) > 1
+    if len(numbers) > LEAST_NUMBERS and len(others) <= len(known) / 10 and varies:
         but = f" but not {others[0]!r}" if others else f", such as {known[0]!r}"
         warn(
             f"column {name!r} of X has {len(known)} different strings, most of them numbers{but}, "

@@ -144,7 +144,7 @@ def _numbers(found, name, kind, length, limit=2**31):
         values = np.array([kind(each) for each in words], np.int64 if kind is int else np.float64)
     except (OverflowError, ValueError):
         values = None
-    _check(values is not None, f"numbers {name}", found[name])
+    _check(values is not None, f"numbers {name}", found.get(name))
     if kind is int:
         _check((np.abs(values) < limit).all(), f"{name} below {limit}", values)
     else:

@@ -70,7 +70,8 @@ class BudgetClassifier(CalibratedDecision):
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
         else 1 or True, with a warning if more than 75 % of the samples have this label. For other
-        labels, None chooses a label, with a warning.
+        labels, None chooses a label, with a warning. If `estimator` has a `pos_label` of None, it
+        is trained with this label.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision".
 
