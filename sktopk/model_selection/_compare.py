@@ -117,10 +117,16 @@ def compare_losses(
     random_state : int, RandomState or None, default=0
         Seed from which the seeds of all runs are drawn.
 
+    Returns
+    -------
+    comparison : LossComparison
+        Result with the attributes and methods `frame`, `summary()`, `verdict` and `plot()`.
+
     Raises
     ------
     RuntimeError
-        If a run fails, or all its settings diverge. Other diverged settings are counted in `frame`.
+        If a run fails, or all its settings diverge. The message states its loss, fold and seed.
+        Other diverged settings are counted in `frame`.
 
     Examples
     --------

@@ -145,6 +145,10 @@ class TableEncoder(nn.Module):
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
+        Returns
+        -------
+        self : TableEncoder
+
         Raises
         ------
         ValueError
