@@ -54,15 +54,22 @@ class LossComparison:
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
         Mean share of test samples that two splits have in common, in [0, 1). None means
-        `test_fraction`, the mean share of test samples in a split, as for random splits.
+        `test_fraction`, the share for random splits.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
         Scores of each loss on all splits. The baseline comes first.
+    test_fraction : float
+        Mean share of test samples in a split.
     verdict : str
         Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
+
+    References
+    ----------
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
+       52(3), 239-281, 2003.
 
     Examples
     --------
