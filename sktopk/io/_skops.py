@@ -33,8 +33,9 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     -------
     path : str
         Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
-        If the estimator contains types that `load` does not trust, such as a class of your own, a
-        warning shows the argument `trusted` that `load` needs.
+        Network weights are stored as NumPy arrays, LightGBM's trees as text. If the estimator
+        contains types that `load` does not trust, such as a custom class, a warning shows the
+        argument `trusted` that `load` needs.
 
     Raises
     ------

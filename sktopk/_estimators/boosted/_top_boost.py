@@ -76,7 +76,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     log_loss_share : float, default=0.6
         Share a of the log loss in the training loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        As in :func:`sktopk.boosting.objective`.
+        How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators, learning_rate : int and float, default=100 and 0.1

@@ -41,8 +41,8 @@ class BudgetCurveDisplay(CurveDisplay):
     ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
     `from_predictions` and `from_cv_results` take:
 
-    - ``metric``: "precision", "recall" or, by default if ``value`` is given, "value". Without
-      positives, recall is NaN, with an `UndefinedMetricWarning`.
+    - ``metric``: "precision", "recall" (default) or "value" (default if ``value`` is given).
+      Without positives, recall is NaN, with an `UndefinedMetricWarning`.
     - ``value``: benefit of finding each sample if it is positive, such as an amount of money;
       finite and nonnegative. Only the metric "value" takes it.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
