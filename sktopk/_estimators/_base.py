@@ -102,7 +102,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
-        Number of the epoch that `fit` kept, from 1.
+        Number of the epoch that `fit` kept, from 1. Its weights are averages over about one epoch.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses
@@ -162,10 +162,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             float32 or float64. Weights are float32, unless one minibatch holds all samples. The
             default network accepts missing values and frames with categories. Memory maps and torch
-            Datasets are read in minibatches. Items of a Dataset are samples or tuples (sample,
-            label, ...). ``net_params={"iterator_train__num_workers": 4}`` reads them in four
-            worker processes. A custom `module` also accepts images (n_samples, channels, height,
-            width).
+            Datasets are read in minibatches, with ``__getitems__(indices)`` if a Dataset has this
+            method. Items of a Dataset are samples or tuples (sample, label, ...).
+            ``net_params={"iterator_train__num_workers": 4}`` reads them in four worker processes.
+            A custom `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -36,6 +36,11 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
         or class indices. `group` has the sizes of consecutive groups. The metric can be pickled
         and cloned.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the name is unknown, or a parameter is missing, unknown or out of range.
+
     Examples
     --------
     >>> from sktopk.boosting import metric

@@ -64,7 +64,14 @@ def objective(
         Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels 0
         and 1 or class indices, and scores of shape (n_samples,) or (n_samples, n_classes).
         Returns gradient and Hessian as float64 arrays with the shape of the scores. The objective
-        can be pickled and cloned. It raises ValueError if gradients are not finite.
+        can be pickled and cloned. A sample of weight 2 counts as two samples.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not valid, or if a parameter of the loss is unknown or missing. The
+        objective raises an error if the loss does not accept the labels or scores, or if gradients
+        are not finite.
 
     Examples
     --------

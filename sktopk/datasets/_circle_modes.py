@@ -35,11 +35,13 @@ def make_circle_modes(
     n_classes : int, default=6
         Number of classes, at least 2, at equal angles.
     sigma : float, default=10.0
-        Standard deviation of each mode in degrees.
+        Standard deviation of each mode in degrees. Experiment 1 of the paper uses 10 to 30.
     distance : float, default=None
         Angle in degrees from the major to the minor mode of a class. None means one mode per class.
+        Experiment 2 of the paper uses 30 to 90.
     minor_share : float, default=1/3
-        Expected share of a class's samples that are in its minor mode, in [0, 1].
+        Expected share of a class's samples that are in its minor mode, in [0, 1]. The paper uses
+        1/3.
     shuffle : bool, default=True
         Whether to shuffle the samples. If False, they are sorted by class.
     random_state : int, RandomState or None, default=None
@@ -56,6 +58,10 @@ def make_circle_modes(
     ------
     TypeError, ValueError
         If an argument is not a number or out of range.
+
+    See Also
+    --------
+    sklearn.datasets.make_blobs : Blobs in the plane.
 
     References
     ----------

@@ -52,6 +52,10 @@ def inject_label_noise(
     TypeError, ValueError
         If p is not a number in [0, 1], or classes and groups do not match.
 
+    See Also
+    --------
+    make_long_tail : Reduce the samples of each class to a long tail.
+
     References
     ----------
     .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",

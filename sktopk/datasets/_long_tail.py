@@ -51,6 +51,7 @@ def make_long_tail(
 
     See Also
     --------
+    inject_label_noise : Replace labels at random.
     sktopk.metrics.shot_accuracy_score : Top-k accuracy of frequent and of rare classes.
 
     References

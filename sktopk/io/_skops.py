@@ -26,20 +26,26 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         A classifier of this package, fitted or not, or a scikit-learn estimator with such
         classifiers, such as a Pipeline, a CalibratedClassifierCV or a GridSearchCV.
     path : str or path-like
-        File to write. An existing file is replaced atomically.
+        File to write. An existing file is replaced atomically: after a crash, the file has either
+        its old or its new content.
 
     Returns
     -------
     path : str
         Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
-        If the estimator contains types that `load` does not trust, such as a class of your own, a
-        warning shows the argument `trusted` that `load` needs.
+        Network weights are stored as NumPy arrays, LightGBM's trees as text. If the estimator
+        contains types that `load` does not trust, such as a custom class, a warning shows the
+        argument `trusted` that `load` needs.
 
     Raises
     ------
     ImportError, OSError, TypeError, ValueError
         If skops is missing (``pip install "sktopk[io]"``), the file cannot be written, `estimator`
         is no estimator, or it has an object that skops cannot write, such as a lambda.
+
+    See Also
+    --------
+    load : Load an estimator from such a file.
 
     Examples
     --------
@@ -104,9 +110,15 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     ------
     ImportError, OSError
         If skops is missing (``pip install "sktopk[io]"``), or `path` is not a readable file.
+    TypeError
+        If `path` is not a path, or `trusted` is not a collection.
     ValueError
-        If the file contains types that are not trusted (the message lists them), is damaged, or is
-        not a file of `dump` in the format of this version.
+        If the file contains types that are not trusted (the message lists them), if it is damaged,
+        if another version of sktopk wrote it in another format, or if it is not a file of `dump`.
+
+    See Also
+    --------
+    dump : Save an estimator.
 
     Examples
     --------

@@ -34,8 +34,10 @@ def sample_candidates(
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
     - The smooth top-k loss of ``scores + k * tau * log_weight`` estimates the sum of
-      :math:`\prod_{j \in A} e_j` over all sets A of k classes. If no class dominates, the loss is
-      too small by about :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
+      :math:`\prod_{j \in A} e_j` over all sets A of k classes. A set with r classes outside B gets
+      the additional factor :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}`, where
+      :math:`N = C - |B|`. If no class dominates, the loss is too small by about
+      :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
 
     Losses of the k-th largest score (hinge, noised, grouping and transition losses) cannot be
     estimated in this way. Memory and time do not depend on C. The function does not wait for a GPU.

@@ -54,7 +54,7 @@ def budget_table(
     -------
     table : dict of str to ndarray of shape (n_budgets,)
         Columns for ``pandas.DataFrame(table)``: budget, hits, hits_low, hits_high, precision,
-        precision_low, precision_high, and recall, recall_low and recall_high (NaN if undefined).
+        precision_low, precision_high, and recall, recall_low, recall_high (NaN without positives).
 
     References
     ----------

@@ -32,9 +32,15 @@ class Scorer(BaseEstimator):
 def make_topk_scorer(
     k: int | float, *, average: str = "micro", ties: str = "expected"
 ) -> "TopKScorer":
-    """Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
+    r"""Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
 
-    The score is `topk_accuracy_score` with ``labels=estimator.classes_``.
+    The score is `topk_accuracy_score` with ``labels=estimator.classes_``:
+
+    .. math::
+        \frac{\sum_i w_i h_i}{\sum_i w_i}
+
+    where :math:`h_i` is 1 if the label of sample i is among the k classes of highest score, else 0.
+    For labels without training samples, :math:`h_i = 0`. Classes without test samples are ignored.
 
     Parameters
     ----------
@@ -47,9 +53,15 @@ def make_topk_scorer(
         Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier, or any
         object with ``classes_`` and ``decision_function`` (preferred) or ``predict_proba``.
         Returns a float; larger is better. It can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True)`` requests weights. It raises ValueError for
-        scores of pairs of classes, as from ``SVC(decision_function_shape="ovo")``, and warns if `k`
-        is at least the number of classes.
+        ``scorer.set_score_request(sample_weight=True)`` requests weights. It warns if `k` is at
+        least the number of classes, because the score does not depend on the classifier then.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or range. The scorer raises an error if the estimator has
+        no ``classes_`` or does not return one score per class, such as
+        ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
 
     Examples
     --------

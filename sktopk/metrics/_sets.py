@@ -43,12 +43,20 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered and, with "macro", is a class.
-        NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. A label that is not in `labels` is not covered. With "macro", it is a class of
+        coverage 0, and classes without samples are ignored. NaN, with an `UndefinedMetricWarning`,
+        if no sample has positive weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `y_set` contains values other than 0 and 1, `labels` are repeated, shapes or types of
+        labels disagree, or an argument is out of range.
 
     References
     ----------
-    .. [1] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
+    .. [1] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
+       classification. arXiv:2507.06867, 2025.
 
     Examples
     --------
@@ -85,6 +93,11 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
         In [0, n_classes]; smaller is better at the same coverage. NaN, with an
         `UndefinedMetricWarning`, if no sample has positive weight.
 
+    Raises
+    ------
+    ValueError
+        If `y_set` contains values other than 0 and 1, or if the weights are not valid.
+
     Examples
     --------
     >>> from sktopk.metrics import set_size_score
@@ -114,6 +127,11 @@ def make_set_scorer(score: str) -> "SetScorer":
         estimator that has ``predict_set``, unlike scikit-learn's pipelines; larger is better.
         `groups` are passed to ``predict_set``. The scorer can be pickled and cloned. With metadata
         routing, ``scorer.set_score_request(sample_weight=True, groups=True)`` requests both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `score` is unknown. The scorer raises TypeError if there is no ``predict_set``.
 
     Examples
     --------

@@ -27,8 +27,8 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
-    :math:`m_i` is the weight of the samples with an equal score. Therefore :math:`a_i` is 1 for
-    selected samples, 0 for others, and between 0 and 1 for ties at rank k.
+    :math:`m_i` is the weight of the samples with an equal score, including sample i. Therefore
+    :math:`a_i` is 1 for selected samples, 0 for others, and between 0 and 1 for ties at rank k.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ def precision_at_k_score(
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Other
+        labels, such as "fraud" and "ok", need `pos_label`.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Which of the samples tied at rank k are selected. "expected" is the expected score of a
         random choice. "optimistic" selects positives first, "pessimistic" negatives first.
@@ -214,7 +215,8 @@ def precision_at_recall_score(
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, table 1 and section 4.2.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method for accuracy at the
+       top. 2020, table 1 and section 4.2.
 
     Examples
     --------
@@ -308,7 +310,8 @@ def positives_at_top_score(
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, table 1.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method for accuracy at the
+       top. 2020, table 1.
 
     Examples
     --------

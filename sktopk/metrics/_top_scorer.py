@@ -54,8 +54,10 @@ def make_top_scorer(
 ) -> "TopScorer":
     r"""Make a ``scoring`` argument for the top of a ranking, for any binary classifier.
 
-    The scorer calls the function ``<name>_score`` with the decision scores, or the probabilities,
-    of the positive class.
+    The scorer calls the function ``<name>_score`` with the scores of the positive class:
+
+    .. math::
+        \mathrm{score}(y, s(X)), \qquad s = \text{decision function, or probability}
 
     ===========================  =======================  ==========================
     name                         required                 optional
@@ -103,9 +105,17 @@ def make_top_scorer(
         ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
         Only "precision_at_k" and "recall_at_k" take groups.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `name` is unknown, or if a parameter is missing, out of range or not used by `name`. The
+        scorer raises an error if the estimator has no ``classes_``, no scores or more than two
+        classes, if the positive label is not known, or if groups are passed and `name` takes none.
+
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, section 4.2 and table 4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method for accuracy at the
+       top. 2020, section 4.2 and table 4.
 
     Examples
     --------

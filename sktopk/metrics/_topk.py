@@ -38,7 +38,8 @@ def topk_accuracy_score(
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
         Real scores; larger means more likely. Infinities are allowed. One-dimensional scores s are
-        decision scores of two classes and stand for the columns [-s, s].
+        decision scores of two classes and stand for the columns [-s, s]. For probabilities, pass
+        both columns.
     k : int or float, default=5
         Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
     labels : array-like of shape (n_classes,), default=None
@@ -49,7 +50,8 @@ def topk_accuracy_score(
         without positive weight.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
-        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
+        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0. With
+        "expected", a classifier with constant scores gets k / n_classes.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts twice.
 
@@ -67,8 +69,8 @@ def topk_accuracy_score(
 
     References
     ----------
-    .. [1] C. Garcin et al. Stochastic smoothing of the top-K calibrated hinge loss for deep
-       imbalanced classification. ICML 2022, section 4.5.1.
+    .. [1] C. Garcin, M. Servajean, A. Joly, J. Salmon. Stochastic smoothing of the top-K calibrated
+       hinge loss for deep imbalanced classification. ICML 2022, section 4.5.1.
 
     Examples
     --------
@@ -110,7 +112,8 @@ def shot_accuracy_score(
         Number of training samples of each class, in the order of `labels`. For a fitted
         `TopKClassifier`, pass ``class_count_``.
     few, many : float, default=20 and 100
-        Limits of the number of training samples, with few <= many.
+        A class with fewer than `few` training samples is a few-shot class. A class with more than
+        `many` training samples is a many-shot class.
 
     Returns
     -------
@@ -119,9 +122,16 @@ def shot_accuracy_score(
         `labels` is a few-shot class of accuracy 0. NaN, with an `UndefinedMetricWarning`, for a
         group without test samples.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `class_counts` is negative or has the wrong shape, if few > many, or as in
+        `topk_accuracy_score`.
+
     References
     ----------
-    .. [1] Z. Liu et al. Large-scale long-tailed recognition in an open world. CVPR 2019.
+    .. [1] Z. Liu, Z. Miao, X. Zhan, J. Wang, B. Gong, S. X. Yu. Large-scale long-tailed recognition
+       in an open world. CVPR 2019.
 
     Examples
     --------

@@ -90,8 +90,9 @@ def compare_losses(
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
         Score to maximize. None means :func:`sktopk.metrics.make_topk_scorer` with the k of a
-        TopKClassifier, at most n_classes - 1. Required for other classifiers. A `pos_label` of
-        `estimator` or of the scorer is used by all.
+        TopKClassifier, at most n_classes - 1. Required for other classifiers, such as
+        :func:`sktopk.metrics.make_top_scorer` for rankers. All models use a `pos_label` of
+        `estimator` or of the scorer.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
@@ -101,8 +102,9 @@ def compare_losses(
     grid : "default", None or dict, default="default"
         Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
         losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
-        None means no selection. A dict maps losses to ``ParameterGrid`` arguments. All losses must
-        have equally many settings, except for classifiers without a learning rate.
+        None means no selection. A dict maps losses to ``ParameterGrid`` arguments; other losses use
+        the default. All losses must have the same number of settings. Classifiers without a
+        learning rate have one setting.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight, groups : array-like of shape (n_samples,), default=None
@@ -117,10 +119,16 @@ def compare_losses(
     random_state : int, RandomState or None, default=0
         Seed from which the seeds of all runs are drawn.
 
+    Returns
+    -------
+    comparison : LossComparison
+        Result with the attributes and methods `frame`, `summary()`, `verdict` and `plot()`.
+
     Raises
     ------
     RuntimeError
-        If a run fails, or all its settings diverge. Other diverged settings are counted in `frame`.
+        If a run fails, or all its settings diverge. The message states its loss, fold and seed.
+        Other diverged settings are counted in `frame`.
 
     Examples
     --------

@@ -26,8 +26,9 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values, intervals and verdicts are from the corrected t-test that
-    :class:`sktopk.metrics.LossComparisonDisplay` describes and cites. The p-value is
+    P-values, intervals and verdicts are from a corrected t-test [1]_, which
+    :class:`sktopk.metrics.LossComparisonDisplay` describes. For J splits with differences
+    :math:`d_j` from the baseline, and the `overlap` :math:`\rho`, the p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
@@ -53,15 +54,22 @@ class LossComparison:
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
         Mean share of test samples that two splits have in common, in [0, 1). None means
-        `test_fraction`, the mean share of test samples in a split, as for random splits.
+        `test_fraction`, the share for random splits.
 
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
         Scores of each loss on all splits. The baseline comes first.
+    test_fraction : float
+        Mean share of test samples in a split.
     verdict : str
         Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
+
+    References
+    ----------
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
+       52(3), 239-281, 2003.
 
     Examples
     --------
@@ -131,12 +139,19 @@ class LossComparison:
     def summary(self, confidence: float | None = None) -> pd.DataFrame:
         """Return the mean score of each loss, and its difference from the baseline.
 
-        The data frame has one row per loss, the baseline first, with the columns mean, difference,
-        low and high (ends of its interval), p_value, verdict, more_folds and times_rows. The level
-        of the intervals is `confidence`, by default the level of the comparison. The last two
-        columns estimate what would make an inconclusive verdict conclusive: the number of
-        additional folds, or the factor of the number of samples (infinity if impossible). For a
-        conclusive verdict they are 0 and 1, for the baseline NaN.
+        Parameters
+        ----------
+        confidence : float, default=None
+            Level of the intervals, in (0, 1). None means the `confidence` of the comparison.
+
+        Returns
+        -------
+        summary : DataFrame
+            One row per loss, the baseline first, with the columns mean, difference, low and high
+            (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
+            For an inconclusive verdict, `more_folds` and `times_rows` estimate what would make it
+            conclusive: the number of additional folds, or the factor of the number of samples.
+            Both can be infinite. For a conclusive verdict they are 0 and 1, for the baseline NaN.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

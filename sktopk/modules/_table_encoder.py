@@ -68,8 +68,8 @@ class TableEncoder(nn.Module):
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Missing categories are
     encoded as zeros. Infinite values are clipped. Before :meth:`from_data` is called, columns are
-    clipped but not scaled. The first and last bin, unbounded in [1]_, end at the smallest and
-    largest value in :meth:`from_data`.
+    clipped but not scaled. The first and last bin are unbounded in [1]_. Here, they end at the
+    smallest and largest value in :meth:`from_data`. Outside, only the clipped column still changes.
 
     References
     ----------
@@ -144,6 +144,10 @@ class TableEncoder(nn.Module):
             subsample uses all samples. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
+
+        Returns
+        -------
+        self : TableEncoder
 
         Raises
         ------

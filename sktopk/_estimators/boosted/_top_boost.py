@@ -76,7 +76,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     log_loss_share : float, default=0.6
         Share a of the log loss in the training loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        As in :func:`sktopk.boosting.objective`.
+        How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators, learning_rate : int and float, default=100 and 0.1
@@ -84,7 +84,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         shrinkage factor of the leaf values.
     num_leaves, min_child_samples : int, default=31 and 20
         Maximum number of leaves of a tree, at least 2, and minimum number of samples in a leaf and
-        in a group of categories.
+        in a group of categories (LightGBM's `min_data_per_group`).
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
     n_members : int, default=5
@@ -94,7 +94,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Weight of each class, multiplied with `sample_weight`.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
-        For other labels, None chooses a label, with a warning.
+        For other labels, set `pos_label`: None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (for one member, a tenth), and the booster ends with the best round. None trains all
@@ -129,6 +129,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Slope and intercept of the calibration, and the number of groups if there are several.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number of columns of X, and their names if X was a data frame with string names.
+
+    See Also
+    --------
+    sktopk.boosting.objective : The loss as objective for LightGBM and XGBoost.
+    DeepTopPushClassifier, TopKClassifier : Neural networks.
 
     Examples
     --------

@@ -76,8 +76,14 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             Labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. None means the labels in `y`.
-        fit_params, **params : dict
-            Additional arguments of `fit`, such as groups, and parameters of the estimator.
+        fit_params : dict, default=None
+            Additional arguments of `fit`, such as groups.
+        **params : dict
+            Parameters of the estimator.
+
+        Returns
+        -------
+        estimator : BudgetClassifier or SetClassifier
         """
         refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)

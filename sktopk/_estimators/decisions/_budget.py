@@ -40,10 +40,14 @@ from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 class BudgetClassifier(CalibratedDecision):
     r"""Select samples to review by a threshold for the scores of any binary classifier.
 
-    A sample is flagged, that is, predicted positive, if its score is above a threshold. `fit`
-    computes the threshold from calibration samples that the classifier is not trained on.
-    `predict_top` returns exactly n samples of a batch or of each group.
-    :class:`sktopk.metrics.BudgetCurveDisplay` shows precision and recall for every budget.
+    A sample x with the score s(x) is flagged, that is, predicted positive, if
+
+    .. math::
+        s(x) > t.
+
+    `fit` computes the threshold t from calibration samples that the classifier is not trained on.
+    The prediction for a sample does not depend on other samples. `predict_top` returns exactly n
+    samples of a batch or of each group.
 
     Parameters
     ----------
@@ -59,7 +63,8 @@ class BudgetClassifier(CalibratedDecision):
         positive rate and the false discovery rate, from below precision and recall.
     delta : float, default=0.05
         Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the
-        bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta.
+        bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta. Smaller
+        values need more calibration samples.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
@@ -70,8 +75,8 @@ class BudgetClassifier(CalibratedDecision):
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
         else 1 or True, with a warning if more than 75 % of the samples have this label. For other
-        labels, None chooses a label, with a warning. If `estimator` has a `pos_label` of None, it
-        is trained with this label.
+        labels, such as "fraud" and "ok", set `pos_label`: None chooses a label, with a warning. An
+        `estimator` whose own `pos_label` is None is trained with this label.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, and for the split of "precision".
 
@@ -81,7 +86,8 @@ class BudgetClassifier(CalibratedDecision):
         Fitted classifier, its sorted labels, and the label of the positives.
     threshold_ : float
         Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
-        `pos_label_` is ``classes_[0]``) or probability. Infinite if no or every sample is flagged.
+        `pos_label_` is ``classes_[0]``) or probability. It is already subtracted in
+        `decision_function`. Infinite if no or every sample is flagged.
     rates_ : dict
         "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
         n, value, low, high) with exact two-sided intervals [3]_. Rates without samples are omitted.
@@ -91,6 +97,11 @@ class BudgetClassifier(CalibratedDecision):
         Score of each calibration sample, and whether it is positive. Only without `cross_fit`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
+
+    See Also
+    --------
+    sktopk.metrics.BudgetCurveDisplay : Precision and recall for every budget.
+    SetClassifier : Predict a set of labels for each sample.
 
     Notes
     -----
@@ -102,6 +113,8 @@ class BudgetClassifier(CalibratedDecision):
       negatives [2]_ or positives or, for precision, the result of fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
+      The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
+      t) at most the budget, counted among the calibration samples.
     - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
 
     With too few calibration samples for a guarantee, no sample is flagged (for "recall", every
@@ -109,13 +122,16 @@ class BudgetClassifier(CalibratedDecision):
 
     References
     ----------
-    .. [1] A. N. Angelopoulos et al. Learn then test. arXiv:2110.01052, 2021.
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan, L. Lei. Learn then test:
+       calibrating predictive algorithms to achieve risk control. arXiv:2110.01052, 2021.
     .. [2] X. Tong, Y. Feng, J. J. Li. Neyman-Pearson classification algorithms and NP receiver
        operating characteristics. Science Advances 4(2), eaao1659, 2018.
     .. [3] C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in
-       the case of the binomial. Biometrika 26(4), 1934.
-    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. JMLR 24, 2023.
-    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate. JRSS B 57(1), 1995.
+       the case of the binomial. Biometrika 26(4), 404-413, 1934.
+    .. [4] Y. Jin, E. J. Candès. Selection by prediction with conformal p-values. Journal of
+       Machine Learning Research 24(244), 1-41, 2023.
+    .. [5] Y. Benjamini, Y. Hochberg. Controlling the false discovery rate: a practical and
+       powerful approach to multiple testing. JRSS B 57(1), 289-300, 1995.
     .. [6] A. R. Thatcher. Relationships between Bayesian and confidence limits for predictions.
        JRSS B 26(2), 176-210, 1964.
 
@@ -169,6 +185,10 @@ class BudgetClassifier(CalibratedDecision):
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
+
+        Returns
+        -------
+        self : BudgetClassifier
         """
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
@@ -214,10 +234,17 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`, which can be infinite.
+        """Return the score of each sample minus `threshold_`.
 
-        It is negated if the positive label is ``classes_[0]``. A sample is flagged if its score is
-        above 0 (below 0 if negated).
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples,)
+            Above 0 for flagged samples. If `pos_label_` is ``classes_[0]``, scores are negated:
+            flagged samples are below 0. Infinite if `threshold_` is infinite.
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -229,6 +256,14 @@ class BudgetClassifier(CalibratedDecision):
 
         There is a warning if the share of flagged samples differs from the share in the calibration
         samples, with a p-value of Fisher's exact test below 1e-6.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
         """
         flagged = self._scores(X).astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
@@ -240,7 +275,7 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the indices of the samples to review, best first. Ties are in the order of X.
+        """Return the indices of the samples to review, best first.
 
         Parameters
         ----------
@@ -252,6 +287,11 @@ class BudgetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
+
+        Returns
+        -------
+        index : ndarray of int of shape (n_top,)
+            Sorted by decreasing score. Tied samples are in the order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -266,10 +306,15 @@ class BudgetClassifier(CalibratedDecision):
         return order[flagged[order]]
 
     def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
-        """Return bounds (low, high) on the number of positives among the n best samples.
+        r"""Return bounds on the number of positives among the n best samples.
 
-        If calibration samples and samples of X are exchangeable, the bounds hold with probability
-        1 - `delta`. Choose n without looking at X: the best of several intervals has a lower level.
+        If calibration samples and samples of X are exchangeable, and :math:`\delta` is `delta`,
+
+        .. math::
+            P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
+            \le \text{high} \bigr) \ge 1 - \delta.
+
+        Choose n without looking at X: the best of several intervals has a lower level.
 
         Parameters
         ----------
@@ -278,6 +323,17 @@ class BudgetClassifier(CalibratedDecision):
         n : int or array-like of int of shape (n_numbers,)
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).
+
+        Returns
+        -------
+        low, high : int or ndarray of int of shape (n_numbers,)
+
+        Notes
+        -----
+        Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
+        Given the total number of positives among these K samples and the n best samples of X, the
+        number among the K samples is hypergeometric. The interval contains all numbers that two
+        one-sided tests at level :math:`\delta / 2` accept.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -305,8 +361,17 @@ class BudgetClassifier(CalibratedDecision):
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
         - "fdr": :func:`sktopk.metrics.recall_at_precision_score` at a precision of 1 - `budget`.
 
-        It is in [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class. All
-        labels except `pos_label_` are negative.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            True labels. All labels except `pos_label_` are negative.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            In [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)

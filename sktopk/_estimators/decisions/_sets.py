@@ -47,7 +47,10 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_ and, for scores without ties, at most 1 / (n + 1) above it.
+    :math:`1 - \alpha` [1]_ [2]_. The upper bound holds for scores without ties:
+
+    .. math::
+        1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
 
     Parameters
     ----------
@@ -101,6 +104,11 @@ class SetClassifier(CalibratedDecision):
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
 
+    See Also
+    --------
+    sktopk.metrics.set_coverage_score, sktopk.metrics.set_size_score : Scores of sets.
+    sktopk.metrics.SetSizeDisplay : Distribution of set sizes.
+
     Notes
     -----
     - "topk": the k most probable labels, without calibration and without a guarantee.
@@ -116,17 +124,20 @@ class SetClassifier(CalibratedDecision):
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples. No set covers classes without training samples. `fit` warns if they are likely.
-    :class:`sktopk.metrics.SetSizeDisplay` shows the sizes and the coverage of sets.
 
     References
     ----------
     .. [1] M. Sadinle, J. Lei, L. Wasserman. Least ambiguous set-valued classifiers with bounded
        error levels. Journal of the American Statistical Association, 2019.
     .. [2] V. Vovk, A. Gammerman, G. Shafer. Algorithmic learning in a random world. 2005.
-    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes. JMLR 18, 2017.
-    .. [4] Y. Romano et al. Classification with valid and adaptive coverage. NeurIPS 2020.
-    .. [5] A. N. Angelopoulos et al. Uncertainty sets for image classifiers. ICLR 2021.
-    .. [6] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
+    .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes for multiclass
+       classification. Journal of Machine Learning Research, 2017.
+    .. [4] Y. Romano, M. Sesia, E. J. Candès. Classification with valid and adaptive coverage.
+       NeurIPS 2020.
+    .. [5] A. N. Angelopoulos, S. Bates, M. I. Jordan, J. Malik. Uncertainty sets for image
+       classifiers using conformal prediction. ICLR 2021.
+    .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
+       classification. arXiv:2507.06867, 2025.
 
     Examples
     --------
@@ -175,12 +186,22 @@ class SetClassifier(CalibratedDecision):
 
         Parameters
         ----------
-        X, sample_weight, **fit_params
-            As in `BudgetClassifier.fit`. For "topk", all samples are used for training.
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Samples in a format that `estimator` accepts. "topk" trains with all samples.
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
+            but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
+        **fit_params : dict
+            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
+            samples. With metadata routing, these are the metadata that `estimator` requests.
+
+        Returns
+        -------
+        self : SetClassifier
         """
         self._check_params()
         X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
@@ -247,11 +268,15 @@ class SetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         groups : array-like of shape (n_samples,), default=None
-            As in `fit`.
+            Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            Boolean array of shape (n_samples, n_classes), as :func:`sktopk.metrics.set_size_score`
-            needs it, or list with the labels of each sample, sorted by decreasing conformity (tied
-            labels in the order of `classes_`).
+            Metrics such as :func:`sktopk.metrics.set_coverage_score` need "matrix".
+
+        Returns
+        -------
+        y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
+            True if the class of the column is in the set. With "labels", one array per sample,
+            sorted by decreasing conformity. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
@@ -294,6 +319,18 @@ class SetClassifier(CalibratedDecision):
         """Return the accuracy of `predict`, which does not depend on the sets.
 
         For scores of the sets, use :func:`sktopk.metrics.make_set_scorer`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            In [0, 1].
         """
         y = check_labels(y)
         if sample_weight is not None:

@@ -127,18 +127,30 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         Fitted classifier of this package with a network, or a Pipeline whose last step is such a
         classifier. skl2onnx must be able to convert the other steps. A FrozenEstimator is allowed.
     path : str or path-like
-        File to write, which is replaced if it exists. The function returns it as str.
+        File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples for the comparison, such as a few hundred training samples. If only some columns can
         have missing values, include such samples. If all can, missing values are also added.
+
+    Returns
+    -------
+    path : str
+        Path of the file.
 
     Raises
     ------
     ImportError, OSError
         If a package is missing (``pip install "sktopk[onnx]"``), or the file cannot be written.
+    NotFittedError
+        If the estimator is not fitted.
     TypeError, ValueError
         If the estimator has no network of this package, if a step, the network, its labels or
-        categorical columns cannot be converted, or if the outputs differ. No file is written.
+        categorical columns cannot be converted, if ONNX Runtime cannot run the graph, or if the
+        outputs differ. No file is written.
+
+    See Also
+    --------
+    dump : Save an estimator for use in Python.
 
     Examples
     --------

@@ -143,7 +143,8 @@ def linear_program(
     where :math:`\varepsilon` is ``smoothing``. The minimum is the Moreau envelope of :math:`p` in
     the right sides: smooth in b, at most :math:`p` and at least
     :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the scale of each row, and is finite
-    for infeasible programs, with the distance from feasibility as `primal_residual`.
+    for infeasible programs: `status` is then not 2, and `primal_residual` is the distance from
+    feasibility.
 
     Newton's method on this penalty is due to Mangasarian [2]_, and its use in networks to [1]_. The
     default method is the proximal method of multipliers [3]_. It gives exact solutions and detects

@@ -38,12 +38,23 @@ class LinearProgramLoss(nn.Module):
     RuntimeError
         When called with ``on_failure="raise"``, if the program has no solution.
 
+    See Also
+    --------
+    linear_program : The solver with all its results.
+
     Examples
     --------
-    Transactions are reviewed if their score exceeds a threshold t. All reviews together cost at
-    most a budget. A fraud without review loses its amount. The loss is an upper bound of the share
-    of the money that is lost, with hinges z for missed frauds and w for reviews. The target has two
-    columns: the amounts, which are 0 for honest transactions, and the costs of reviews.
+    Transactions are reviewed if their score exceeds a threshold t. A review costs r. All reviews
+    together cost at most B. A fraud without review loses its amount a. The loss is an upper bound
+    of the share of the money that is lost, with hinges z for missed frauds and w for reviews:
+
+    .. math::
+        \min_{t, z, w} \; \frac{\sum_i a_i z_i}{\sum_i a_i} \quad \text{subject to} \quad
+        z_i \ge 1 - (s_i - t), \quad w_i \ge 1 + (s_i - t), \quad
+        \sum_i r_i w_i \le B, \quad z, w \ge 0
+
+    The target has two columns: the amounts a, which are 0 for honest transactions, and the review
+    costs r.
 
     >>> import torch
     >>> from sktopk.losses import LinearProgramLoss

@@ -36,7 +36,7 @@ class Display:
     _markevery = 1
 
     def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display on `ax_`, and return it. Axes can have several displays.
+        """Draw the display. Several displays can be drawn on the same axes.
 
         Parameters
         ----------
@@ -48,6 +48,11 @@ class Display:
         **kwargs : dict
             Options that the class docstring lists, and arguments of matplotlib's ``plot``, ``bar``
             or ``errorbar``. If the axes already have a reference line, it is not drawn again.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
         """
         try:
             import matplotlib.pyplot as plt
@@ -77,7 +82,7 @@ class ScoreDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: RowsLike, y: ArrayLike, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the display of a fitted classifier, and return it.
+        """Draw the display of a fitted classifier.
 
         Parameters
         ----------
@@ -89,6 +94,16 @@ class ScoreDisplay(Display):
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
             As in `from_predictions`. ``pos_label=None`` means the `pos_label_` of the classifier.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            If `estimator` is not a fitted classifier with scores, or as in `from_predictions`.
         """
         kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
         if name is not None:
@@ -106,7 +121,7 @@ class ScoreDisplay(Display):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the display of given scores, and return it.
+        """Draw the display of given scores.
 
         Parameters
         ----------
@@ -118,6 +133,11 @@ class ScoreDisplay(Display):
             Name in the legend. None means "Classifier" or "Sets".
         ax, **kwargs
             As in `plot`, and options that the class docstring lists.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`.
 
         Raises
         ------
@@ -164,10 +184,7 @@ class CurveDisplay(ScoreDisplay):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of each test fold of a cross-validation, and return the display.
-
-        The arrays of the display and `line_` are lists with one element per fold. Reference lines
-        are means over the folds.
+        """Draw the curve of each test fold of a cross-validation.
 
         Parameters
         ----------
@@ -176,6 +193,17 @@ class CurveDisplay(ScoreDisplay):
             and ``return_indices=True``.
         X, y, name, ax, **kwargs
             As in `from_estimator`, except `groups`. Arrays have one value per row of X.
+
+        Returns
+        -------
+        display : object
+            This display, drawn on `ax_`. Its arrays and `line_` are lists with one element per
+            fold. Reference lines are means over the folds.
+
+        Raises
+        ------
+        ImportError, TypeError, ValueError
+            If `cv_results` lacks "estimator" or "indices", or as in `from_predictions`.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(

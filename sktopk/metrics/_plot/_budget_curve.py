@@ -41,8 +41,8 @@ class BudgetCurveDisplay(CurveDisplay):
     ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
     `from_predictions` and `from_cv_results` take:
 
-    - ``metric``: "precision", "recall" or, by default if ``value`` is given, "value". Without
-      positives, recall is NaN, with an `UndefinedMetricWarning`.
+    - ``metric``: "precision", "recall" (default) or "value" (default if ``value`` is given).
+      Without positives, recall is NaN, with an `UndefinedMetricWarning`.
     - ``value``: benefit of finding each sample if it is positive, such as an amount of money;
       finite and nonnegative. Only the metric "value" takes it.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
@@ -53,6 +53,7 @@ class BudgetCurveDisplay(CurveDisplay):
       groups (for recall, over groups with positives) if k samples of each group are selected. A
       group with fewer than k samples has its last value.
     - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
+      The band shows the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
@@ -87,6 +88,10 @@ class BudgetCurveDisplay(CurveDisplay):
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
     >>> display.score
     array([ 20.,  20.,  20., 520., 570., 620.])
+    >>> day = ["Mon", "Mon", "Tue", "Tue", "Wed", "Wed"]
+    >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, groups=day)
+    >>> display.score, display.low
+    (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
     k: ArrayLike

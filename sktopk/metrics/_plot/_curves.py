@@ -27,7 +27,8 @@ class TopKCurveDisplay(CurveDisplay):
     k, accuracy : array-like of shape (n_points,) or list of arrays
         Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
     name, chance : str and array-like of shape (n_points,), default=None
-        Name of the curve in the legend, and accuracy k / n_classes of random guesses.
+        Name of the curve in the legend, and accuracy k / n_classes of random guesses, with the
+        length of the longest `k`. None means no entry or line.
 
     Attributes
     ----------

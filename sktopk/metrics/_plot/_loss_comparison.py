@@ -57,7 +57,8 @@ class LossComparisonDisplay(Display):
 
     References
     ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Mach. Learn. 52(3), 2003.
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
+       52(3), 239-281, 2003.
 
     Examples
     --------
@@ -98,7 +99,7 @@ class LossComparisonDisplay(Display):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences of the given scores from the baseline, and return the display.
+        """Draw the differences of the given scores from the baseline.
 
         Parameters
         ----------
@@ -111,6 +112,17 @@ class LossComparisonDisplay(Display):
             for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             As in the constructor and in `plot`.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+            This display, drawn on `ax_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a number is out of range, if `scores` lacks `baseline` or contains no other loss, or
+            if the scores are not finite or have different lengths.
         """
         found = _statistics.paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
@@ -129,7 +141,7 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences between losses in the result of a search, and return the display.
+        """Draw the differences between losses in the result of a search.
 
         Each loss has the scores of its best setting, by the mean score. This favors losses with
         more settings. Compare the best settings on new samples.
@@ -145,6 +157,16 @@ class LossComparisonDisplay(Display):
             of a pipeline. Losses that are not strings are converted by ``str``.
         metric : str, default="score"
             Name of one of the metrics in `cv_results`.
+
+        Returns
+        -------
+        display : LossComparisonDisplay
+            This display, drawn on `ax_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
         """
         scores = _statistics.best_runs(cv_results, param, metric)
         return cls.from_scores(scores, overlap=overlap, metric=metric, **kwargs)

@@ -51,7 +51,8 @@ class ThresholdTraceDisplay(Display):
 
     References
     ----------
-    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush. 2020, Figure 3 and section 4.4.
+    .. [1] L. Adam, V. Mácha, V. Šmídl. DeepTopPush: simple and scalable method for accuracy at the
+       top. 2020, Figure 3 and section 4.4.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class ThresholdTraceDisplay(Display):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the thresholds that a classifier recorded during its training; return the display.
+        """Draw the thresholds that a classifier recorded during its training.
 
         Parameters
         ----------
@@ -95,6 +96,16 @@ class ThresholdTraceDisplay(Display):
             An epoch, or the first and the last epoch, counted from 1. None means all epochs.
         name, ax, **kwargs
             As in `plot`. The default of `name` is the class name of the estimator.
+
+        Returns
+        -------
+        display : ThresholdTraceDisplay
+            This display, drawn on `ax_`. True thresholds are NaN in epochs without recorded values.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the history contains no thresholds, or if `epoch` does not exist.
         """
         history = _threshold_history(estimator)
         first, last = _first_and_last(epoch, len(history))
