@@ -88,6 +88,8 @@ def _missing(name, wrong, what):
 MOST = 50
 # A column of strings gets a warning if it has more different numbers than this.
 LEAST_NUMBERS = 12
+# A prediction warns if at least this number of samples have only unknown categories.
+LEAST_UNKNOWN = 10
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
 _STRINGS = ("object", "str", "large_string", "utf8")
@@ -165,6 +167,12 @@ class Categories:
                 self._check_kind(j, X.columns[j], objects)
                 known = pd.Index(self.values[j], dtype=object)
                 codes = known.get_indexer(pd.Index(objects, dtype=object))
+                given = [each for each in objects if each is not None]
+                if len(given) >= LEAST_UNKNOWN and (codes[objects != None] < 0).all():  # noqa: E711
+                    warn(
+                        f"column {X.columns[j]!r} of X has no category that fit has seen: all "
+                        f"values, such as {given[0]!r}, count as missing"
+                    )
                 columns[j] = codes.astype(dtype)
             else:
                 is_pandas = isinstance(column, pd.Series)

@@ -161,9 +161,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             float32 or float64. Weights are float32, unless one minibatch holds all samples. The
-            default network accepts missing values and frames with categories. Memory maps and torch
-            Datasets are read in minibatches, with ``__getitems__(indices)`` if a Dataset has this
-            method. Items of a Dataset are samples or tuples (sample, label, ...).
+            default network accepts missing values and frames with categories. A category that `fit`
+            has not seen counts as missing. Memory maps and torch Datasets are read in minibatches,
+            with ``__getitems__(indices)`` if a Dataset has this method. Items of a Dataset are
+            samples or tuples (sample, label, ...), of which further entries are ignored.
             ``net_params={"iterator_train__num_workers": 4}`` reads them in four worker processes.
             A custom `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None

@@ -134,6 +134,9 @@ class TopKClassifier(BaseNetClassifier):
     ) -> float:
         """Return the top-k accuracy at `k_`, the default metric of searches.
 
+        The metric depends on `k`. Search ``loss__k`` instead, or pass `scoring`: otherwise each
+        candidate is compared by another metric, and the largest k wins.
+
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
@@ -182,6 +185,8 @@ class TopKClassifier(BaseNetClassifier):
             raise TypeError(f"loss_params must be a dict with string keys; got {given!r}")
         if unknown := sorted(given.keys() - known):
             allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
+            if not isinstance(loss, str):
+                allowed = "is not a name: use functools.partial, or arguments of the module"
             raise ValueError(
                 f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
                 f"{unknown}"

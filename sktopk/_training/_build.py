@@ -54,6 +54,10 @@ def build_net(
             # A decay of the output layer would shrink the scores, and a linear model altogether.
             last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
+    if not callable(optimizer):
+        raise TypeError(
+            f"net_params: optimizer must be a class such as torch.optim.SGD; got {optimizer!r}"
+        )
     if optimizer is torch.optim.AdamW:
         # In other optimizers, weight decay is an L2 penalty with values of another size.
         params.setdefault("optimizer__weight_decay", weight_decay)

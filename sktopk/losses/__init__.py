@@ -1,7 +1,24 @@
 """Loss functions on torch tensors, each with a corresponding ``nn.Module``.
 
-The section "What the numbers may be" in docs/api/losses.rst describes the allowed scores and
-weights. It also describes the effect of NaN and infinity.
+============================================  ==============================================
+You want                                      Use
+============================================  ==============================================
+the label among the k highest scores          `smooth_topk_loss` plus cross-entropy
+the same, if some classes are rare            `smooth_topk_adjusted_loss` plus cross-entropy
+few negatives above the positives             `recall_at_fpr_loss` plus cross-entropy
+positives among the k best of each group      `precision_at_k_loss` or `recall_at_k_loss`
+a good order of all samples                   `pairwise_auc_loss`
+another loss at a threshold                   `accuracy_at_top_loss`
+============================================  ==============================================
+
+Losses of labels take scores of shape (n_samples, n_classes) and class indices. Losses of rankings
+take scores of shape (n_samples,), a Boolean target and optional group indices. Add cross-entropy of
+the same scores, or training can stop at chance::
+
+    loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
+    loss.backward()
+
+Scores are those before a softmax or sigmoid. A score of -inf masks a class.
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss

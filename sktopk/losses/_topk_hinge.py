@@ -151,7 +151,8 @@ def topk_hinge_calibrated_loss(
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
     calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` the loss
-    is at least the top-k error. A label of rank k+1 has loss m and no gradient.
+    is at least the top-k error. A label of rank k+1 has loss m and no gradient, so that training by
+    this loss alone can stop at chance: add cross-entropy of the same scores.
 
     Returns
     -------

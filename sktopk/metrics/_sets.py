@@ -210,9 +210,13 @@ def covered_rows(y_true, y_set, labels):
 def check_sets(y_set):
     """Return `y_set` as an array or CSR matrix, and check that all values are 0 or 1."""
     options = {"accept_sparse": "csr", "dtype": None, "ensure_min_samples": 0}
-    y_set = check_array(on_host(y_set, "y_set"), input_name="y_set", **options)
-    values = y_set.data if hasattr(y_set, "indptr") else y_set
-    if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():
+    y_set = on_host(y_set, "y_set")
+    is_matrix = not isinstance(y_set, list) or len({np.size(each) for each in y_set}) < 2
+    if is_matrix:
+        y_set = check_array(y_set, input_name="y_set", **options)
+        values = y_set.data if hasattr(y_set, "indptr") else y_set
+        is_matrix = values.dtype.kind in "biuf" and ((values == 0) | (values == 1)).all()
+    if not is_matrix:
         raise ValueError(
             "y_set must have one column per class, with True (1) if the class is in the set, else "
             "False (0); got other values. SetClassifier returns such a matrix with "
