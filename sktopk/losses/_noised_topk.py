@@ -35,8 +35,8 @@ def noised_topk_loss(
     where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The derivative of :math:`t` by the
     score of a class is the frequency with which this class has the (k+1)-th largest noised score
     (equation 12). Several classes therefore have a gradient. Every call draws new noise. The loss
-    equals :func:`topk_hinge_calibrated_loss` for ``sigma=0``. Training by this loss alone can stop at
-    chance: add cross-entropy of the same scores.
+    equals :func:`topk_hinge_calibrated_loss` for ``sigma=0``. Training by this loss alone can stop
+    at chance: add cross-entropy of the same scores.
 
     Parameters
     ----------
