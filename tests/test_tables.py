@@ -107,11 +107,16 @@ def test_columns_of_categories_of_any_kind_are_alike():
 
 
 def test_columns_of_numbers_in_any_form_are_numbers():
-    for column in ([True, False, None], np.array([1, 2, None]), ["1", 2, 3]):
-        table, y = pd.DataFrame({"a": pd.Series([*column] * 5, dtype=object)}), np.arange(15) % 2
-        clf, plain = trained(table, y), table.astype(float)
+    for kind, column in [
+        ("object", [True, False, None]), ("object", [1, 2, None]), ("object", ["1", 2, 3]),
+        ("boolean", [True, False, None]), ("Int64", [1, 2, None]), ("bool", [True, False, True]),
+        ("polars", [1, 2, None]),
+    ]:  # fmt: skip
+        plain, y = pd.DataFrame({"a": pd.Series(column * 5, dtype=object)}), np.arange(15) % 2
+        table = pl.DataFrame({"a": column * 5}) if kind == "polars" else plain.astype(kind)
+        plain = plain.astype(float)
+        clf, expected = trained(table, y), trained(plain, y).decision_function(plain)
         assert not hasattr(clf, "categories_")
-        expected = trained(plain, y).decision_function(plain)
         np.testing.assert_array_equal(clf.decision_function(table), expected)
 
 

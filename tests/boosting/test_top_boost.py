@@ -369,16 +369,14 @@ def test_what_is_not_allowed_is_named(binary, params, error, says):
 
 def test_data_that_are_not_allowed_are_named(days):
     X, y, day = days
-    texts = np.repeat([["u"], ["v"]], len(y) // 2, axis=0)
 
     def weighted_mean(scores, target, sample_weight=None):
         return -(scores * target).mean()
 
-    for clf, given, groups, error, message in [
-        (make(), X, day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
-        (make("recall_at_k"), X, day, ValueError, r"k must be an integer \(samples per group\) "),
-        (make(weighted_mean), X, day, TypeError, "must take groups; samples have groups"),
-        (make(), texts, None, ValueError, "X must hold numbers; .* columns of a pandas or polars"),
+    for clf, groups, error, message in [
+        (make(), day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
+        (make("recall_at_k"), day, ValueError, r"k must be an integer \(samples per group\) "),
+        (make(weighted_mean), day, TypeError, "must take groups; samples have groups"),
     ]:
         with pytest.raises(error, match=message):
-            clf.fit(given, y, groups=groups)
+            clf.fit(X, y, groups=groups)

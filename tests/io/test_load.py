@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import (
-    GridSearchCV,
-)
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from torch import nn
 

@@ -52,10 +52,7 @@ THRESHOLDS = {
 KINDS = {
     "positives below": {"errors": "false_negatives", "surrogate": "quadratic"},
     "negatives above": {"errors": "false_positives", "surrogate": "hinge"},
-    "both": {
-        "errors": {"false_positives": 0.2, "false_negatives": 0.8},
-        "surrogate": "logistic",
-    },
+    "both": {"errors": {"false_positives": 0.2, "false_negatives": 0.8}, "surrogate": "logistic"},
 }
 PROGRAMS = {
     "AUC": PairwiseAUCLoss(),
