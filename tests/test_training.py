@@ -16,16 +16,7 @@ from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
 import sktopk
-from sktopk import (
-    AUCClassifier,
-    DeepTopPushClassifier,
-    FScoreClassifier,
-    PatMatClassifier,
-    Pipeline,
-    RecallAtKClassifier,
-    TopKClassifier,
-    TopPushKClassifier,
-)
+from sktopk import DeepTopPushClassifier, FScoreClassifier, PatMatClassifier, TopKClassifier
 from sktopk.modules import MLP
 from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
 from tests.crashing import small as quick
@@ -99,7 +90,7 @@ def test_weights_are_averages_over_about_one_epoch(cls, schedule):
     ("share", "advice"), [(0, "raise log_loss_share"), (0.8, "raise log_loss_share"),
                           (1, "raise max_epochs")],
 )  # fmt: skip
-@pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, AUCClassifier])
+@pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, sktopk.AUCClassifier])
 def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, advice):
     clf = quick(cls, log_loss_share=share, learning_rate=1e-6)
     with pytest.warns(UserWarning, match=f"about that of constant scores.*poor: {advice}") as said:
@@ -276,9 +267,13 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
         quick(DeepTopPushClassifier, buffer_size=3),
         quick(FScoreClassifier),
         # A rank k refers to all samples so far, so the threshold depends on their number.
-        RecallAtKClassifier(k=10, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
-        RecallAtKClassifier(k=0.1, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
-        TopPushKClassifier(k=3, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
+        sktopk.RecallAtKClassifier(
+            k=10, n_estimators=2, batch_size=64, max_epochs=3, random_state=0
+        ),
+        sktopk.RecallAtKClassifier(
+            k=0.1, n_estimators=2, batch_size=64, max_epochs=3, random_state=0
+        ),
+        sktopk.TopPushKClassifier(k=3, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
     ],
     ids=["dropout", "default", "ranker", "hard samples", "program", "rank", "share", "negatives"],
 )
@@ -298,7 +293,7 @@ def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:k=500 must be at most")
 def test_a_rank_that_was_reduced_in_the_first_part_stays_reduced():
-    clf = quick(RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
+    clf = quick(sktopk.RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
     clf.partial_fit(X[100:], POSITIVE[100:])
     assert copy.deepcopy(clf).partial_fit(X, POSITIVE).k_ == clf.k_ == 100
 
@@ -306,8 +301,8 @@ def test_a_rank_that_was_reduced_in_the_first_part_stays_reduced():
 @pytest.mark.parametrize(
     ("clf", "change"),
     [
-        (TopPushKClassifier(k=1), {"k": 60}),
-        (RecallAtKClassifier(k=10), {"k": 100}),
+        (sktopk.TopPushKClassifier(k=1), {"k": 60}),
+        (sktopk.RecallAtKClassifier(k=10), {"k": 100}),
         (FScoreClassifier(beta=0.1), {"beta": 10.0}),
         (TopKClassifier(k=1), {"k": 2}),
     ],
@@ -427,7 +422,7 @@ def test_a_fit_shows_one_bar_that_is_full_in_the_end(in_pipeline, max_epochs, pa
     params = {"k": 2, "n_estimators": 2, "n_iter_no_change": patience, "verbose": 1}
     clf = clf_or_pipe = TopKClassifier(max_epochs=max_epochs, random_state=0, **params)
     if in_pipeline:
-        clf_or_pipe = Pipeline([("scale", StandardScaler()), ("classify", clf)])
+        clf_or_pipe = sktopk.Pipeline([("scale", StandardScaler()), ("classify", clf)])
     clf_or_pipe.fit(X, Y)
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -11,15 +11,8 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_sco
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, make_pipeline
-from sktopk.metrics import (
-    BudgetCurveDisplay,
-    EnrichmentDisplay,
-    budget_table,
-    make_top_scorer,
-    make_topk_scorer,
-    precision_at_k_score,
-)
+from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, make_pipeline, metrics
+from sktopk.metrics import make_top_scorer, make_topk_scorer, precision_at_k_score
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -29,7 +22,7 @@ QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 1}
 LINEAR = TopKClassifier(k=1, **QUICK)
 LABELS = MODEL.predict(X)
 ONE_FOLD = PredefinedSplit(np.where(np.arange(60) < 20, 0, -1))
-DISPLAYS = (BudgetCurveDisplay, EnrichmentDisplay)
+DISPLAYS = (metrics.BudgetCurveDisplay, metrics.EnrichmentDisplay)
 
 
 def at_this_file(call, category, says):
@@ -74,7 +67,7 @@ def test_scorers_and_tables():
     scorer = make_top_scorer("precision_at_k", k=100)
     at_this_file(lambda: scorer(MODEL, X, Y), UserWarning, "k=100 exceeds the number of")
     says = "y_score must hold scores; got only the labels 0 and 1"
-    at_this_file(lambda: budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
+    at_this_file(lambda: metrics.budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
 
 
 def test_what_scikit_learn_calls_for_the_user():
@@ -102,8 +95,8 @@ def test_scores_of_the_other_label(labels):
     for call in (
         lambda: precision_at_k_score(y, score, k=10, **known),
         lambda: precision_at_k_score(y, clf.predict_proba(X)[:, 1], k=10, **known),
-        lambda: budget_table(y, score, budgets=[10], **known),
-        lambda: BudgetCurveDisplay.from_predictions(y, score, **known),
+        lambda: metrics.budget_table(y, score, budgets=[10], **known),
+        lambda: metrics.BudgetCurveDisplay.from_predictions(y, score, **known),
     ):
         at_this_file(call, UserWarning, says)
     with warnings.catch_warnings():

@@ -14,14 +14,8 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from sktopk import (
-    AUCClassifier,
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    SetClassifier,
-    TopBoostClassifier,
-    TopKClassifier,
-)
+import sktopk
+from sktopk import BudgetClassifier, DeepTopPushClassifier, SetClassifier, TopKClassifier
 from sktopk.model_selection import compare_losses
 from sktopk.modules import MLP
 
@@ -33,9 +27,11 @@ OF_TWO = (OF_FOUR == 1).astype(int)
 NETS = {
     "TopKClassifier": lambda: TopKClassifier(k=2, **QUICK),
     "DeepTopPushClassifier": lambda: DeepTopPushClassifier(**QUICK),
-    "AUCClassifier": lambda: AUCClassifier(**QUICK),
+    "AUCClassifier": lambda: sktopk.AUCClassifier(**QUICK),
 }
-EVERY = NETS | {"TopBoostClassifier": lambda: TopBoostClassifier(n_estimators=2, n_members=1)}
+EVERY = NETS | {
+    "TopBoostClassifier": lambda: sktopk.TopBoostClassifier(n_estimators=2, n_members=1)
+}
 ANY = EVERY | {
     "BudgetClassifier": lambda: BudgetClassifier(LogisticRegression(), random_state=0),
     "SetClassifier": lambda: SetClassifier(LogisticRegression(), method="lac", random_state=0),

@@ -3,9 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -151,18 +148,3 @@ def test_samples_of_weight_zero_are_left_out(make, data):
     clf = make(LogisticRegression(), random_state=0).fit(X, y, weight)
     alone = make(LogisticRegression(), random_state=0).fit(X[weight > 0], y[weight > 0])
     assert clf.threshold_ == alone.threshold_
-
-
-@both
-@pytest.mark.parametrize("container", [pa.Table.from_pandas, pd.DataFrame, pl.DataFrame])
-def test_tables_of_any_kind_train_and_calibrate(make, container, data):
-    X, y = data
-    names = [f"column {i}" for i in range(20)]
-    table = container(pd.DataFrame(X, columns=names))
-    clf = make(LogisticRegression(), random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = clf.fit(X, y).predict(X), clf.threshold_
-        found = clf.fit(table, y).predict(table), clf.threshold_
-    np.testing.assert_array_equal(found[0], expected[0])
-    assert found[1] == pytest.approx(expected[1], rel=1e-9)

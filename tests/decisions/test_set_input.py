@@ -65,18 +65,6 @@ def test_all_tied(method):
     assert all(each.tolist() == expected for each in labels)
 
 
-def test_inputs_stay_as_they_are():
-    X, y = draw(100)
-    before = X.copy(), y.copy()
-    X.flags.writeable = y.flags.writeable = False
-    for method in METHODS:
-        for estimator in (frozen(), Given(np.arange(8))):
-            clf = SetClassifier(estimator, method=method, prevalence=np.ones(8)).fit(X, y)
-            clf.predict_set(X)
-    np.testing.assert_array_equal(X, before[0])
-    np.testing.assert_array_equal(y, before[1])
-
-
 PAS = {"method": "pas"}
 PARAMETERS = [
     ({"method": "APS"}, ValueError, "method must be one of 'topk', .* got 'APS'"),

@@ -15,14 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from torch import nn
 
-from sktopk import (
-    BudgetClassifier,
-    RecallAtKClassifier,
-    TopBoostClassifier,
-    TopKClassifier,
-    losses,
-    make_pipeline,
-)
+import sktopk
+from sktopk import RecallAtKClassifier, TopKClassifier, losses, make_pipeline
 from sktopk.io import dump, load, to_onnx
 from sktopk.modules import MLP
 from tests.io.archives import change_nodes, rewritten
@@ -130,7 +124,7 @@ DEFAULTS = {"net_params": None, "memory": None, "n_jobs": None, "verbose": 0}
 def test_files_and_processes_of_the_parameters_are_dropped(cancer, tmp_path, path, is_fitted):
     ranker = RecallAtKClassifier(k=50, verbose=1, **SMALL)
     pipe = Pipeline([("clf", ranker)], memory=str(tmp_path), verbose=True)
-    clf = BudgetClassifier(pipe, constraint="count", budget=50)
+    clf = sktopk.BudgetClassifier(pipe, constraint="count", budget=50)
     clf = clf.fit(*cancer) if is_fitted else clf
     clf.estimator.named_steps["clf"].set_params(net_params={"compile": True})
     loaded = load(dump(clf, path))
@@ -211,7 +205,7 @@ def test_every_loss_is_loaded_without_trust(name, path):
 
 def test_a_function_of_losses_is_loaded_without_trust(path):
     pytest.importorskip("lightgbm")
-    loaded = load(dump(TopBoostClassifier(losses.top_push_loss), path))
+    loaded = load(dump(sktopk.TopBoostClassifier(losses.top_push_loss), path))
     assert loaded.loss is losses.top_push_loss
 
 

@@ -13,13 +13,8 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
 from torch import nn
 
-from sktopk import (
-    BudgetClassifier,
-    RecallAtKClassifier,
-    ThresholdClassifier,
-    TopKClassifier,
-    make_pipeline,
-)
+import sktopk
+from sktopk import RecallAtKClassifier, TopKClassifier, make_pipeline
 from sktopk.io import to_onnx
 from sktopk.losses import TopMean
 from sktopk.modules import MLP
@@ -50,7 +45,7 @@ CASES = {
         clone(RANKER).set_params(pos_label="no"), ["no", "yes"], np.float32,
     ),
     "threshold": (
-        ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL),
+        sktopk.ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL),
         ["no", "yes"], np.float32,
     ),
 }  # fmt: skip
@@ -186,7 +181,7 @@ def test_a_graph_that_differs_is_never_written(cancer, path, method, monkeypatch
 
 def test_what_has_no_graph_is_refused_by_name(cancer, iris, path):
     X, y = cancer
-    for estimator in (LogisticRegression(), BudgetClassifier(clone(RANKER))):
+    for estimator in (LogisticRegression(), sktopk.BudgetClassifier(clone(RANKER))):
         with pytest.raises(TypeError, match=f"sktopk with a network.*{type(estimator).__name__}"):
             to_onnx(estimator, path, X)
     with pytest.raises(NotFittedError):

@@ -6,19 +6,9 @@ import pytest
 import torch
 
 from sktopk import losses
-from tests.losses.cases import (
-    CLASSES,
-    LOSSES,
-    OF_TWO,
-    PROGRAMS,
-    SOLVED,
-    TOP,
-    assert_same,
-    every,
-    first_of_each,
-    function_called,
-    value_and_gradient,
-)
+from tests.losses import cases
+from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, SOLVED, TOP, every, first_of_each
+from tests.losses.data import assert_same, value_and_gradient
 
 
 def test_no_public_loss_is_missing():
@@ -88,7 +78,7 @@ def test_values_computed_by_hand(name, scores, target, parameters, expected):
     scores, target = torch.tensor(scores), torch.tensor(target)
     if not target.ndim:
         scores, target = scores.unsqueeze(0), target.unsqueeze(0)
-    loss = function_called(name)(scores, target, **parameters)
+    loss = cases.function_called(name)(scores, target, **parameters)
     assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
@@ -120,7 +110,7 @@ def test_noise_keeps_its_digits_beside_large_scores(name):
     options = {"k": 2, "sigma": 0.7, "noise": torch.randn(20, 6, 4, generator=generator)}
     if name == "noised_topk_imbalanced_loss":
         options["class_counts"] = [9, 5, 4, 3, 2, 1]
-    loss, target = function_called(name), torch.arange(20) % 6
+    loss, target = getattr(losses, name), torch.arange(20) % 6
     expected = loss(scores, target, **options).item()
     assert loss(scores + 2.0**17, target, **options).item() == pytest.approx(expected, rel=1e-6)
 

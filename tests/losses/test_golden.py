@@ -10,7 +10,7 @@ import torch
 
 from sktopk import losses
 from sktopk.losses import KthLargest, TopMean
-from tests.losses.cases import value_and_gradient
+from tests.losses.data import value_and_gradient
 
 SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
 GOLDEN = SHARED / "golden" / "golden.npz"

@@ -7,15 +7,8 @@ import torch
 
 from sktopk import losses
 from sktopk.losses import accuracy_at_top_loss
-from tests.losses.cases import (
-    OF_TWO,
-    PROGRAMS,
-    TOP,
-    assert_same,
-    every,
-    first_of_each,
-    value_and_gradient,
-)
+from tests.losses.cases import OF_TWO, PROGRAMS, TOP, every, first_of_each
+from tests.losses.data import assert_same, value_and_gradient
 from tests.losses.test_thresholds import every_threshold
 
 # The k of precision at k is at most the number of samples of a group.

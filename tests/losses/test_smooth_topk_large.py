@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sktopk.losses import smooth_topk_loss
-from tests.losses.cases import value_and_gradient
+from tests.losses.data import value_and_gradient
 
 
 def log_sums(exponent, k):

@@ -27,17 +27,6 @@ def network(X, n_outputs=3, seed=0, **params):
     return TabularMLP(X.shape[1], n_outputs, **params).to(X.dtype).from_data(X)
 
 
-def test_a_member_is_the_network_that_has_its_weights():
-    X = table()
-    net = network(X, n_members=4, n_bins=6, missing_indicator=True).eval()
-    single = network(X, seed=1, n_bins=6, missing_indicator=True).eval()
-    X[::7, 1] = NAN
-    for m in range(4):
-        for whole, part in zip(net.parameters(), single.parameters(), strict=True):
-            part.data.copy_(whole.data[m : m + 1])
-        torch.testing.assert_close(net(X)[:, m], single(X))
-
-
 def test_members_start_apart_and_as_linear_layers_do():
     net = network(table(), n_members=50, hidden_layer_sizes=(40,))
     for layer in net.layers:
