@@ -224,9 +224,6 @@ def test_a_process_that_is_killed_while_it_writes_loses_one_epoch(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# What is refused.
-
-
 @pytest.fixture
 def unfinished(tmp_path):
     """The file of a fit that crashed."""

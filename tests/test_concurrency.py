@@ -66,9 +66,6 @@ def settings():
     )
 
 
-# Random numbers.
-
-
 @every_classifier
 def test_the_seed_says_all_and_the_process_stays_as_it_is(name, expected):
     torch.manual_seed(7)
@@ -115,9 +112,6 @@ def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
             states.append(fitted_state(clf.partial_fit(rows, target(clf))))
         check_same(states[1], states[0])
         check_same(states[2], states[0])
-
-
-# Threads.
 
 
 def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
@@ -186,9 +180,6 @@ def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
         for each in (clf, copied):
             each.partial_fit(X, target(clf))
         check_same(fitted_state(copied), fitted_state(clf))
-
-
-# Processes.
 
 
 def inner(names, backend):

@@ -51,9 +51,6 @@ def same_fit(one, other):
     assert one.threshold_ == other.threshold_
 
 
-# Estimators.
-
-
 @every_ranker
 def test_one_group_is_no_group_and_names_do_not_matter(clf):
     clf.set_params(**SMALL, batch_size=32)

@@ -62,8 +62,7 @@ def labels(name):
 
 
 def fit(estimator, y):
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         return estimator.fit(X, y)
 
 
@@ -237,8 +236,7 @@ def test_a_parameter_that_the_loss_ignores_is_said_once_per_fit(case):
     loss, params, says = IGNORED[case]
     clf = make("TopKClassifier", loss=loss, n_estimators=2, **params)
     for _ in range(2):
-        with warnings.catch_warnings(record=True) as record:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as record:
             clf.fit(X, OF_FOUR)
         said = [str(each.message) for each in record if "is ignored" in str(each.message)]
         assert len(said) == (says is not None)

@@ -29,8 +29,7 @@ def rows():
 
 def said(clf, X, y, **params):
     """A fitted copy, and what it warned of about labels."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         clf = clone(clf).fit(X, y, **params)
     return clf, [str(w.message) for w in caught if "pos_label" in str(w.message)]
 

@@ -116,8 +116,7 @@ def test_the_extra_state_of_a_module_may_be_anything(blobs):
 def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
     X, y = blobs
     X = frame({f"x{i}": X[:, i] for i in range(4)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         quick(n_iter_no_change=2, calibration="temperature").fit(X, y).predict(X)
         quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
 

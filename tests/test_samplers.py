@@ -70,9 +70,6 @@ def test_no_epoch_of_fewer_batches_would_do(n_positives, n_negatives, batch_size
     )
 
 
-# Chance.
-
-
 def test_generator_decides_the_order():
     target = labels(9, 50)
 
@@ -93,9 +90,6 @@ def test_global_generator_is_left_alone():
     state = torch.get_rng_state()
     epoch(StratifiedBatchSampler(labels(4, 20), 8, min_positives=1))
     assert torch.equal(torch.get_rng_state(), state)
-
-
-# Where it is used.
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
@@ -122,9 +116,6 @@ def test_target_of_any_kind(convert):
     converted = convert(target)
     assert epoch(StratifiedBatchSampler(converted, 8, min_positives=1)) == expected
     assert list(converted) == target
-
-
-# Errors.
 
 
 REFUSED = [

@@ -256,8 +256,7 @@ def test_strings_that_look_like_numbers_are_categories(case, kind):
         table = pl.DataFrame({"code": code})
     else:
         table = pd.DataFrame({"code": pd.Series(code).astype(kind)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         clf = TopKClassifier(k=1, **QUICK | {"max_epochs": 20}).fit(table, code)
     assert clf.score(table, code) == 1
 
@@ -266,8 +265,7 @@ def test_strings_that_look_like_numbers_are_categories(case, kind):
 def test_many_numbers_stored_as_strings_are_said(case):
     form = {"decimals": "{:.1f}", "identifiers": "{}", "postal codes": "1{:04}", "zeros": "{:04}"}
     column = [form[case].format(i) for i in range(60)] * 4
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         trained(pd.DataFrame({"price": column}), np.arange(240) % 2)
     said = [str(each.message) for each in record if "to_numeric" in str(each.message)]
     assert len(said) == (case in ("decimals", "identifiers"))
@@ -291,7 +289,6 @@ def test_strings_that_are_hardly_categories_are_said():
         trained(pd.DataFrame({"a": days}), np.arange(90) % 2)
     with pytest.warns(UserWarning, match="column 'a' of X has numbers with a decimal comma"):
         of_column([f"0,{i % 7}" for i in range(60)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         of_column([*numbers[:10], " "])
         of_column([f"{i:05}" for i in range(60)] + ["unknown"])  # postal codes

@@ -48,9 +48,6 @@ def quick(classifier, **params):
     return clone(classifier).set_params(**defaults | params)
 
 
-# Thresholds.
-
-
 def rank_of_threshold(clf, y):
     """The samples that the threshold is among, and its place in them by Table 1 of the paper."""
     n, n_positives = len(y), int(np.sum(y))
@@ -154,9 +151,6 @@ def test_about_as_many_fresh_samples_are_flagged_as_asked_for():
         assert 0.6 < clf.predict(X[1000:]).mean() / 0.05 < 1.6
 
 
-# Metrics.
-
-
 @each_ranker
 def test_score_is_the_metric_of_the_estimator(classifier, rare):
     X, y, X_test, y_test = rare
@@ -188,9 +182,6 @@ def test_predict_top_keeps_the_order_of_ties(rare):
     np.testing.assert_array_equal(clf.predict_top(np.zeros((4, 6)), n=3), [0, 1, 2])
     with pytest.warns(UserWarning, match="n=5 exceeds the number of samples"):
         assert clf.predict_top(np.zeros((4, 6)), n=5).tolist() == [0, 1, 2, 3]
-
-
-# Thresholds of the user's choice.
 
 
 BOTH = {"false_positives": 0.2, "false_negatives": 0.8}
@@ -235,9 +226,6 @@ def test_score_is_the_share_on_the_right_side(rare, errors):
     if errors == "false_negatives":
         with pytest.warns(UserWarning, match="y has no sample that counts"):
             assert np.isnan(clf.score(X[y == 0], y[y == 0]))
-
-
-# Degenerate data.
 
 
 @some_rankers

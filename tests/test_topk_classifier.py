@@ -28,9 +28,6 @@ def quick(loss="smooth_topk", **params):
     return TopKClassifier(loss, **{"n_estimators": 1, "random_state": 0} | params)
 
 
-# Parameters.
-
-
 @pytest.mark.parametrize("k", [3, {1: 0.5, 3: 0.5}], ids=str)
 def test_score_and_sets_keep_k_if_the_loss_has_its_own(blobs, k):
     X, y = blobs
@@ -61,9 +58,6 @@ class Stop(Callback):
 
     def on_epoch_end(self, net, **kwargs):
         net.stop_training = True
-
-
-# Labels, sets, probabilities.
 
 
 @pytest.mark.filterwarnings("ignore:(tau|sigma)=:UserWarning")
@@ -128,9 +122,6 @@ def test_a_linear_model_is_about_as_accurate_as_logistic_regression(loss):
     assert found > cross_val_score(LogisticRegression(max_iter=1000), X, y, cv=cv).mean() - 0.01
 
 
-# Input.
-
-
 def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):
     X, y = blobs
     names = [f"x{i}" for i in range(X.shape[1])]
@@ -189,9 +180,6 @@ def test_scores_do_not_depend_on_the_chunk(blobs):
     many = np.tile(X, (40, 1))  # more samples than a chunk has
     for method in (clf.decision_function, clf.predict_topk):
         np.testing.assert_allclose(method(many), np.tile(method(X), (40, 1)), rtol=1e-4, atol=1e-6)
-
-
-# Weights.
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,6 @@ def weights(clf):
     return {name: value.clone() for name, value in clf.net_.module_.state_dict().items()}
 
 
-# Epochs.
-
-
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 def test_the_history_has_an_entry_per_epoch(cls):
     clf = quick(cls)
@@ -117,9 +114,6 @@ def test_the_learning_rate_runs_through_one_cycle():
     clf = quick(learning_rate=0.5, callbacks=[Rate()])
     clf.partial_fit(X, Y).partial_fit(X, Y)
     assert rates == [0.5] * 20
-
-
-# Early stopping.
 
 
 def accuracies(scores, labels):
@@ -232,9 +226,6 @@ def test_data_that_cannot_be_held_out_are_all_trained_on():
     assert "no samples were held out for calibration='sigmoid'" in str(error.value)
 
 
-# Parts of the data.
-
-
 def test_partial_fit_announces_classes_and_counts_them():
     clf = quick(loss="logit_adjusted")
     for label in range(3):
@@ -315,9 +306,6 @@ def test_score_is_the_metric_that_was_trained_for(clf, change):
     assert clf.fit(X, target(clf)).score(X, target(clf)) != then
 
 
-# Failures.
-
-
 # In `partial_fit` the network, callbacks and optimizer of the first call go on.
 def test_a_part_that_diverges_leaves_the_estimator_as_it_was():
     # Other errors: see test_wrong_data, test_wrong_networks and test_parameters.
@@ -329,9 +317,6 @@ def test_a_part_that_diverges_leaves_the_estimator_as_it_was():
             with pytest.raises(ValueError, match="diverged"):
                 getattr(clf.set_params(**params), how)(1e200 * X, y)
             check_same(fitted_state(clf), fitted_state(fitted))
-
-
-# Predictions during a training.
 
 
 class Within(Callback):
@@ -376,9 +361,6 @@ def test_predictions_between_steps_leave_the_training_as_it_is(cls, in_thread, f
     clf.set_params(callbacks=[*freeze, within]).fit(X, target(alone))
     assert len(within.scores) == 20
     check_same(weights(clf), weights(alone))
-
-
-# Parameters of the training.
 
 
 def test_net_params_are_parameters():

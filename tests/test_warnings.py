@@ -27,8 +27,7 @@ DISPLAYS = (metrics.BudgetCurveDisplay, metrics.EnrichmentDisplay)
 
 def at_this_file(call, category, says):
     """Call, and check that it warns in these words once, at the caller's line."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call()
     said = [each for each in caught if says in str(each.message)]
     assert [(each.category, each.filename) for each in said] == [(category, __file__)]
@@ -44,8 +43,7 @@ def test_labels_in_a_column():
 def test_nearly_as_many_labels_as_samples():
     says = "The number of unique classes (40) is greater than 50% of the number of samples (60)"
     at_this_file(lambda: LINEAR.fit(X, np.arange(60) % 40), UserWarning, says)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with warnings.catch_warnings(action="error", category=UserWarning):
         LINEAR.fit(X, np.arange(60) % 30)
         LINEAR.fit(X[:20], np.arange(20) % 19)
 
@@ -99,8 +97,7 @@ def test_scores_of_the_other_label(labels):
         lambda: metrics.BudgetCurveDisplay.from_predictions(y, score, **known),
     ):
         at_this_file(call, UserWarning, says)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert precision_at_k_score(y, -score, k=10, **known) == 1
         assert make_top_scorer("precision_at_k", k=10, **known)(clf, X, y) == 1
         # Bad scores of the second label are not the scores of another.
@@ -111,8 +108,7 @@ def test_scores_that_say_nothing_are_of_no_label():
     """4 standard deviations below a half: of 2 000 draws of no signal .06 are expected."""
     draws = np.random.default_rng(1)
     y = np.where(draws.random(40) < 0.3, "fraud", "ok")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for _ in range(200):
             precision_at_k_score(y, draws.normal(size=40), k=5, pos_label="fraud")
         for constant in (np.zeros(40), np.full(40, -np.inf)):
@@ -140,8 +136,7 @@ SAID_OFTEN = {
 @pytest.mark.parametrize("case", SAID_OFTEN)
 def test_a_line_of_the_user_warns_once(case):
     call, says = SAID_OFTEN[case]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+    with warnings.catch_warnings(record=True, action="default") as caught:
         call()
     assert len([each for each in caught if says in str(each.message)]) == 1
 

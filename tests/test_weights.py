@@ -37,8 +37,7 @@ WEIGHTS = {
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_every_estimator_trains(case):
     for name, clf in ESTIMATORS.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             clf.fit(X, Y, sample_weight=WEIGHTS[case])
         scores = clf.decision_function(X)
         # A threshold that flags all or nothing is infinite.

@@ -67,8 +67,7 @@ def assert_refused(name, error, says, method, *args, **params):
     """Call a method of an estimator that was fitted before: it raises, and nothing changes."""
     clf, scores = fitted(name)
     before, given = [joblib.hash(each) for each in (X, OF_FOUR, OF_TWO)], repr((args, params))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         with pytest.raises(error) as caught:
             getattr(clf, method)(*args, **params)
     assert re.search(says, str(caught.value), re.DOTALL), f"{name}: {caught.value}"
@@ -398,8 +397,7 @@ def test_numbers_in_objects_and_nullable_labels_stay_of_their_kind(name):
         given = pd.Series(OF_TWO, index=np.arange(40) + 7).astype(dtype)
         clf = EVERY[name]().fit(X, given)
         assert clf.classes_.dtype == clf.predict(X).dtype == given.dtype.numpy_dtype
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for same in (given.tolist(), given.to_frame(), OF_TWO == 1):
             assert clf.score(X, same) == clf.score(X, OF_TWO)
     for words in (np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)):
@@ -426,8 +424,7 @@ def test_images_with_channels_last_are_said(shape, is_said):
         )
 
     images = np.random.default_rng(0).normal(size=shape)
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         clf = TopKClassifier(k=2, module=module, n_estimators=1, max_epochs=1, calibration=None)
         clf.fit(images, np.arange(8) % 4).predict(images)
     said = [str(each.message) for each in record if "channels last" in str(each.message)]

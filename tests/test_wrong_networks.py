@@ -43,8 +43,7 @@ class Wrong(nn.Module):
 def fit(kind, **params):
     cls, y = ESTIMATORS[kind]
     k = {"k": 2} if kind == "labels" else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return cls(**QUICK | k | params).fit(X, y)
 
 
@@ -92,8 +91,7 @@ def test_modules_that_work_in_place_leave_the_samples_alone(case):
         for batch_size in (16, 40):
             clf = cls(**QUICK | of(IN_PLACE[case], batch_size=batch_size, max_epochs=2))
             before = joblib.hash(X)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 clf.fit(X, y, X_val=X, y_val=y)
             scores = clf.decision_function(csr_array(X))
             np.testing.assert_array_equal(clf.decision_function(X), scores)
@@ -202,8 +200,7 @@ def test_a_network_that_ends_in_a_softmax_is_said(case):
     last, loss, is_said = ENDS[case]
     params = {"k": 2, "loss": loss, "calibration": None}
     params["n_estimators"] = 2 if "ensemble" in case else 1
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         clf = TopKClassifier(**QUICK | params)
         clf.set_params(module=lambda n, m: nn.Sequential(nn.Linear(n, m), last))
         clf.fit(X, OF_FOUR)

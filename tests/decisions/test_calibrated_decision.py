@@ -118,8 +118,7 @@ def test_calibrating_with_the_samples_of_training_is_reported(make, inner, data)
     fitted = FrozenEstimator(clone(inner).fit(X[:400], y[:400]))
     with pytest.warns(UserWarning, match=r"^estimator .* 400 calib.* used for training"):
         make(fitted).fit(X[:400], y[:400])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         make(fitted).fit(X[400:], y[400:])
         # Without an error, but on few samples, or on held-out ones.
         make(fitted).fit(X[:60], y[:60])

@@ -166,8 +166,7 @@ IGNORED = {
 def test_a_parameter_that_the_method_does_not_use_warns(name, method):
     value, users = IGNORED[name]
     clf = SetClassifier(frozen(), method=method, **{name: value})
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         clf.fit(*draw(200))
     said = [str(each.message) for each in caught if "ignored" in str(each.message)]
     assert len(said) == (method not in users)

@@ -25,8 +25,7 @@ def test_too_few_rows_give_everything_and_say_how_many_are_needed():
         clf.fit(X, y)
     assert clf.threshold_ == -np.inf
     assert clf.predict_set(X).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         clf.fit(*draw(99))
 
 
@@ -48,8 +47,7 @@ def test_unknown_labels_count_as_rows_that_no_set_covers():
 @pytest.mark.parametrize("method", METHODS)
 def test_one_class(method):
     X, y = np.zeros((30, 2)), np.full(30, "only")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         clf = SetClassifier(DummyClassifier(), method=method, random_state=0).fit(X, y)
     assert clf.predict_set(X, output="labels")[0].tolist() == ["only"]
     assert clf.predict_set(X).shape == (30, 1)

@@ -95,8 +95,6 @@ def test_expectation_of_noised(name):
     np.testing.assert_allclose(gradient[0], entry["grad"], atol=1e-11)
 
 
-# Golden values of threshold, loss and gradient.
-
 AT_TOP = {
     "at_TopPush": lambda y, p: KthLargest("negatives", k=1),
     "at_ties": lambda y, p: KthLargest("negatives", k=1),

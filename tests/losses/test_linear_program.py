@@ -309,8 +309,7 @@ def test_failure_warns_raises_or_is_ignored():
     assert caught[0].filename == __file__
     with pytest.raises(RuntimeError, match="1 of 1 programs: 1 infeasible"):
         linear_program(*INFEASIBLE, on_failure="raise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert linear_program(*INFEASIBLE, on_failure="ignore").status == 2
     c = torch.ones(2, 3, 1)
     c[1, 2] = -1

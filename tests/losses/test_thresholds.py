@@ -229,8 +229,6 @@ def test_surrogates_are_convex_bounds_by_definition(surrogate):
     assert value[::100].tolist() == pytest.approx(slow, rel=1e-14, abs=1e-14)
 
 
-# Wrong arguments.
-
 OF_RANK = [
     (("neg", 1), "of='neg' must be one of 'negatives', 'positives', 'all'"),
     (("all",), "pass one of k and tau; got k=None and tau=None"),

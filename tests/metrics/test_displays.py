@@ -344,8 +344,6 @@ def test_sets_of_an_estimator(data):
         SetSizeDisplay.from_estimator(clf.estimator_, X_test, y_test)
 
 
-# Frequent and rare classes.
-
 COUNTS = np.array([500, 300, 60, 50, 5, 5])
 
 

@@ -46,8 +46,7 @@ UNBOUNDED = "enrichment_factor_score"
 
 def quietly(score, *args, **kwargs):
     """The score, and whether it warned that it is undefined."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         value = score(*args, **kwargs)
     undefined = any(issubclass(each.category, UndefinedMetricWarning) for each in caught)
     return value, undefined

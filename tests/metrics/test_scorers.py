@@ -188,8 +188,6 @@ def test_set_scorers_refuse_what_gives_no_sets(sets):
         make_set_scorer("coverage")(pipe, X, y)
 
 
-# Where scorers are called.
-
 SCORERS = [
     make_topk_scorer(1, average="macro"),
     make_top_scorer("recall_at_k", k=20, pos_label="fraud"),

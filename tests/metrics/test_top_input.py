@@ -195,8 +195,7 @@ def test_predicted_labels_are_no_scores():
     with pytest.warns(UserWarning, match="got only the labels -1 and 1, as from predict") as caught:
         precision_at_k_score(y_true, predicted, k=2)
     assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         precision_at_k_score(y_true, predicted.astype(float), k=2)
         precision_at_k_score(y_true, [3, 2, 4, 1, 0], k=2)
         precision_at_k_score(y_true[:2], predicted[:2], k=1)

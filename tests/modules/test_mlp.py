@@ -82,9 +82,6 @@ def test_a_network_of_ones_own_has_the_default_dtype_unless_it_is_given_one(defa
     assert {each.dtype for each in single.parameters()} == {torch.float32}
 
 
-# The normalized last layer.
-
-
 @pytest.fixture
 def layer():
     torch.manual_seed(0)

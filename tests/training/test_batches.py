@@ -71,8 +71,6 @@ def test_a_network_draws_nothing_that_it_holds_out_and_nearly_all_else(name, bat
         np.testing.assert_array_equal(own, batch.rows)
 
 
-# Groups.
-
 rng = np.random.default_rng(0)
 DAY = rng.permutation(np.repeat(np.arange(12), rng.integers(20, 60, 12)))
 Y = (rng.random(len(DAY)) < 0.3).astype(int)
