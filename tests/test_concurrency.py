@@ -36,7 +36,6 @@ every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
 def fit(name):
-    """A fitted classifier of that name, and its scores."""
     torch.set_num_threads(1)
     clf = pickle.loads(pickle.dumps(CLASSIFIERS[name]))
     clf.fit(X, target(clf))
@@ -53,7 +52,6 @@ def expected():
 
 
 def settings():
-    """Return the global state of the process."""
     return (
         torch.get_rng_state().tolist(),
         np.random.get_state()[1].tolist(),  # noqa: NPY002
@@ -79,8 +77,6 @@ def test_the_seed_says_all_and_the_process_stays_as_it_is(name, expected):
 
 
 class Draw(Callback):
-    """Before each step, another thread draws from torch's generator."""
-
     def __init__(self):
         self.drawn = []
 
@@ -222,8 +218,6 @@ def predict_and_fit(name):
 
 
 class Wait(Callback):
-    """Halts the fit of another thread in its middle."""
-
     begun, go_on = threading.Event(), threading.Event()
 
     def on_epoch_end(self, net, **kwargs):

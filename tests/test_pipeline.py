@@ -26,17 +26,12 @@ GROUPS = {"groups": np.arange(569) % 2}
 CASES = {
     "predict_topk": (TopKClassifier(k=3, **QUICK), DIGITS, [{}, {"k": 2}]),
     "predict_top of a ranker": (sktopk.DeepTopPushClassifier(**QUICK), CANCER, [{"n": 7}]),
-    "predict_top": (
-        BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
-        [{}, {"n": 7}, {"n": 7, **GROUPS}],
-    ),
+    "predict_top": (BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
+        [{}, {"n": 7}, {"n": 7, **GROUPS}]),
     "hits_interval": (
-        BudgetClassifier(LogisticRegression(), random_state=0), CANCER, [{"n": 7}, {"n": [5, 9]}],
-    ),
-    "predict_set": (
-        SetClassifier(GaussianNB(), method="lac", random_state=0), DIGITS,
-        [{}, {"output": "labels"}],
-    ),
+        BudgetClassifier(LogisticRegression(), random_state=0), CANCER, [{"n": 7}, {"n": [5, 9]}]),
+    "predict_set": (SetClassifier(GaussianNB(), method="lac", random_state=0), DIGITS,
+        [{}, {"output": "labels"}]),
 }  # fmt: skip
 
 

@@ -45,7 +45,6 @@ def linear(loss="logit_adjusted", **params):
 
 
 def of_equal_classes(X):
-    """The probabilities of the classes if all of them were equally frequent."""
     return softmax(log_density(X), axis=1)
 
 

@@ -25,7 +25,6 @@ def epoch(sampler):
 
 
 def assert_epoch(target, batches, batch_size, min_positives):
-    """Check the guarantees of an epoch."""
     n_positives, n_rows = target.sum(), len(target)
     sizes = [len(batch) for batch in batches]
     assert max(sizes) <= batch_size

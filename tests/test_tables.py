@@ -197,12 +197,9 @@ NUMBERS = X[["x", "z"]].fillna(0.0)
 WRONG = {
     "words": (["x"] * N, ValueError, "'x' in column 'town', row 0.*OneHotEncoder"),
     "NA alone": (
-        pd.array([pd.NA] * N, dtype="string"), ValueError, "NaN: 240 of 240 rows of column 'town'",
-    ),
-    "integers with NA": (
-        pd.array([1, pd.NA, 2] * 80, dtype="Int64"), ValueError,
-        "NaN: 80 of 240 rows of column 'town', first row 1",
-    ),
+        pd.array([pd.NA] * N, dtype="string"), ValueError, "NaN: 240 of 240 rows of column 'town'"),
+    "integers with NA": (pd.array([1, pd.NA, 2] * 80, dtype="Int64"), ValueError,
+        "NaN: 80 of 240 rows of column 'town', first row 1"),
     "infinity": ([np.inf, *range(N - 1)], ValueError, "infinity: 1 of 240 rows of column 'town'"),
     "lists": ([[1, 2]] * N, TypeError, r"got \[1, 2\] in column 'town', row 0"),
     "times of a place": (DAYS.tz_localize("UTC"), TypeError, "times .* in column 'town'"),

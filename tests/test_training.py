@@ -18,7 +18,7 @@ from torch import nn
 import sktopk
 from sktopk import DeepTopPushClassifier, FScoreClassifier, PatMatClassifier, TopKClassifier
 from sktopk.modules import MLP
-from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
+from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, hook, target
 from tests.crashing import small as quick
 
 
@@ -34,7 +34,6 @@ class Epochs(Callback):
 
 
 def weights(clf):
-    """A copy of the state of the network."""
     return {name: value.clone() for name, value in clf.net_.module_.state_dict().items()}
 
 
@@ -102,16 +101,16 @@ def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, adv
 def test_the_learning_rate_runs_through_one_cycle():
     rates = []
 
-    class Rate(Callback):
-        def on_batch_begin(self, net, **kwargs):
-            rates.append(net.optimizer_.param_groups[0]["lr"])
+    def note_rate(self, net, **kwargs):
+        rates.append(net.optimizer_.param_groups[0]["lr"])
 
-    quick(max_epochs=10, learning_rate=0.5, callbacks=[Rate()]).fit(X, Y)
+    rate = hook(on_batch_begin=note_rate)
+    quick(max_epochs=10, learning_rate=0.5, callbacks=[rate]).fit(X, Y)
     u = np.arange(1, 101) / 100
     expected = np.where(u < 0.1, 5 * u, 0.25 * (1 + np.cos(np.pi * (u - 0.1) / 0.9)))
     np.testing.assert_allclose(rates, np.maximum(expected, 0.5e-3), atol=1e-12)
     rates.clear()
-    clf = quick(learning_rate=0.5, callbacks=[Rate()])
+    clf = quick(learning_rate=0.5, callbacks=[rate])
     clf.partial_fit(X, Y).partial_fit(X, Y)
     assert rates == [0.5] * 20
 
@@ -195,13 +194,9 @@ def test_the_loss_of_validation_samples_is_that_of_training(cls, share):
 def test_a_single_network_holds_out_a_tenth_but_no_class():
     y, shown = Y.copy(), []
     y[0] = 77
-
-    class Labels(Callback):
-        def on_train_begin(self, net, X, y, **kwargs):
-            shown.append(y)
-
+    labels = hook(on_train_begin=lambda self, net, X, y, **_: shown.append(y))
     for params in ({"n_iter_no_change": 2}, {"calibration": "temperature"}):
-        clf = quick(callbacks=[Labels()], max_epochs=3, **params).fit(X, y)
+        clf = quick(callbacks=[labels], max_epochs=3, **params).fit(X, y)
         assert 77 in clf.classes_
         assert (shown[-1] == 3).sum() == 1
         assert len(shown[-1]) == 270
@@ -336,11 +331,6 @@ class Within(Callback):
         thread.join(60)
 
 
-class Freeze(Callback):
-    def on_batch_begin(self, net, **kwargs):
-        net.module_[1].eval()
-
-
 @pytest.mark.parametrize(
     ("cls", "in_thread", "frozen"),
     # A network that draws from torch's generator has it for itself.
@@ -353,7 +343,7 @@ def test_predictions_between_steps_leave_the_training_as_it_is(cls, in_thread, f
     module = MLP if cls is DeepTopPushClassifier else WithDropout
     params = {"module": module, "max_epochs": 2, "n_iter_no_change": None}
     more = {"net_params": {"module__dropout": 0.5}} if module is MLP else {}
-    freeze = [Freeze()] if frozen else []
+    freeze = [hook(on_batch_begin=lambda self, net, **_: net.module_[1].eval())] if frozen else []
     alone = quick(cls, callbacks=freeze, **params, **more)
     alone.fit(X, target(alone))
     clf = quick(cls, **params, **more).fit(X, target(alone))

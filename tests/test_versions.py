@@ -53,7 +53,6 @@ def test_a_state_without_a_version_warns():
 
 @pytest.fixture
 def old(tmp_path):
-    """The file of a fitted estimator."""
     pytest.importorskip("skops")
     return dump(quick().set_params(callbacks=None).fit(X, Y), tmp_path / "old")
 

@@ -30,8 +30,6 @@ def fail(*args, **kwargs):
 
 
 class Wrong(nn.Module):
-    """A network that does `what` with the scores of a linear layer."""
-
     def __init__(self, n_features, n_outputs, what):
         super().__init__()
         self.layer, self.what = nn.Linear(n_features, n_outputs), what
@@ -57,15 +55,11 @@ MODULES = {
     "no gradient": (lambda net, x, s: s.detach(), ValueError, "module must return.*a gradient"),
     "one axis more": (lambda net, x, s: s.unsqueeze(2), ValueError, "module must return scores of"),
     "a sample less": (lambda net, x, s: s[1:], ValueError, r"module must return.*got shape \(1, "),
-    "a sample less in training": (
-        lambda net, x, s: s[net.training * 1 :], ValueError,
-        r"module must return \d scores per sample in training, too; got shape",
-    ),
+    "a sample less in training": (lambda net, x, s: s[net.training * 1 :], ValueError,
+        r"module must return \d scores per sample in training, too; got shape"),
     "NaN": (lambda net, x, s: s * torch.nan, ValueError, "Training diverged.*epoch 1"),
-    "NaN in training": (
-        lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
-        "Training diverged.*epoch 1",
-    ),
+    "NaN in training": (lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
+        "Training diverged.*epoch 1"),
     "an error": (fail, Failed, "on purpose"),
     "an error in training": (lambda net, x, s: fail() if net.training else s, Failed, "on purpose"),
 }  # fmt: skip
@@ -111,8 +105,7 @@ LOSSES = {
     "None": (lambda loss: None, TypeError, "loss must return a Tensor.*got NoneType from Wrong"),
     "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
     "no gradient": (torch.detach, TypeError, "loss must return a Tensor with a gradient"),
-    "NaN": (
-        lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
+    "NaN": (lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
     ),
     "an error": (fail, Failed, "on purpose"),
 }  # fmt: skip

@@ -72,24 +72,6 @@ def test_members_score_samples_that_they_have_not_seen(binary):
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
-def test_labels_and_their_order_do_not_matter(binary):
-    X, y = binary
-    plain = make().fit(X, y)
-    for first, second in (("fraud", "ok"), ("yes", "no")):
-        labels = np.where(y == 1, first, second)
-        clf = make(pos_label=first).fit(X, labels)
-        turned = -1 if clf.classes_[0] == first else 1
-        np.testing.assert_array_equal(turned * clf.decision_function(X), plain.decision_function(X))
-        np.testing.assert_array_equal(clf.predict_top(X, 9), plain.predict_top(X, 9))
-        np.testing.assert_array_equal(clf.predict(X) == first, plain.predict(X) == 1)
-        assert clf.score(X, labels) == plain.score(X, y)
-    with pytest.warns(UserWarning, match="using 'fraud'. Set pos_label="):
-        assert make().fit(X, np.where(y == 1, "fraud", "ok")).pos_label_ == "fraud"
-    proba = make(pos_label="fraud", log_loss_share=1).fit(X, np.where(y == 1, "fraud", "ok"))
-    expected = make(log_loss_share=1).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(proba.predict_proba(X)[:, 0], expected[:, 1])
-
-
 def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
     X, y = binary
     kept = np.arange(len(y)) % 4 > 0
@@ -158,23 +140,6 @@ def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
     np.testing.assert_array_equal(
         one.decision_function(X), make("recall_at_k", k=5).fit(X, y).decision_function(X)
     )
-
-
-@pytest.mark.parametrize(
-    ("loss", "k", "rank"), [("recall_at_k", 7, 7), ("top_push_k", 4, 4), ("top_push", 0.05, 1)]
-)
-def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
-    X, y, day = days
-    clf = make(loss, k=k).fit(X, y, groups=day)
-    scores = clf.decision_function(X) + clf.threshold_
-    each = []
-    for one in range(12):
-        own = (day == one) & ((y == 0) | (loss == "recall_at_k"))
-        if len(np.unique(y[day == one])) < 2:
-            continue
-        each.append(np.sort(scores[own])[::-1][rank - 1])
-    t = np.sort(each)[(len(each) - 1) // 2]
-    assert clf.threshold_ == pytest.approx((t + scores[scores < t].max()) / 2)
 
 
 def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():

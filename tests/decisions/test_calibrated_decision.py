@@ -55,17 +55,10 @@ def test_scikit_learn_checks(estimator, expected):
 
 
 forest = RandomForestClassifier(8, oob_score=True, random_state=0)
+FPR, LAC = {"constraint": "fpr", "budget": 0.1}, {"method": "lac"}
 SETTINGS = {
-    BudgetClassifier: [
-        {"constraint": "fpr", "budget": 0.1},
-        {"constraint": "fpr", "budget": 0.1, "cross_fit": True},
-        {"constraint": "fdr", "budget": 0.3},
-    ],
-    SetClassifier: [
-        {"method": "lac"},
-        {"method": "topk", "k": 1},
-        {"method": "lac", "conditional": "class"},
-    ],
+    BudgetClassifier: [FPR, FPR | {"cross_fit": True}, {"constraint": "fdr", "budget": 0.3}],
+    SetClassifier: [LAC, {"method": "topk", "k": 1}, LAC | {"conditional": "class"}],
 }
 
 

@@ -29,7 +29,6 @@ def draw(rng, n, prevalence, step=None):
 
 
 def slack(values):
-    """Four standard errors of a mean that is simulated."""
     return 4 * np.std(values) / len(values) ** 0.5
 
 

@@ -97,8 +97,6 @@ def test_relative_links_lead_to_files(page):
 
 
 class MyNetwork(nn.Sequential):
-    """The network of a reader."""
-
     def __init__(self, n_features, n_outputs):
         super().__init__(nn.Linear(n_features, 64), nn.ReLU(), nn.Linear(64, n_outputs))
 

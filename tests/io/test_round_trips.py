@@ -81,7 +81,6 @@ METHODS = ["decision_function", "predict", "predict_proba", "predict_topk", "pre
 
 
 def outputs(estimator, X):
-    """Everything that an estimator says about samples."""
     found = {name: getattr(estimator, name)(X) for name in METHODS if hasattr(estimator, name)}
     if hasattr(estimator, "predict_top"):
         found["predict_top"] = estimator.predict_top(X, 10)

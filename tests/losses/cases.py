@@ -27,8 +27,6 @@ def function_called(name):
 
 @dataclass(frozen=True)
 class Case:
-    """A loss with parameters, and its definition."""
-
     name: str
     reference: Callable | None
     parameters: dict = field(default_factory=dict)
@@ -50,7 +48,6 @@ class Case:
         return self.function(scores, target, **(self.parameters | changes))
 
     def noise_of(self, scores, index):
-        """The noise of some samples."""
         return {"noise": fixed_noise(scores)[index]} if self.noised else {}
 
 
@@ -116,7 +113,6 @@ class TopCase(Case):
 
     @property
     def counted(self):
-        """The label of the samples that can be errors."""
         return 1 if self.errors == "false_negatives" else 0
 
     def defined_rows(self, scores, target):

@@ -8,7 +8,6 @@ CLASS_COUNTS = (500, 120, 1, 60, 30, 10, 5)
 
 
 def assert_same(result, expected, tolerance=1e-12):
-    """Compare losses, or pairs of loss and gradient."""
     torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance)
 
 

@@ -10,7 +10,6 @@ def tensors(program):
 
 
 def stacked(programs):
-    """One batch of programs of the same shape."""
     return [torch.stack(parts) for parts in zip(*map(tensors, programs), strict=True)]
 
 

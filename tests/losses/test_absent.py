@@ -161,14 +161,7 @@ def test_an_absent_label_costs_nothing_or_infinitely_much(case, n_present):
     assert (gradient == 0).all()
 
 
-WITH_SOFTMAX = (
-    "cross_entropy",
-    "focal",
-    "ldam",
-    "logit_adjusted",
-    "topk_grouping",
-    "topk_transition",
-)
+WITH_SOFTMAX = "cross_entropy focal ldam logit_adjusted topk_grouping topk_transition".split()
 
 
 @every(PER_SAMPLE)

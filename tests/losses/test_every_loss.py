@@ -48,6 +48,7 @@ def test_equals_definition_of_tied_samples(case):
 
 ROW = [3.0, 2.0, 1.0, 0.5]
 THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
+ADJUSTED = {"k": 2, "class_counts": [2, 1, 1]}
 TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
 # Losses that have neither golden values nor a linear program (test_programs.py).
 HAND = [
@@ -58,10 +59,7 @@ HAND = [
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
     # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
-    (
-        *("smooth_topk_adjusted_loss", [0.0] * 3, 1),
-        *({"k": 2, "class_counts": [2, 1, 1]}, math.log(1 + math.e * 2 / 3)),
-    ),
+    ("smooth_topk_adjusted_loss", [0.0] * 3, 1, ADJUSTED, math.log(1 + math.e * 2 / 3)),
     # ceil(2 * 0.5) = 1 negative
     ("pat_mat_np_loss", TWO, OF, {"tau": 0.5}, 1.25),
     # ceil(3 * 0.5) = 2 samples

@@ -9,7 +9,6 @@ from sktopk import losses
 from sktopk.losses import accuracy_at_top_loss
 from tests.losses.cases import OF_TWO, PROGRAMS, TOP, every, first_of_each
 from tests.losses.data import assert_same, value_and_gradient
-from tests.losses.test_thresholds import every_threshold
 
 # The k of precision at k is at most the number of samples of a group.
 GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
@@ -139,15 +138,6 @@ def test_many_groups_of_every_size_in_float32_and_half_precision(case, dtype):
     assert loss.dtype == torch.float32
     expected = slow_mean(case, scores.double(), target, groups)
     assert_same(loss.double(), expected, 1e-4)
-
-
-@every_threshold
-def test_thresholds_are_those_of_each_group_alone(threshold):
-    scores, target, groups = batch()
-    scores = scores.detach()
-    found = threshold(scores, target == 1, None, groups)
-    alone = [threshold(scores[groups == g], target[groups == g] == 1) for g in range(N_GROUPS)]
-    assert_same(found, torch.stack(alone), 1e-7)
 
 
 def test_groups_of_a_function_of_ones_own():

@@ -251,7 +251,6 @@ ONCE = set(re.findall(r":func:`(\w+)`", PARAGRAPH))
 
 
 def has_second_derivative(case):
-    """Whether the page says so."""
     name = case.name
     if name == "topk_distribution_loss":
         name = case.parameters["loss"].__name__

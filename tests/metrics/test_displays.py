@@ -49,8 +49,7 @@ def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     of_labels = display_class is TopKCurveDisplay
     given = options | ({"labels": clf.classes_} if of_labels else {})
     other = display_class.from_predictions(y_test, proba if of_labels else proba[:, 1], **given)
-    for left, right in zip(curve(one), curve(other), strict=True):
-        np.testing.assert_array_equal(left, right)
+    np.testing.assert_equal(curve(one), curve(other))
     assert (one.name, other.name) == ("GaussianNB", "Classifier")
 
 

@@ -51,7 +51,6 @@ def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
 
 
 def encoded(net, X, j):
-    """Clipped column, bins and indicator of column j."""
     encoder, d = net.encoder, net.n_features
     out, own = encoder(X), (encoder.bin_column == j) & (encoder.bin_slope > 0)
     _, bins, indicators = out.split([d, encoder.n_encoded, out.shape[1] - d - encoder.n_encoded], 1)

@@ -30,7 +30,6 @@ def batches_of(batch_size=34, folds=None, target=RARE, **params):
 
 
 def drawn(batches):
-    """The samples that each network draws in an epoch."""
     found = [[] for _ in range(M)]
     for batch in batches:
         for members, columns, _ in batch.parts:

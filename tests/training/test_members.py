@@ -31,7 +31,6 @@ def test_the_scores_are_the_mean_of_those_of_the_networks():
 
 
 def own_weights(clf, m):
-    """The parameters of network m."""
     module = clf.net_.module_
     if isinstance(module, Members):
         return module[m].state_dict()
