@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.naive_bayes import GaussianNB
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, losses, metrics
+from tests.metrics import top_cases
 
 V, T = ValueError, TypeError
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -54,16 +55,6 @@ def test_losses(name, arguments, error, says):
 Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
 Y = Y.astype(int)
 NAN = np.where(np.arange(40) == 3, np.nan, S)
-SCORERS_OF_SAMPLES = {
-    "precision_at_k_score": {"k": 5},
-    "recall_at_k_score": {"k": 5},
-    "enrichment_factor_score": {"fraction": 0.1},
-    "precision_at_recall_score": {"recall": 0.5},
-    "recall_at_precision_score": {"precision": 0.5},
-    "positives_at_top_score": {},
-    "true_positive_rate_at_fpr_score": {"fpr": 0.1},
-    "bedroc_score": {},
-}
 WRONG_SCORES = [
     ({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
     ({"y_true": S}, V, "y_true must hold two labels; got 40 values"),
@@ -93,8 +84,7 @@ WRONG_SCORES = [
 )
 def test_scores_of_samples(passed, error, says):
     asked = 0
-    for name, params in SCORERS_OF_SAMPLES.items():
-        function = getattr(metrics, name)
+    for function, params in dict(top_cases.SCORES).items():
         if passed.keys() <= inspect.signature(function).parameters.keys():
             asked += 1
             assert_refused(function, {"y_true": Y, "y_score": S} | params | passed, error, says)

@@ -60,6 +60,7 @@ def test_fit_and_predictions_equal_those_of_the_dense_table(case, module):
         found.partial_fit(X[part], y[part])
         dense.partial_fit(X[part].toarray(), y[part])
     np.testing.assert_allclose(dense.decision_function(X), found.decision_function(X), **close)
+    assert not X.has_canonical_format  # as it was
 
 
 def test_callbacks_and_networks_of_a_user_see_dense_minibatches():

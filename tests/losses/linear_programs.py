@@ -66,12 +66,8 @@ def badly_scaled_program(rng, n, n_ub, n_eq):
 
 
 SOLVABLE = (
-    vertex_program,
-    feasible_bounded_program,
-    tied_program,
-    redundant_program,
-    badly_scaled_program,
-)
+    vertex_program, feasible_bounded_program, tied_program, redundant_program, badly_scaled_program,
+)  # fmt: skip
 
 
 def infeasible_program(rng, n, n_ub, n_eq):

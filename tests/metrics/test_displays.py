@@ -263,14 +263,11 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
 @pytest.mark.parametrize(
     ("params", "shown"),
     [
-        ({"budget": 100}, 400),
-        ({"budget": 100, "n_budgets": 10}, 1000),
-        ({"budget": 100, "n_budgets": None}, 2000),
-        ({"budget": 100, "max_k": 1500}, 1500),
-        ({}, 2000),
+        ({"budget": 100}, 400), ({"budget": 100, "n_budgets": 10}, 1000), ({}, 2000),
+        ({"budget": 100, "n_budgets": None}, 2000), ({"budget": 100, "max_k": 1500}, 1500),
         ({"budget": 900}, 2000),
     ],
-)
+)  # fmt: skip
 def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, shown, rng):
     rows = np.arange(2000) % 20 == 0, rng.normal(size=2000)
     display = BudgetCurveDisplay.from_predictions(*rows, **params)

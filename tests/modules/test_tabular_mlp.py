@@ -193,13 +193,11 @@ def test_weights_count_as_repetitions(n_distinct):
         assert not torch.equal(repeated.encoder.center, unweighted.encoder.center)
 
 
-MAGNITUDE = 10 ** (
-    600 * torch.rand(3_000, generator=torch.Generator().manual_seed(1)).double() - 300
-)
+UNIFORM = torch.rand(3_000, generator=torch.Generator().manual_seed(1)).double()
 WEIGHTS = {
     "light at the top": lambda values: torch.where(values == values.max(), 1e-6, 1.0),
     "halved again and again": lambda values: 0.5 ** (40 * values.argsort().argsort() / 3_000),
-    "of any magnitude": lambda values: MAGNITUDE,
+    "of any magnitude": lambda values: 10 ** (600 * UNIFORM - 300),
     "heavy values": lambda values: torch.where(values.abs() < 0.002, 1e9, 1e-9),
 }
 
