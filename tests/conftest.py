@@ -55,7 +55,6 @@ def rng():
 
 @pytest.fixture
 def default_dtype():
-    """Sets torch's default dtype for a test."""
     before = torch.get_default_dtype()
     yield torch.set_default_dtype
     torch.set_default_dtype(before)

@@ -36,6 +36,10 @@ class Crash(Callback):
             raise Crash.error("crash")
 
 
+def hook(**methods):
+    return type("Hook", (Callback,), methods)()
+
+
 @contextmanager
 def crashing(after, error=RuntimeError):
     """Raise in fits of this block after `after` epochs."""
@@ -104,7 +108,6 @@ def crash_and_resume(make, after, **data):
 
 
 def counted(fit, *args, **kwargs):
-    """How many epochs a fit begins."""
     Crash.n_epochs = 0
     fit(*args, **kwargs)
     return Crash.n_epochs

@@ -4,5 +4,4 @@ import re
 
 
 def without_address(value):
-    """The text of a value without the address of an object in memory."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))

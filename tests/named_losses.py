@@ -6,13 +6,8 @@ import numpy as np
 
 from sktopk import TopKClassifier
 
-
-def named_losses():
-    try:
-        TopKClassifier("?").fit(np.eye(2), [0, 1])
-    except ValueError as error:
-        listed = re.search(r"one of (.*); got", str(error)).group(1)
-    return [name for name in re.findall(r"'(\w+)'", listed) if name != "auto"]
-
-
-NAMED_LOSSES = named_losses()
+try:
+    TopKClassifier("?").fit(np.eye(2), [0, 1])
+except ValueError as error:
+    listed = re.search(r"one of (.*); got", str(error)).group(1)
+NAMED_LOSSES = [name for name in re.findall(r"'(\w+)'", listed) if name != "auto"]

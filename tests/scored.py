@@ -6,8 +6,6 @@ from sklearn.frozen import FrozenEstimator
 
 
 class Column(ClassifierMixin, BaseEstimator):
-    """The first column is the score."""
-
     def __init__(self, dtype=float):
         self.dtype = dtype
 

@@ -11,13 +11,13 @@ from scipy import sparse
 from sklearn.naive_bayes import GaussianNB
 
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, losses, metrics
+from tests.metrics import top_cases
 
 V, T = ValueError, TypeError
 X = np.random.default_rng(0).normal(size=(40, 3))
 SCORES, TARGET = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 4
 TOPK, SAMPLES = {"scores": SCORES, "target": TARGET, "k": 2}, torch.arange(6) % 2
 TRAINED = torch.ones(40, requires_grad=True)
-COUNTS = {"scores": SCORES, "target": TARGET, "class_counts": [4, 3, 2, 1]}
 TOP = {"scores": SCORES[:, 0].clone(), "target": SAMPLES}
 # tests/losses asks every loss for types, shapes and ranges.
 OF_LOSSES = [
@@ -25,14 +25,11 @@ OF_LOSSES = [
     ("topk_hinge_loss", TOPK | {"target": TARGET + 9}, RuntimeError, "out of bounds"),
     ("topk_hinge_loss", TOPK | {"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
     ("top_push_loss", TOP | {"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
-    (
-        "smooth_topk_loss", TOPK | {"tau": torch.ones(1, requires_grad=True)}, T,
-        "tau must.*gradient",
-    ),
+    ("smooth_topk_loss", TOPK | {"tau": torch.ones(1, requires_grad=True)}, T,
+        "tau must.*gradient"),
     ("smooth_topk_loss", TOPK | {"tau": 10**400}, V, "tau must be finite as a float; got 1000"),
-    ("ldam_loss", COUNTS | {"class_counts": [1, 2]}, V, r"class_counts must have shape \(4,"),
-    ("ldam_loss", COUNTS | {"class_counts": "4321"}, T, "class_counts must hold numbers"),
-    ("ldam_loss", COUNTS | {"class_counts": [0, 1, 1, 1]}, V, "class_counts must be positive; go"),
+    ("ldam_loss", {"scores": SCORES, "target": TARGET, "class_counts": "4321"}, T,
+        "class_counts must hold numbers"),
 ]  # fmt: skip
 
 
@@ -58,16 +55,6 @@ def test_losses(name, arguments, error, says):
 Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
 Y = Y.astype(int)
 NAN = np.where(np.arange(40) == 3, np.nan, S)
-SCORERS_OF_SAMPLES = {
-    "precision_at_k_score": {"k": 5},
-    "recall_at_k_score": {"k": 5},
-    "enrichment_factor_score": {"fraction": 0.1},
-    "precision_at_recall_score": {"recall": 0.5},
-    "recall_at_precision_score": {"precision": 0.5},
-    "positives_at_top_score": {},
-    "true_positive_rate_at_fpr_score": {"fpr": 0.1},
-    "bedroc_score": {},
-}
 WRONG_SCORES = [
     ({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
     ({"y_true": S}, V, "y_true must hold two labels; got 40 values"),
@@ -97,8 +84,7 @@ WRONG_SCORES = [
 )
 def test_scores_of_samples(passed, error, says):
     asked = 0
-    for name, params in SCORERS_OF_SAMPLES.items():
-        function = getattr(metrics, name)
+    for function, params in dict(top_cases.SCORES).items():
         if passed.keys() <= inspect.signature(function).parameters.keys():
             asked += 1
             assert_refused(function, {"y_true": Y, "y_score": S} | params | passed, error, says)
@@ -124,8 +110,19 @@ OTHERS = [
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),
     ("make_top_scorer", {"name": "recall_at_k"}, V, "name='recall_at_k' requires k.*got nothing"),
     ("make_top_scorer", {"name": "recall_at_k", "k": 3, "recall": 0.5}, V, "requires k.*recall=0"),
+    ("make_topk_scorer", {"k": "5"}, T, r"k must be .* got '5'"),
+    ("make_top_scorer", {"name": "recall_at_k", "k": "5"}, T, r"k must be .* got '5'"),
+    ("make_top_scorer", {"name": "recall_at_k", "k": 5, "ties": "first"}, V, "ties must.*'first"),
+    (
+        "make_top_scorer", {"name": "recall_at_k", "k": 5, "pos_label": ["fraud"]}, T,
+        r"pos_label must be a label or None; got \['fraud'\]"),
+    (
+        "make_top_scorer", {"name": "precision_at_recall", "recall": 0.5, "ties": "expected"}, V,
+        "requires recall and also takes no other parameter; got recall=0.5, ties='expected'"),
+    ("make_top_scorer", {"name": "precision_at_recall", "recall": 2}, V, r"in \(0, 1\]; got 2"),
+    ("make_top_scorer", {"name": "partial_auc_log", "min_fpr": 0.1}, V, "min_fpr=0.1 must be less"),
     ("make_set_scorer", {"score": "size"}, V, "score must"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from skorch.callbacks import (
 
 from sktopk import AUCClassifier, PatMatClassifier, TopKClassifier
 from sktopk.metrics import make_top_scorer, make_topk_scorer
-from tests.crashing import POSITIVE, Y, check_same, crashing, fitted_state, target
+from tests.crashing import POSITIVE, Y, check_same, crashing, fitted_state, hook, target
 from tests.crashing import X as ROWS
 from tests.crashing import quick as crashes
 from tests.crashing import small as quick
@@ -96,11 +96,11 @@ def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimato
 def test_a_schedule_of_the_user_replaces_the_cycle(schedule, expected):
     rates = []
 
-    class Rate(Callback):
-        def on_epoch_begin(self, net, **kwargs):
-            rates.append(net.optimizer_.param_groups[0]["lr"])
+    def note_rate(self, net, **kwargs):
+        rates.append(net.optimizer_.param_groups[0]["lr"])
 
-    clf = quick(learning_rate=0.01, callbacks=[("lr", LRScheduler(**schedule)), Rate()])
+    callbacks = [("lr", LRScheduler(**schedule)), hook(on_epoch_begin=note_rate)]
+    clf = quick(learning_rate=0.01, callbacks=callbacks)
     clf.fit(ROWS, Y)
     np.testing.assert_allclose(rates, 0.01 * expected)
 
@@ -169,13 +169,9 @@ def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
 
 def test_callbacks_see_encoded_labels():
     seen = []
-
-    class Labels(Callback):
-        def on_train_begin(self, net, X, y, **kwargs):
-            seen.append(y)
-
+    labels = hook(on_train_begin=lambda self, net, X, y, **_: seen.append(y))
     for clf in (quick(k=1), quick(AUCClassifier, pos_label="a")):
-        clf.set_params(callbacks=[Labels()])
+        clf.set_params(callbacks=[labels])
         clf.fit(ROWS, np.array(["a", "b"])[target(clf) % 2])
     np.testing.assert_array_equal(seen[0], Y % 2)
     assert set(seen[1]) == {0, 1}
@@ -260,12 +256,10 @@ REFUSED = {
     "best of no samples": (Checkpoint(), NOTHING_HELD_OUT, "'valid_loss_best'.*X_val"),
     "unknown entry": (EarlyStopping("f1"), {}, "'f1'.*valid_loss.*another entry$"),
     "unknown entry of a schedule": (
-        LRScheduler("ReduceLROnPlateau", monitor="f1"), {}, "LRScheduler monitors 'f1'",
-    ),
+        LRScheduler("ReduceLROnPlateau", monitor="f1"), {}, "LRScheduler monitors 'f1'"),
     "scores of minibatches": (BatchScoring("accuracy"), {}, "BatchScoring.*Use EpochScoring"),
     "scores of training minibatches": (
-        BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring",
-    ),
+        BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring"),
     "loss of minibatches": (PassthroughScoring("valid_loss"), {}, "PassthroughScoring"),
 }  # fmt: skip
 

@@ -224,12 +224,8 @@ def test_a_process_that_is_killed_while_it_writes_loses_one_epoch(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# What is refused.
-
-
 @pytest.fixture
 def unfinished(tmp_path):
-    """The file of a fit that crashed."""
     with crashing(after=3):
         quick().fit(X, Y, sample_weight=1 + Y, checkpoint=tmp_path / "file")
     return tmp_path / "file"
@@ -274,8 +270,6 @@ def edited(path, change):
 
 
 class Evil:
-    """Runs code when it is unpickled."""
-
     def __reduce__(self):
         return os.mkdir, ("evil",)
 
@@ -355,8 +349,6 @@ def test_a_disk_that_is_full_keeps_the_last_file(n_epochs, tmp_path, monkeypatch
 
 
 class Meddle(Callback):
-    """Does something after the second epoch."""
-
     do = None
 
     def on_epoch_end(self, net, **kwargs):

@@ -36,7 +36,6 @@ every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
 def fit(name):
-    """A fitted classifier of that name, and its scores."""
     torch.set_num_threads(1)
     clf = pickle.loads(pickle.dumps(CLASSIFIERS[name]))
     clf.fit(X, target(clf))
@@ -53,7 +52,6 @@ def expected():
 
 
 def settings():
-    """Return the global state of the process."""
     return (
         torch.get_rng_state().tolist(),
         np.random.get_state()[1].tolist(),  # noqa: NPY002
@@ -64,9 +62,6 @@ def settings():
         torch.are_deterministic_algorithms_enabled(),
         np.geterr(),
     )
-
-
-# Random numbers.
 
 
 @every_classifier
@@ -82,8 +77,6 @@ def test_the_seed_says_all_and_the_process_stays_as_it_is(name, expected):
 
 
 class Draw(Callback):
-    """Before each step, another thread draws from torch's generator."""
-
     def __init__(self):
         self.drawn = []
 
@@ -115,9 +108,6 @@ def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
             states.append(fitted_state(clf.partial_fit(rows, target(clf))))
         check_same(states[1], states[0])
         check_same(states[2], states[0])
-
-
-# Threads.
 
 
 def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
@@ -188,9 +178,6 @@ def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
         check_same(fitted_state(copied), fitted_state(clf))
 
 
-# Processes.
-
-
 def inner(names, backend):
     results = joblib.Parallel(2, backend=backend)(joblib.delayed(scores)(name) for name in names)
     return dict(zip(names, results, strict=True))
@@ -231,8 +218,6 @@ def predict_and_fit(name):
 
 
 class Wait(Callback):
-    """Halts the fit of another thread in its middle."""
-
     begun, go_on = threading.Event(), threading.Event()
 
     def on_epoch_end(self, net, **kwargs):

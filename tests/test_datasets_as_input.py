@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from skorch.helper import SliceDataset
 from torch import nn
-from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import ChainDataset, Dataset, Subset, TensorDataset
 
 import sktopk
 from sktopk.modules import MLP
@@ -22,8 +22,6 @@ SMALL = {"hidden_layer_sizes": (5,), "batch_size": 32, "max_epochs": 3, "n_estim
 
 
 class Items(Dataset):
-    """Items one by one, counted."""
-
     def __init__(self, *columns, make=tuple):
         self.columns, self.make = columns, make
         self.asked, self.largest = 0, 0
@@ -43,8 +41,6 @@ class Batched(Items):
 
 
 class Rows(Items):
-    """Samples without labels."""
-
     def __getitem__(self, index):
         return super().__getitem__(index)[0]
 
@@ -172,16 +168,6 @@ def test_nothing_is_read_beyond_a_minibatch():
     assert dataset.asked <= len(dataset) + 1
 
 
-class Endless(IterableDataset):
-    def __iter__(self):
-        return iter([(X, Y)])
-
-
-class Unsized(Dataset):
-    def __getitem__(self, index):
-        return X[index], Y[index]
-
-
 def with_value(value):
     changed = X.copy()
     changed[77, 2] = value
@@ -191,8 +177,8 @@ def with_value(value):
 RAGGED = [X[0], X[1], X[2][:3], *X[3:]]
 REFUSED = {
     "empty": (Items(X[:0], Y[:0]), ValueError, "found a Dataset with 0 sample"),
-    "endless": (Endless(), TypeError, "must be .* in memory; got Endless.*partial_fit"),
-    "no length": (Unsized(), TypeError, "with a length; got Unsized"),
+    "endless": (ChainDataset([]), TypeError, "must be .* in memory; got Chain.*partial_fit"),
+    "no length": (Dataset(), TypeError, "with a length; got Dataset"),
     "ragged": (Items(RAGGED, Y), ValueError, r"got \(3,\) for item .* of the Dataset and \(4,\)"),
     "NaN": (Items(with_value(np.nan), Y), ValueError, "NaN: row 77 of the Dataset"),
     "infinity": (Items(with_value(np.inf), Y), ValueError, "infinity: row 77 of the Dataset"),
@@ -248,8 +234,6 @@ def test_a_part_that_fails_in_the_middle_of_an_epoch_is_as_if_it_had_never_come(
 
 
 class ReadByWorkers(Items):
-    """Counts the items that worker processes read."""
-
     def __init__(self, *columns):
         super().__init__(*columns)
         self.n_by_workers = torch.zeros(1).share_memory_()

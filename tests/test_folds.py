@@ -17,10 +17,7 @@ Y = (X[:, 0] + RNG.normal(size=240)).argsort().argsort() * 3 // 240
 QUICK = {"n_estimators": 3, "hidden_layer_sizes": (8,), "max_epochs": 4, "random_state": 0}
 ESTIMATORS = {
     "labels": (TopKClassifier(k=2, **QUICK), Y),
-    "rankings": (
-        DeepTopPushClassifier(batch_size=300, **QUICK | {"calibration": "sigmoid"}),
-        Y == 0,
-    ),
+    "rankings": (DeepTopPushClassifier(batch_size=300, calibration="sigmoid", **QUICK), Y == 0),
     "trees": (TopBoostClassifier(n_estimators=5, n_members=3, random_state=0), Y == 0),
 }
 

@@ -151,8 +151,7 @@ OF_CALLBACKS = {
         at("lr", change=lambda found: found | {"step": 0}), {"callbacks": [("lr", LRScheduler())]}),
     "step of the schedule": (
         at("lr", "last_epoch", change=lambda found: "a"), {"callbacks": [("lr", LRScheduler())]}),
-    "rate of the schedule": (
-        at("lr", "base_lrs", change=lambda found: [np.inf]),
+    "rate of the schedule": (at("lr", "base_lrs", change=lambda found: [np.inf]),
         {"callbacks": [("lr", LRScheduler("StepLR", step_size=2))]}),
 }  # fmt: skip
 
@@ -166,17 +165,10 @@ def test_a_checkpoint_with_other_callbacks_is_refused(name, tmp_path):
 
 
 OPTIMIZERS = {
-    "Adam": {},
-    "SGD": {"optimizer__momentum": 0.9},
-    "Adagrad": {},
-    "RMSprop": {"optimizer__centered": True},
-    "Adafactor": {},
-    "NAdam": {},
-    "RAdam": {},
-    "ASGD": {},
-    "Rprop": {},
-    "LBFGS": {"optimizer__max_iter": 2},
-}
+    "Adam": {}, "SGD": {"optimizer__momentum": 0.9}, "Adagrad": {},
+    "RMSprop": {"optimizer__centered": True}, "Adafactor": {}, "NAdam": {}, "RAdam": {}, "ASGD": {},
+    "Rprop": {}, "LBFGS": {"optimizer__max_iter": 2},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

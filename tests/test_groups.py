@@ -16,7 +16,7 @@ import sktopk
 from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import precision_at_k_score, recall_at_k_score
 from sktopk.modules import MLP
-from tests.crashing import check_same, fitted_state
+from tests.crashing import check_same, fitted_state, hook
 from tests.rankers import RANKERS
 from tests.rankers import name as name_of
 
@@ -46,12 +46,8 @@ def weights(clf):
 
 
 def same_fit(one, other):
-    for name, value in weights(one).items():
-        np.testing.assert_array_equal(value, weights(other)[name])
+    np.testing.assert_equal(weights(one), weights(other))
     assert one.threshold_ == other.threshold_
-
-
-# Estimators.
 
 
 @every_ranker
@@ -75,15 +71,9 @@ def test_groups_are_held_out_whole(n_estimators):
         3, **SMALL | {"n_estimators": n_estimators, "n_iter_no_change": 3}
     )
     shown = []
-
-    class Labels(sktopk.callbacks.TrueThreshold.__base__):
-        def on_train_begin(self, net, X, y, **kwargs):
-            shown.append(X)
-
-    clf.set_params(callbacks=[Labels()]).fit(X, Y, groups=DAY)
-    own = clf.history_
-    assert own
-    assert np.isfinite([row["valid_score"] for row in own]).all()
+    samples = hook(on_train_begin=lambda self, net, X, y, **_: shown.append(X))
+    clf.set_params(callbacks=[samples]).fit(X, Y, groups=DAY)
+    assert np.isfinite([row["valid_score"] for row in clf.history_]).all()
     if n_estimators == 1:
         trained = np.isin(X[:, 0], shown[0][:, 0])
         for day in range(12):
@@ -107,9 +97,7 @@ def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
     for n_estimators in (2, 4):
         clf = sktopk.PatMatClassifier(0.1, max_epochs=3, n_estimators=n_estimators, random_state=0)
         clf.fit(X, y, groups=groups)
-        own = clf.history_
-        assert own
-        assert np.isfinite([row["valid_score"] for row in own]).all()
+        assert np.isfinite([row["valid_score"] for row in clf.history_]).all()
 
 
 @pytest.mark.parametrize(
@@ -161,13 +149,15 @@ def test_score_and_predict_top_are_those_of_a_loop():
 
 def test_the_threshold_is_the_median_of_those_of_the_groups():
     # The samples of a day that are ranked, and the rank of its threshold.
+    trees = {"n_estimators": 5, "n_members": 1, "random_state": 0}
     ranked = {
-        sktopk.RecallAtKClassifier(5): lambda y: (y >= 0, 5),
-        sktopk.TopPushKClassifier(2): lambda y: (y == 0, 2),
-        sktopk.PrecisionAtRecallClassifier(0.5): lambda y: (y == 1, int(np.ceil(0.5 * y.sum()))),
+        sktopk.RecallAtKClassifier(5, **SMALL): lambda y: (y >= 0, 5),
+        sktopk.TopPushKClassifier(2, **SMALL): lambda y: (y == 0, 2),
+        sktopk.PrecisionAtRecallClassifier(0.5, **SMALL): lambda y: (y == 1, -(-y.sum() // 2)),
+        sktopk.TopBoostClassifier("recall_at_k", k=5, **trees): lambda y: (y >= 0, 5),
     }
     for clf, of_day in ranked.items():
-        clf.set_params(**SMALL).fit(X, Y, groups=DAY)
+        clf.fit(X, Y, groups=DAY)
         scores, found = clf.decision_function(X) + clf.threshold_, []
         for day in range(12):
             own, y = scores[day == DAY], Y[day == DAY]

@@ -67,6 +67,20 @@ def no_autocast(monkeypatch):
     monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())
 
 
+def batches_of(clf, X, y, weight, device):
+    """The minibatches of 32 samples that the network of a fitted classifier trains on."""
+    net, n, n_members = clf.net_, len(y), clf.n_estimators
+    folds = Folds(np.arange(n) % n_members, np.arange(n), n_members, n_members)
+    batches = make_batches(
+        net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n_members,
+        batch_size=32, min_positives=net.settings.task.training.min_positives,
+        n_hard=net.criterion_.n_hard, generator=net.generator, device=device,
+        folds=folds if n_members > 1 else None,
+    )  # fmt: skip
+    net.run = SimpleNamespace(batches=batches, forward=net.module_, encoded=False)
+    return batches
+
+
 def train_one_epoch_on_meta(clf, n_classes):
     """Fit on the CPU, then train on the device without values."""
     rng = np.random.default_rng(0)
@@ -82,20 +96,10 @@ def train_one_epoch_on_meta(clf, n_classes):
             loss.generator = None
     net.device = "meta"
     net.initialize_optimizer()
-    n, folds, weight = clf.n_estimators, None, np.ones(150)
-    if n > 1:
-        folds = Folds(np.arange(150) % n, np.arange(150), n, n)
-    elif getattr(clf, "class_weight", None):
-        weight = weight + y
-    training = net.settings.task.training
-    batches = make_batches(
-        net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n,
-        batch_size=32, min_positives=training.min_positives, n_hard=net.criterion_.n_hard,
-        generator=net.generator, device=META, folds=folds,
-    )  # fmt: skip
+    weight = 1.0 + y if getattr(clf, "class_weight", None) else np.ones(150)
+    batches = batches_of(clf, X, y, weight, META)
     steps = list(batches._fetched())
     batches._fetched = lambda: steps
-    net.run = SimpleNamespace(batches=batches, forward=net.module_, encoded=False)
     with NoWaiting():
         results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1

@@ -28,29 +28,15 @@ NETS = {type(clf).__name__: clf for clf in (sktopk.TopKClassifier(k=2), *RANKERS
 SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
 ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier")
 VALUES = {
-    "a fraction": Fraction(1, 3),
-    "a decimal": Decimal("0.3"),
-    "a huge integer": 10**30,
-    "beyond all floats": 10**400,
-    "large": 1e30,
-    "tiny": 1e-320,
-    "zero": 0,
-    "a negative fraction": -0.5,
-    "NaN": np.nan,
-    "complex": 1j,
-    "float32": np.float32(0.5),
-    "None": None,
-    "True": True,
-    "a word": "nonsense",
-    "bytes": b"a",
-    "an empty list": [],
-    "a dict": {"a": 1},
-    "an array of none": np.array(1.5),
+    "a fraction": Fraction(1, 3), "a decimal": Decimal("0.3"), "a huge integer": 10**30,
+    "beyond all floats": 10**400, "large": 1e30, "tiny": 1e-320, "zero": 0,
+    "a negative fraction": -0.5, "NaN": np.nan, "complex": 1j, "float32": np.float32(0.5),
+    "None": None, "True": True, "a word": "nonsense", "bytes": b"a", "an empty list": [],
+    "a dict": {"a": 1}, "an array of none": np.array(1.5),
     "an array of objects": np.array([None, 1], dtype=object),
     "a tensor with a gradient": torch.ones(3, requires_grad=True),
-    "a class of callbacks": EpochScoring,
-    "a function of one": lambda n: nn.Linear(n, 4),
-}
+    "a class of callbacks": EpochScoring, "a function of one": lambda n: nn.Linear(n, 4),
+}  # fmt: skip
 
 
 def make(name, **params):
@@ -62,8 +48,7 @@ def labels(name):
 
 
 def fit(estimator, y):
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         return estimator.fit(X, y)
 
 
@@ -73,7 +58,6 @@ def test_all_estimators_with_a_network_are_asked():
 
 
 def asked(name):
-    """Return the names of the parameters that the test sets."""
     parameters = make(name).get_params(deep=False).keys()
     return sorted(parameters if name in ASKED_ALL else parameters - SHARED)
 
@@ -105,68 +89,45 @@ WRONG = {
     "tau is a share of 1": ({"tau": 1.0}, V, "tau == 1.0, must be < 1", PATMAT + PATMAT_NP),
     "gamma is negative": ({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
     "n_noise is 0": ({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
-    "a parameter of another loss": (
-        {**FOCAL, "loss_params": {"margin": 1.0}}, V,
-        r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]",
-    ),
+    "a parameter of another loss": ({**FOCAL, "loss_params": {"margin": 1.0}}, V,
+        r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]"),
     "loss is unknown": ({"loss": "hinge"}, V, "loss must be one of.*'smooth_topk'.*got 'hinge'"),
-    "loss of one argument": (
-        {"loss": lambda scores: scores.sum()}, T,
-        r"loss must accept \(scores, target\); got \(scores\)",
-    ),
-    "module of three arguments as loss": (
-        {"loss": nn.TripletMarginLoss()}, T,
-        r"loss must accept \(scores, target\); got \(anchor: .*",
-    ),
-    "weight decay of SGD": (
-        {"weight_decay": 0.1, "net_params": {"optimizer": torch.optim.SGD}}, V,
-        "weight_decay=0.1 is for AdamW only; .*=SGD: set net_params.'optimizer__weight_decay'",
-    ),
-    "random_state is a generator": (
-        {"random_state": np.random.default_rng(0)}, V,
-        r"random_state must be.*got Generator.*np.random.RandomState\(generator.bit_generator\)",
-    ),
+    "loss of one argument": ({"loss": lambda scores: scores.sum()}, T,
+        r"loss must accept \(scores, target\); got \(scores\)"),
+    "module of three arguments as loss": ({"loss": nn.TripletMarginLoss()}, T,
+        r"loss must accept \(scores, target\); got \(anchor: .*"),
+    "weight decay of SGD": ({"weight_decay": 0.1, "net_params": {"optimizer": torch.optim.SGD}}, V,
+        "weight_decay=0.1 is for AdamW only; .*=SGD: set net_params.'optimizer__weight_decay'"),
+    "random_state is a generator": ({"random_state": np.random.default_rng(0)}, V,
+        r"random_state must be.*got Generator.*np.random.RandomState\(generator.bit_generator\)"),
     "device is unknown": ({"device": "tpu9"}, V, "device.*'cpu'|device.*got 'tpu9'"),
     "device that is missing": ({"device": "xla"}, V, "^device='xla' cannot be used here .*: use"),
     "device without storage": ({"device": "meta"}, V, "device='meta' cannot be used"),
-    "two callbacks of a name": (
-        {"callbacks": [("a", LRScheduler())] * 2}, V,
-        "callbacks must have distinct names.*got 'a'",
-    ),
+    "two callbacks of a name": ({"callbacks": [("a", LRScheduler())] * 2}, V,
+        "callbacks must have distinct names.*got 'a'"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
-    "net_params sets a loader": (
-        {"net_params": {"iterator_train__shuffle": True}},
+    "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}},
         V,
-        "iterator_train__shuffle.*own minibatches.*num_workers",
-    ),
+        "iterator_train__shuffle.*own minibatches.*num_workers"),
     "net_params is misspelt": ({"net_params": {"optimizer__beta": (0.9, 0.99)}}, T, "beta"),
     "an unknown precision": ({"net_params": {"precision": "fp8"}}, V, "precision must be.*'fp8'"),
     "module with lazy layers": (
-        {"module": lambda n, m: nn.LazyLinear(m)}, V, "module must not have lazy layers",
-    ),
+        {"module": lambda n, m: nn.LazyLinear(m)}, V, "module must not have lazy layers"),
     "module is an instance": ({"module": nn.Linear(3, 4)}, T, "module.*not an instance"),
-    "module of one argument": (
-        {"module": lambda n: nn.Linear(n, 4)}, T,
-        r"module must accept \(n_features, n_outputs\); got \(n\)",
-    ),
+    "module of one argument": ({"module": lambda n: nn.Linear(n, 4)}, T,
+        r"module must accept \(n_features, n_outputs\); got \(n\)"),
     "module of a missing parameter": (
         {"module": lambda n, m: nn.Linear(n, m), "net_params": {"module__width": 3}}, T,
-        r"module must accept \(n_features, n_outputs, width\); got \(n, m\)",
-    ),
-    "module of the wrong width": (
-        {"module": lambda n, m: nn.Linear(n, m + 1)}, V,
-        r"module must return scores of shape \(n_samples, [148]\).*got shape \(2, [259]\)",
-    ),
-    "module of the wrong input": (
-        {"module": lambda n, m: nn.Linear(n + 1, m)}, V,
-        r"module fails on samples of shape \(3,\)",
-    ),
+        r"module must accept \(n_features, n_outputs, width\); got \(n, m\)"),
+    "module of the wrong width": ({"module": lambda n, m: nn.Linear(n, m + 1)}, V,
+        r"module must return scores of shape \(n_samples, [148]\).*got shape \(2, [259]\)"),
+    "module of the wrong input": ({"module": lambda n, m: nn.Linear(n + 1, m)}, V,
+        r"module fails on samples of shape \(3,\)"),
 }  # fmt: skip
 
 
 @cache
 def fitted(name):
-    """Return an estimator that was fitted before."""
     return fit(make(name), labels(name))
 
 
@@ -237,8 +198,7 @@ def test_a_parameter_that_the_loss_ignores_is_said_once_per_fit(case):
     loss, params, says = IGNORED[case]
     clf = make("TopKClassifier", loss=loss, n_estimators=2, **params)
     for _ in range(2):
-        with warnings.catch_warnings(record=True) as record:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as record:
             clf.fit(X, OF_FOUR)
         said = [str(each.message) for each in record if "is ignored" in str(each.message)]
         assert len(said) == (says is not None)

@@ -15,14 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline as Plain
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import (
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    Pipeline,
-    SetClassifier,
-    TopKClassifier,
-    make_pipeline,
-)
+import sktopk
+from sktopk import BudgetClassifier, Pipeline, SetClassifier, TopKClassifier, make_pipeline
 
 QUICK = {"hidden_layer_sizes": (), "max_epochs": 3, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -31,18 +25,13 @@ CANCER = load_breast_cancer(return_X_y=True)
 GROUPS = {"groups": np.arange(569) % 2}
 CASES = {
     "predict_topk": (TopKClassifier(k=3, **QUICK), DIGITS, [{}, {"k": 2}]),
-    "predict_top of a ranker": (DeepTopPushClassifier(**QUICK), CANCER, [{"n": 7}]),
-    "predict_top": (
-        BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
-        [{}, {"n": 7}, {"n": 7, **GROUPS}],
-    ),
+    "predict_top of a ranker": (sktopk.DeepTopPushClassifier(**QUICK), CANCER, [{"n": 7}]),
+    "predict_top": (BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
+        [{}, {"n": 7}, {"n": 7, **GROUPS}]),
     "hits_interval": (
-        BudgetClassifier(LogisticRegression(), random_state=0), CANCER, [{"n": 7}, {"n": [5, 9]}],
-    ),
-    "predict_set": (
-        SetClassifier(GaussianNB(), method="lac", random_state=0), DIGITS,
-        [{}, {"output": "labels"}],
-    ),
+        BudgetClassifier(LogisticRegression(), random_state=0), CANCER, [{"n": 7}, {"n": [5, 9]}]),
+    "predict_set": (SetClassifier(GaussianNB(), method="lac", random_state=0), DIGITS,
+        [{}, {"output": "labels"}]),
 }  # fmt: skip
 
 

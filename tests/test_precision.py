@@ -9,8 +9,6 @@ from tests.test_no_waiting import OF_CLASSES, RANKERS
 
 
 class Dtypes(Callback):
-    """Dtypes of the scores that losses get, and of the output of the network."""
-
     def __init__(self):
         self.of_loss, self.of_network = set(), set()
 

@@ -44,11 +44,6 @@ def linear(loss="logit_adjusted", **params):
     return TopKClassifier(loss, **LINEAR | {"k": 1, "calibration": None} | params)
 
 
-def of_equal_classes(X):
-    """The probabilities of the classes if all of them were equally frequent."""
-    return softmax(log_density(X), axis=1)
-
-
 @pytest.mark.parametrize("calibration", [None, "temperature"])
 def test_logit_adjusted_knows_the_probabilities_of_equally_frequent_classes(rare, calibration):
     X, y = rare
@@ -57,7 +52,7 @@ def test_logit_adjusted_knows_the_probabilities_of_equally_frequent_classes(rare
     proba = clf.predict_proba(X)
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-6)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba, rtol=1e-6)
-    expected = of_equal_classes(X)
+    expected = softmax(log_density(X), axis=1)
     assert np.abs(proba - expected).mean() < 0.03
     assert np.mean(clf.predict(X) == expected.argmax(1)) > 0.95
     np.testing.assert_array_equal(clf.predict(X), proba.argmax(1))

@@ -26,18 +26,12 @@ def test_what_scores_mean_is_fixed_by_the_fit(blobs, tmp_path):
     X, y = blobs
     clf = quick(calibration="temperature").fit(X, y)
     before = clf.decision_function(X), clf.predict_proba(X), clf.predict_topk(X)
-    changes = {
-        "tau": 30.0,
-        "hidden_layer_sizes": (3, 3),
-        "loss": "cross_entropy",
-        "log_loss_share": 0.0,
-    }
-    clf.set_params(**changes, k=4, calibration=None, n_estimators=5)
+    changes = {"tau": 30.0, "hidden_layer_sizes": (3, 3), "loss": "cross_entropy", "k": 4}
+    clf.set_params(**changes, log_loss_share=0.0, calibration=None, n_estimators=5)
     loaded = load(dump(clf, tmp_path / "file"))
     for each in (clf, pickle.loads(pickle.dumps(clf)), loaded):
         after = each.decision_function(X), each.predict_proba(X), each.predict_topk(X)
-        for found, expected in zip(after, before, strict=True):
-            np.testing.assert_array_equal(found, expected)
+        np.testing.assert_equal(after, before)
         assert each.tau == 30.0
 
 
@@ -76,8 +70,6 @@ def test_a_function_and_a_name_train_the_same_loss(name, blobs):
 
 
 class Scaled(nn.Module):
-    """A loss with a learned parameter."""
-
     def __init__(self):
         super().__init__()
         self.log_scale = nn.Parameter(torch.zeros(()))
@@ -116,8 +108,7 @@ def test_the_extra_state_of_a_module_may_be_anything(blobs):
 def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
     X, y = blobs
     X = frame({f"x{i}": X[:, i] for i in range(4)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         quick(n_iter_no_change=2, calibration="temperature").fit(X, y).predict(X)
         quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
 

@@ -25,7 +25,6 @@ def epoch(sampler):
 
 
 def assert_epoch(target, batches, batch_size, min_positives):
-    """Check the guarantees of an epoch."""
     n_positives, n_rows = target.sum(), len(target)
     sizes = [len(batch) for batch in batches]
     assert max(sizes) <= batch_size
@@ -70,9 +69,6 @@ def test_no_epoch_of_fewer_batches_would_do(n_positives, n_negatives, batch_size
     )
 
 
-# Chance.
-
-
 def test_generator_decides_the_order():
     target = labels(9, 50)
 
@@ -93,9 +89,6 @@ def test_global_generator_is_left_alone():
     state = torch.get_rng_state()
     epoch(StratifiedBatchSampler(labels(4, 20), 8, min_positives=1))
     assert torch.equal(torch.get_rng_state(), state)
-
-
-# Where it is used.
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
@@ -122,9 +115,6 @@ def test_target_of_any_kind(convert):
     converted = convert(target)
     assert epoch(StratifiedBatchSampler(converted, 8, min_positives=1)) == expected
     assert list(converted) == target
-
-
-# Errors.
 
 
 REFUSED = [

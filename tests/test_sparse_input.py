@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from skorch.callbacks import Callback
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
 from sktopk.modules import MLP
+from tests.crashing import hook
 
 RNG = np.random.default_rng(0)
 SMALL = {"hidden_layer_sizes": (7,), "batch_size": 64, "max_epochs": 3, "random_state": 0}
@@ -60,20 +60,14 @@ def test_fit_and_predictions_equal_those_of_the_dense_table(case, module):
         found.partial_fit(X[part], y[part])
         dense.partial_fit(X[part].toarray(), y[part])
     np.testing.assert_allclose(dense.decision_function(X), found.decision_function(X), **close)
-
-
-class Kinds(Callback):
-    def __init__(self):
-        self.kinds = set()
-
-    def on_batch_begin(self, net, batch=None, **kwargs):
-        self.kinds.add(type(batch[0]))
+    assert not X.has_canonical_format  # as it was
 
 
 def test_callbacks_and_networks_of_a_user_see_dense_minibatches():
-    callback = Kinds()
+    kinds = set()
+    callback = hook(on_batch_begin=lambda self, net, batch, **_: kinds.add(type(batch[0])))
     ESTIMATORS["labels"](n_estimators=1, module=MLP, callbacks=[callback]).fit(X, Y)
-    assert callback.kinds == {torch.Tensor}
+    assert kinds == {torch.Tensor}
 
     def module(n_features, n_outputs):
         return torch.nn.Sequential(torch.nn.Linear(n_features, n_outputs))

@@ -107,11 +107,16 @@ def test_columns_of_categories_of_any_kind_are_alike():
 
 
 def test_columns_of_numbers_in_any_form_are_numbers():
-    for column in ([True, False, None], np.array([1, 2, None]), ["1", 2, 3]):
-        table, y = pd.DataFrame({"a": pd.Series([*column] * 5, dtype=object)}), np.arange(15) % 2
-        clf, plain = trained(table, y), table.astype(float)
+    for kind, column in [
+        ("object", [True, False, None]), ("object", [1, 2, None]), ("object", ["1", 2, 3]),
+        ("boolean", [True, False, None]), ("Int64", [1, 2, None]), ("bool", [True, False, True]),
+        ("polars", [1, 2, None]),
+    ]:  # fmt: skip
+        plain, y = pd.DataFrame({"a": pd.Series(column * 5, dtype=object)}), np.arange(15) % 2
+        table = pl.DataFrame({"a": column * 5}) if kind == "polars" else plain.astype(kind)
+        plain = plain.astype(float)
+        clf, expected = trained(table, y), trained(plain, y).decision_function(plain)
         assert not hasattr(clf, "categories_")
-        expected = trained(plain, y).decision_function(plain)
         np.testing.assert_array_equal(clf.decision_function(table), expected)
 
 
@@ -192,12 +197,9 @@ NUMBERS = X[["x", "z"]].fillna(0.0)
 WRONG = {
     "words": (["x"] * N, ValueError, "'x' in column 'town', row 0.*OneHotEncoder"),
     "NA alone": (
-        pd.array([pd.NA] * N, dtype="string"), ValueError, "NaN: 240 of 240 rows of column 'town'",
-    ),
-    "integers with NA": (
-        pd.array([1, pd.NA, 2] * 80, dtype="Int64"), ValueError,
-        "NaN: 80 of 240 rows of column 'town', first row 1",
-    ),
+        pd.array([pd.NA] * N, dtype="string"), ValueError, "NaN: 240 of 240 rows of column 'town'"),
+    "integers with NA": (pd.array([1, pd.NA, 2] * 80, dtype="Int64"), ValueError,
+        "NaN: 80 of 240 rows of column 'town', first row 1"),
     "infinity": ([np.inf, *range(N - 1)], ValueError, "infinity: 1 of 240 rows of column 'town'"),
     "lists": ([[1, 2]] * N, TypeError, r"got \[1, 2\] in column 'town', row 0"),
     "times of a place": (DAYS.tz_localize("UTC"), TypeError, "times .* in column 'town'"),
@@ -251,8 +253,7 @@ def test_strings_that_look_like_numbers_are_categories(case, kind):
         table = pl.DataFrame({"code": code})
     else:
         table = pd.DataFrame({"code": pd.Series(code).astype(kind)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         clf = TopKClassifier(k=1, **QUICK | {"max_epochs": 20}).fit(table, code)
     assert clf.score(table, code) == 1
 
@@ -261,8 +262,7 @@ def test_strings_that_look_like_numbers_are_categories(case, kind):
 def test_many_numbers_stored_as_strings_are_said(case):
     form = {"decimals": "{:.1f}", "identifiers": "{}", "postal codes": "1{:04}", "zeros": "{:04}"}
     column = [form[case].format(i) for i in range(60)] * 4
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         trained(pd.DataFrame({"price": column}), np.arange(240) % 2)
     said = [str(each.message) for each in record if "to_numeric" in str(each.message)]
     assert len(said) == (case in ("decimals", "identifiers"))
@@ -286,8 +286,7 @@ def test_strings_that_are_hardly_categories_are_said():
         trained(pd.DataFrame({"a": days}), np.arange(90) % 2)
     with pytest.warns(UserWarning, match="column 'a' of X has numbers with a decimal comma"):
         of_column([f"0,{i % 7}" for i in range(60)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         of_column([*numbers[:10], " "])
         of_column([f"{i:05}" for i in range(60)] + ["unknown"])  # postal codes
 

@@ -14,12 +14,12 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
-from skorch.callbacks import Callback
 from torch import nn
 
 from sktopk import PatMatClassifier, TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP, TabularMLP
+from tests.crashing import hook
 from tests.named_losses import NAMED_LOSSES
 
 
@@ -28,15 +28,14 @@ def quick(loss="smooth_topk", **params):
     return TopKClassifier(loss, **{"n_estimators": 1, "random_state": 0} | params)
 
 
-# Parameters.
-
-
 @pytest.mark.parametrize("k", [3, {1: 0.5, 3: 0.5}], ids=str)
 def test_score_and_sets_keep_k_if_the_loss_has_its_own(blobs, k):
     X, y = blobs
     if isinstance(k, dict):
         with pytest.raises(ValueError, match="loss__k must not be set if k is a dict"):
             quick(k=k, loss_params={"k": 1}).fit(X, y)
+        clf = quick(k=k).fit(X, y)
+        assert clf.score(X, y) == topk_accuracy_score(y, clf.decision_function(X), k=3)
         return
     clf = quick(k=k).set_params(loss__k=1).fit(X, y)
     assert clf.loss_params == {"k": 1}
@@ -51,19 +50,10 @@ def test_batch_size_and_epochs_follow_the_number_of_samples():
     params = {"k": 1, "n_estimators": 1, "module": nn.Linear, "calibration": None}
     for n, batch_size, max_epochs in [(300, 64, 72), (2000, 100, 18), (9000, 256, 18)]:
         X, y = np.random.default_rng(0).standard_normal((n, 2)), np.arange(n) % 3
-        clf = TopKClassifier(**params, callbacks=[Stop()]).fit(X, y)
+        stop = hook(on_epoch_end=lambda self, net, **_: setattr(net, "stop_training", True))
+        clf = TopKClassifier(**params, callbacks=[stop]).fit(X, y)
         assert (clf.batch_size_, clf.max_epochs_) == (batch_size, max_epochs)
         assert clf.history_[0]["train_batch_count"] == -(-n // batch_size)
-
-
-class Stop(Callback):
-    """Ends a training after its first epoch."""
-
-    def on_epoch_end(self, net, **kwargs):
-        net.stop_training = True
-
-
-# Labels, sets, probabilities.
 
 
 @pytest.mark.filterwarnings("ignore:(tau|sigma)=:UserWarning")
@@ -82,8 +72,9 @@ def test_labels_scores_sets_and_probabilities_agree(blobs, loss, calibration):
     for k in (1, 2, 3, 4):
         np.testing.assert_array_equal(clf.predict_topk(X, k=k), best[:, :k])
     np.testing.assert_array_equal(clf.predict_topk(X), best[:, : clf.k_])
-    found = (clf.predict_topk(X) == y[:, None]).any(axis=1).mean()
-    assert clf.score(X, y) == pytest.approx(found)
+    hits, weight = (clf.predict_topk(X) == y[:, None]).any(axis=1), np.arange(len(y)) % 3
+    assert clf.score(X, y) == pytest.approx(hits.mean())
+    assert clf.score(X, y, weight) == pytest.approx(np.average(hits, weights=weight))
     np.testing.assert_allclose(proba.sum(axis=1), 1)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), proba)
 
@@ -126,9 +117,6 @@ def test_a_linear_model_is_about_as_accurate_as_logistic_regression(loss):
     clf = TopKClassifier(loss, k=1, hidden_layer_sizes=(), random_state=0)
     found = cross_val_score(clf, X, y, cv=cv).mean()
     assert found > cross_val_score(LogisticRegression(max_iter=1000), X, y, cv=cv).mean() - 0.01
-
-
-# Input.
 
 
 def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):
@@ -191,9 +179,6 @@ def test_scores_do_not_depend_on_the_chunk(blobs):
         np.testing.assert_allclose(method(many), np.tile(method(X), (40, 1)), rtol=1e-4, atol=1e-6)
 
 
-# Weights.
-
-
 @pytest.mark.parametrize(
     "params",
     [{"module": MLP}, {"n_estimators": 3}, {"n_estimators": 3, "loss": "logit_adjusted"}],
@@ -216,16 +201,6 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     balanced = clone(clf).set_params(class_weight="balanced").fit(X, y)
     expected = clone(clf).fit(X, y, sample_weight=by_class[y])
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
-
-
-@pytest.mark.parametrize("k", [1, 3, {1: 0.5, 4: 0.5}])
-def test_score_is_the_top_k_accuracy_at_k(k, blobs):
-    X, y = blobs
-    clf = quick(k=k).fit(X, y)
-    hits = (clf.predict_topk(X) == y[:, None]).any(axis=1)
-    assert clf.score(X, y) == pytest.approx(hits.mean())
-    weight = np.arange(len(y)) % 3
-    assert clf.score(X, y, weight) == pytest.approx(np.average(hits, weights=weight))
 
 
 def test_score_of_a_reduced_k_and_of_labels_never_seen(blobs):

@@ -16,18 +16,9 @@ from skorch.callbacks import Callback, LRScheduler
 from torch import nn
 
 import sktopk
-from sktopk import (
-    AUCClassifier,
-    DeepTopPushClassifier,
-    FScoreClassifier,
-    PatMatClassifier,
-    Pipeline,
-    RecallAtKClassifier,
-    TopKClassifier,
-    TopPushKClassifier,
-)
+from sktopk import DeepTopPushClassifier, FScoreClassifier, PatMatClassifier, TopKClassifier
 from sktopk.modules import MLP
-from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, target
+from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, hook, target
 from tests.crashing import small as quick
 
 
@@ -43,11 +34,7 @@ class Epochs(Callback):
 
 
 def weights(clf):
-    """A copy of the state of the network."""
     return {name: value.clone() for name, value in clf.net_.module_.state_dict().items()}
-
-
-# Epochs.
 
 
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
@@ -99,7 +86,7 @@ def test_weights_are_averages_over_about_one_epoch(cls, schedule):
     ("share", "advice"), [(0, "raise log_loss_share"), (0.8, "raise log_loss_share"),
                           (1, "raise max_epochs")],
 )  # fmt: skip
-@pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, AUCClassifier])
+@pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, sktopk.AUCClassifier])
 def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, advice):
     clf = quick(cls, log_loss_share=share, learning_rate=1e-6)
     with pytest.warns(UserWarning, match=f"about that of constant scores.*poor: {advice}") as said:
@@ -114,21 +101,18 @@ def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, adv
 def test_the_learning_rate_runs_through_one_cycle():
     rates = []
 
-    class Rate(Callback):
-        def on_batch_begin(self, net, **kwargs):
-            rates.append(net.optimizer_.param_groups[0]["lr"])
+    def note_rate(self, net, **kwargs):
+        rates.append(net.optimizer_.param_groups[0]["lr"])
 
-    quick(max_epochs=10, learning_rate=0.5, callbacks=[Rate()]).fit(X, Y)
+    rate = hook(on_batch_begin=note_rate)
+    quick(max_epochs=10, learning_rate=0.5, callbacks=[rate]).fit(X, Y)
     u = np.arange(1, 101) / 100
     expected = np.where(u < 0.1, 5 * u, 0.25 * (1 + np.cos(np.pi * (u - 0.1) / 0.9)))
     np.testing.assert_allclose(rates, np.maximum(expected, 0.5e-3), atol=1e-12)
     rates.clear()
-    clf = quick(learning_rate=0.5, callbacks=[Rate()])
+    clf = quick(learning_rate=0.5, callbacks=[rate])
     clf.partial_fit(X, Y).partial_fit(X, Y)
     assert rates == [0.5] * 20
-
-
-# Early stopping.
 
 
 def accuracies(scores, labels):
@@ -210,13 +194,9 @@ def test_the_loss_of_validation_samples_is_that_of_training(cls, share):
 def test_a_single_network_holds_out_a_tenth_but_no_class():
     y, shown = Y.copy(), []
     y[0] = 77
-
-    class Labels(Callback):
-        def on_train_begin(self, net, X, y, **kwargs):
-            shown.append(y)
-
+    labels = hook(on_train_begin=lambda self, net, X, y, **_: shown.append(y))
     for params in ({"n_iter_no_change": 2}, {"calibration": "temperature"}):
-        clf = quick(callbacks=[Labels()], max_epochs=3, **params).fit(X, y)
+        clf = quick(callbacks=[labels], max_epochs=3, **params).fit(X, y)
         assert 77 in clf.classes_
         assert (shown[-1] == 3).sum() == 1
         assert len(shown[-1]) == 270
@@ -239,9 +219,6 @@ def test_data_that_cannot_be_held_out_are_all_trained_on():
     with pytest.raises(AttributeError) as error:
         clf.predict_proba(X)
     assert "no samples were held out for calibration='sigmoid'" in str(error.value)
-
-
-# Parts of the data.
 
 
 def test_partial_fit_announces_classes_and_counts_them():
@@ -276,9 +253,13 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
         quick(DeepTopPushClassifier, buffer_size=3),
         quick(FScoreClassifier),
         # A rank k refers to all samples so far, so the threshold depends on their number.
-        RecallAtKClassifier(k=10, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
-        RecallAtKClassifier(k=0.1, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
-        TopPushKClassifier(k=3, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
+        sktopk.RecallAtKClassifier(
+            k=10, n_estimators=2, batch_size=64, max_epochs=3, random_state=0
+        ),
+        sktopk.RecallAtKClassifier(
+            k=0.1, n_estimators=2, batch_size=64, max_epochs=3, random_state=0
+        ),
+        sktopk.TopPushKClassifier(k=3, n_estimators=2, batch_size=64, max_epochs=3, random_state=0),
     ],
     ids=["dropout", "default", "ranker", "hard samples", "program", "rank", "share", "negatives"],
 )
@@ -298,7 +279,7 @@ def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:k=500 must be at most")
 def test_a_rank_that_was_reduced_in_the_first_part_stays_reduced():
-    clf = quick(RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
+    clf = quick(sktopk.RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
     clf.partial_fit(X[100:], POSITIVE[100:])
     assert copy.deepcopy(clf).partial_fit(X, POSITIVE).k_ == clf.k_ == 100
 
@@ -306,8 +287,8 @@ def test_a_rank_that_was_reduced_in_the_first_part_stays_reduced():
 @pytest.mark.parametrize(
     ("clf", "change"),
     [
-        (TopPushKClassifier(k=1), {"k": 60}),
-        (RecallAtKClassifier(k=10), {"k": 100}),
+        (sktopk.TopPushKClassifier(k=1), {"k": 60}),
+        (sktopk.RecallAtKClassifier(k=10), {"k": 100}),
         (FScoreClassifier(beta=0.1), {"beta": 10.0}),
         (TopKClassifier(k=1), {"k": 2}),
     ],
@@ -318,9 +299,6 @@ def test_score_is_the_metric_that_was_trained_for(clf, change):
     then = clf.fit(X, target(clf)).score(X, target(clf))
     assert clf.set_params(**change).score(X, target(clf)) == then
     assert clf.fit(X, target(clf)).score(X, target(clf)) != then
-
-
-# Failures.
 
 
 # In `partial_fit` the network, callbacks and optimizer of the first call go on.
@@ -334,9 +312,6 @@ def test_a_part_that_diverges_leaves_the_estimator_as_it_was():
             with pytest.raises(ValueError, match="diverged"):
                 getattr(clf.set_params(**params), how)(1e200 * X, y)
             check_same(fitted_state(clf), fitted_state(fitted))
-
-
-# Predictions during a training.
 
 
 class Within(Callback):
@@ -356,11 +331,6 @@ class Within(Callback):
         thread.join(60)
 
 
-class Freeze(Callback):
-    def on_batch_begin(self, net, **kwargs):
-        net.module_[1].eval()
-
-
 @pytest.mark.parametrize(
     ("cls", "in_thread", "frozen"),
     # A network that draws from torch's generator has it for itself.
@@ -373,7 +343,7 @@ def test_predictions_between_steps_leave_the_training_as_it_is(cls, in_thread, f
     module = MLP if cls is DeepTopPushClassifier else WithDropout
     params = {"module": module, "max_epochs": 2, "n_iter_no_change": None}
     more = {"net_params": {"module__dropout": 0.5}} if module is MLP else {}
-    freeze = [Freeze()] if frozen else []
+    freeze = [hook(on_batch_begin=lambda self, net, **_: net.module_[1].eval())] if frozen else []
     alone = quick(cls, callbacks=freeze, **params, **more)
     alone.fit(X, target(alone))
     clf = quick(cls, **params, **more).fit(X, target(alone))
@@ -381,9 +351,6 @@ def test_predictions_between_steps_leave_the_training_as_it_is(cls, in_thread, f
     clf.set_params(callbacks=[*freeze, within]).fit(X, target(alone))
     assert len(within.scores) == 20
     check_same(weights(clf), weights(alone))
-
-
-# Parameters of the training.
 
 
 def test_net_params_are_parameters():
@@ -427,7 +394,7 @@ def test_a_fit_shows_one_bar_that_is_full_in_the_end(in_pipeline, max_epochs, pa
     params = {"k": 2, "n_estimators": 2, "n_iter_no_change": patience, "verbose": 1}
     clf = clf_or_pipe = TopKClassifier(max_epochs=max_epochs, random_state=0, **params)
     if in_pipeline:
-        clf_or_pipe = Pipeline([("scale", StandardScaler()), ("classify", clf)])
+        clf_or_pipe = sktopk.Pipeline([("scale", StandardScaler()), ("classify", clf)])
     clf_or_pipe.fit(X, Y)
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -11,15 +11,8 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_sco
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, make_pipeline
-from sktopk.metrics import (
-    BudgetCurveDisplay,
-    EnrichmentDisplay,
-    budget_table,
-    make_top_scorer,
-    make_topk_scorer,
-    precision_at_k_score,
-)
+from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, make_pipeline, metrics
+from sktopk.metrics import make_top_scorer, make_topk_scorer, precision_at_k_score
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -29,13 +22,12 @@ QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 1}
 LINEAR = TopKClassifier(k=1, **QUICK)
 LABELS = MODEL.predict(X)
 ONE_FOLD = PredefinedSplit(np.where(np.arange(60) < 20, 0, -1))
-DISPLAYS = (BudgetCurveDisplay, EnrichmentDisplay)
+DISPLAYS = (metrics.BudgetCurveDisplay, metrics.EnrichmentDisplay)
 
 
 def at_this_file(call, category, says):
     """Call, and check that it warns in these words once, at the caller's line."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call()
     said = [each for each in caught if says in str(each.message)]
     assert [(each.category, each.filename) for each in said] == [(category, __file__)]
@@ -51,8 +43,7 @@ def test_labels_in_a_column():
 def test_nearly_as_many_labels_as_samples():
     says = "The number of unique classes (40) is greater than 50% of the number of samples (60)"
     at_this_file(lambda: LINEAR.fit(X, np.arange(60) % 40), UserWarning, says)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with warnings.catch_warnings(action="error", category=UserWarning):
         LINEAR.fit(X, np.arange(60) % 30)
         LINEAR.fit(X[:20], np.arange(20) % 19)
 
@@ -74,7 +65,7 @@ def test_scorers_and_tables():
     scorer = make_top_scorer("precision_at_k", k=100)
     at_this_file(lambda: scorer(MODEL, X, Y), UserWarning, "k=100 exceeds the number of")
     says = "y_score must hold scores; got only the labels 0 and 1"
-    at_this_file(lambda: budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
+    at_this_file(lambda: metrics.budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
 
 
 def test_what_scikit_learn_calls_for_the_user():
@@ -102,12 +93,11 @@ def test_scores_of_the_other_label(labels):
     for call in (
         lambda: precision_at_k_score(y, score, k=10, **known),
         lambda: precision_at_k_score(y, clf.predict_proba(X)[:, 1], k=10, **known),
-        lambda: budget_table(y, score, budgets=[10], **known),
-        lambda: BudgetCurveDisplay.from_predictions(y, score, **known),
+        lambda: metrics.budget_table(y, score, budgets=[10], **known),
+        lambda: metrics.BudgetCurveDisplay.from_predictions(y, score, **known),
     ):
         at_this_file(call, UserWarning, says)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert precision_at_k_score(y, -score, k=10, **known) == 1
         assert make_top_scorer("precision_at_k", k=10, **known)(clf, X, y) == 1
         # Bad scores of the second label are not the scores of another.
@@ -118,37 +108,31 @@ def test_scores_that_say_nothing_are_of_no_label():
     """4 standard deviations below a half: of 2 000 draws of no signal .06 are expected."""
     draws = np.random.default_rng(1)
     y = np.where(draws.random(40) < 0.3, "fraud", "ok")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for _ in range(200):
             precision_at_k_score(y, draws.normal(size=40), k=5, pos_label="fraud")
         for constant in (np.zeros(40), np.full(40, -np.inf)):
             precision_at_k_score(y, constant, k=5, pos_label="fraud")
 
 
+C = {"C": [0.1, 1.0, 9.0]}
+OF_SCORES = "must be less than the number of classes (2)"
 SAID_OFTEN = {
     "scorer of a search": (
-        lambda: GridSearchCV(
-            LogisticRegression(), {"C": [0.1, 1.0, 9.0]}, scoring=make_topk_scorer(2), cv=3
-        ).fit(X, Y),
-        "k=2 must be less than the number of classes (2)",
-    ),
+        lambda: GridSearchCV(LogisticRegression(), C, scoring=make_topk_scorer(2)).fit(X, Y),
+        f"k=2 {OF_SCORES}"),
     "scorer in a loop": (
-        lambda: [make_topk_scorer(3)(MODEL, X, Y) for _ in range(3)],
-        "k=3 must be less than the number of classes (2)",
-    ),
+        lambda: [make_topk_scorer(3)(MODEL, X, Y) for _ in range(3)], f"k=3 {OF_SCORES}"),
     "fits of one-vs-rest": (
         lambda: OneVsRestClassifier(TopKClassifier(k=3, **QUICK)).fit(X, np.arange(60) % 4),
-        "k=3 must be smaller than n_classes=2",
-    ),
-}
+        "k=3 must be smaller than n_classes=2"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", SAID_OFTEN)
 def test_a_line_of_the_user_warns_once(case):
     call, says = SAID_OFTEN[case]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+    with warnings.catch_warnings(record=True, action="default") as caught:
         call()
     assert len([each for each in caught if says in str(each.message)]) == 1
 

@@ -14,14 +14,8 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from sktopk import (
-    AUCClassifier,
-    BudgetClassifier,
-    DeepTopPushClassifier,
-    SetClassifier,
-    TopBoostClassifier,
-    TopKClassifier,
-)
+import sktopk
+from sktopk import BudgetClassifier, DeepTopPushClassifier, SetClassifier, TopKClassifier
 from sktopk.model_selection import compare_losses
 from sktopk.modules import MLP
 
@@ -33,9 +27,11 @@ OF_TWO = (OF_FOUR == 1).astype(int)
 NETS = {
     "TopKClassifier": lambda: TopKClassifier(k=2, **QUICK),
     "DeepTopPushClassifier": lambda: DeepTopPushClassifier(**QUICK),
-    "AUCClassifier": lambda: AUCClassifier(**QUICK),
+    "AUCClassifier": lambda: sktopk.AUCClassifier(**QUICK),
 }
-EVERY = NETS | {"TopBoostClassifier": lambda: TopBoostClassifier(n_estimators=2, n_members=1)}
+EVERY = NETS | {
+    "TopBoostClassifier": lambda: sktopk.TopBoostClassifier(n_estimators=2, n_members=1)
+}
 ANY = EVERY | {
     "BudgetClassifier": lambda: BudgetClassifier(LogisticRegression(), random_state=0),
     "SetClassifier": lambda: SetClassifier(LogisticRegression(), method="lac", random_state=0),
@@ -54,7 +50,6 @@ def labels(name):
 
 
 def at(values, value, row=3):
-    """Replace one of the values."""
     values = np.asarray(values, dtype=object)
     values[row] = value
     return values
@@ -62,7 +57,6 @@ def at(values, value, row=3):
 
 @cache
 def fitted(name):
-    """An estimator that was fitted before, and its scores."""
     clf = ANY[name]().fit(X, labels(name))
     return clf, clf.decision_function(X)
 
@@ -71,8 +65,7 @@ def assert_refused(name, error, says, method, *args, **params):
     """Call a method of an estimator that was fitted before: it raises, and nothing changes."""
     clf, scores = fitted(name)
     before, given = [joblib.hash(each) for each in (X, OF_FOUR, OF_TWO)], repr((args, params))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         with pytest.raises(error) as caught:
             getattr(clf, method)(*args, **params)
     assert re.search(says, str(caught.value), re.DOTALL), f"{name}: {caught.value}"
@@ -98,25 +91,19 @@ SAMPLES = {
     "a gradient": (TRAINED, T, r"X must be.*gradient.*X.detach\(\)"),
     "beyond float64": (at(X, 10**400), (V, OverflowError), "X must hold.*range|infinity|too large"),
     "integers beyond float64": (
-        [[10**400]] * 40, V, "X must hold numbers within the range of float",
-    ),
-    "a frame of integers beyond float64": (
-        pd.Series([10**400] * 40, dtype=object).to_frame("a"), V,
-        "X must hold numbers; got 1000.* in column 'a', row 0: int too large",
-    ),
+        [[10**400]] * 40, V, "X must hold numbers within the range of float"),
+    "a frame of integers beyond float64": (pd.Series([10**400] * 40, dtype=object).to_frame("a"), V,
+        "X must hold numbers; got 1000.* in column 'a', row 0: int too large"),
     "a frame of complex numbers": (FRAME + 1j, V, "X must hold numbers; got complex128 in column"),
-    "a sparse tensor": (
-        torch.eye(40).to_sparse_csr(), T,
-        r"X must be a dense tensor or a scipy .* torch.sparse_csr: pass X.to_dense\(\)",
-    ),
+    "a sparse tensor": (torch.eye(40).to_sparse_csr(), T,
+        r"X must be a dense tensor or a scipy .* torch.sparse_csr: pass X.to_dense\(\)"),
     "a generator": ((row for row in X), T, r"X must be .* got a generator: pass list\(X\)"),
     "a dict": ({"a": X[:, 0]}, T, r"X must be a table; got a dict: pass pandas.DataFrame\(X\)"),
     "a set": ({1, 2}, T, "X must be a table with an order; got a set"),
     "dicts": ([{"a": 1.0}] * 40, T, "X must hold numbers: .*'dict'"),
     "a loader": (
         torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X))), T,
-        "X must be a Dataset or in memory; got a DataLoader: pass its dataset",
-    ),
+        "X must be a Dataset or in memory; got a DataLoader: pass its dataset"),
     "a query": (pl.DataFrame(X).lazy(), T, r"X must be in memory; got a LazyFrame: pass X.collect"),
 }  # fmt: skip
 
@@ -179,49 +166,35 @@ LABELS = {
     "one too few": (lambda y: y[:-1], V, "[Ii]nconsistent"),
     "NaN": (lambda y: np.where(y == 1, np.nan, y), V, "y contains NaN: .* 10 of 40, .* row 1"),
     "infinity": (lambda y: np.where(y == 1, np.inf, y), V, "y.*infinity"),
-    "NaT": (
-        lambda y: np.where(y == 1, np.datetime64("NaT"), np.datetime64("2020-01-01")), V,
-        "Input y contains NaT: .* 10 of 40, .* row 1",
-    ),
+    "NaT": (lambda y: np.where(y == 1, np.datetime64("NaT"), np.datetime64("2020-01-01")), V,
+        "Input y contains NaT: .* 10 of 40, .* row 1"),
     "masked": (lambda y: np.ma.masked_equal(y, 1), V, "y must have no masked entries; got 10 of"),
     "a None": (lambda y: at(y, None), V, "y .*missing labels; got 1 of 40, first in row 3"),
-    "a NaN among words": (
-        lambda y: at(np.where(y == 1, "a", "b"), np.nan), V,
-        "y .*missing labels; got 1 of 40, first in row 3",
-    ),
+    "a NaN among words": (lambda y: at(np.where(y == 1, "a", "b"), np.nan), V,
+        "y .*missing labels; got 1 of 40, first in row 3"),
     "a word": (lambda y: at(y, "a"), V, r"y must hold only strings or.*\['int', 'str'\]"),
     "a list": (lambda y: at(y, [1]), (V, T), "y |label|sequence"),
-    "dates": (
-        lambda y: np.datetime64("2020-01-01") + y, T,
-        r"y must hold class labels; got times \(datetime64\[D\]\): convert.* astype\(str\)",
-    ),
-    "date objects": (
-        lambda y: (np.datetime64("2020-01-01") + y).astype(object), T,
-        r"y must hold class labels; got datetime.date.*: convert them to strings",
-    ),
-    "other objects": (
-        lambda y: np.array([V, T])[y % 2], V,
-        r"y must hold labels that are strings.*; got type. Pass \[str\(label\) for label in y\]",
-    ),
+    "dates": (lambda y: np.datetime64("2020-01-01") + y, T,
+        r"y must hold class labels; got times \(datetime64\[D\]\): convert.* astype\(str\)"),
+    "date objects": (lambda y: (np.datetime64("2020-01-01") + y).astype(object), T,
+        r"y must hold class labels; got datetime.date.*: convert them to strings"),
+    "other objects": (lambda y: np.array([V, T])[y % 2], V,
+        r"y must hold labels that are strings.*; got type. Pass \[str\(label\) for label in y\]"),
     "an enumeration": (
         lambda y: np.array([Enum("Colour", "RED GREEN BLUE GREY")(i + 1) for i in y]), V,
-        r"y must hold labels that are strings.*; got Colour. Pass \[label.name for label in y\]",
-    ),
+        r"y must hold labels that are strings.*; got Colour. Pass \[label.name for label in y\]"),
     "bytes": (lambda y: np.array([b"a", b"b"])[y % 2], T, "labels represented as bytes"),
     "continuous": (lambda y: X[:, 0], V, "y must hold .*continuous.*y >= "),
     "continuous objects": (lambda y: X[:, 0].astype(object), V, "y must hold .*continuous"),
     "complex": (lambda y: y + 1j, V, "[Cc]omplex|y |label"),
     "multi-label": (lambda y: np.eye(4, dtype=int)[y], V, "y must hold one class label"),
     "a word alone": (lambda y: "target", (V, T), "y|1d|Expected sequence|scalar"),
-    "a gradient": (
-        lambda y: torch.tensor(y * 1.0, requires_grad=True), T,
-        r"y must be.*gradient.*y.detach\(\)",
-    ),
+    "a gradient": (lambda y: torch.tensor(y * 1.0, requires_grad=True), T,
+        r"y must be.*gradient.*y.detach\(\)"),
     "sparse": (lambda y: sparse.csr_array(y[:, None]), (V, T), "[Ss]parse|y must hold"),
     "one class": (lambda y: np.zeros(40), V, "at least 2 classes|one class|class"),
     "three classes": (
-        lambda y: np.arange(40) % 3, V, "binary|2 classes|two classes", ["DeepTopPushClassifier"],
-    ),
+        lambda y: np.arange(40) % 3, V, "binary|2 classes|two classes", ["DeepTopPushClassifier"]),
 }  # fmt: skip
 
 
@@ -334,8 +307,7 @@ def test_probabilities_of_infinite_scores_raise():
 WITHOUT_A_DAY = np.where(np.arange(40) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01"))
 SCORED = {
     "two columns": (
-        np.c_[OF_TWO, OF_TWO], None, V, "1d array|must have shape|one (class )?label per",
-    ),
+        np.c_[OF_TWO, OF_TWO], None, V, "1d array|must have shape|one (class )?label per"),
     "one too few": (OF_TWO[1:], None, V, "one (class )?label per|one score per|same num|inconsist"),
     "a missing day": (WITHOUT_A_DAY, None, V, "y(_true)? must not .*got 1 of 40, first in row 3"),
     "a missing object": (WITHOUT_A_DAY.astype(object), None, V, "y(_true)? must not .*got 1 of 40"),
@@ -402,8 +374,7 @@ def test_numbers_in_objects_and_nullable_labels_stay_of_their_kind(name):
         given = pd.Series(OF_TWO, index=np.arange(40) + 7).astype(dtype)
         clf = EVERY[name]().fit(X, given)
         assert clf.classes_.dtype == clf.predict(X).dtype == given.dtype.numpy_dtype
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for same in (given.tolist(), given.to_frame(), OF_TWO == 1):
             assert clf.score(X, same) == clf.score(X, OF_TWO)
     for words in (np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)):
@@ -430,8 +401,7 @@ def test_images_with_channels_last_are_said(shape, is_said):
         )
 
     images = np.random.default_rng(0).normal(size=shape)
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         clf = TopKClassifier(k=2, module=module, n_estimators=1, max_epochs=1, calibration=None)
         clf.fit(images, np.arange(8) % 4).predict(images)
     said = [str(each.message) for each in record if "channels last" in str(each.message)]

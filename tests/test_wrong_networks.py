@@ -30,8 +30,6 @@ def fail(*args, **kwargs):
 
 
 class Wrong(nn.Module):
-    """A network that does `what` with the scores of a linear layer."""
-
     def __init__(self, n_features, n_outputs, what):
         super().__init__()
         self.layer, self.what = nn.Linear(n_features, n_outputs), what
@@ -43,8 +41,7 @@ class Wrong(nn.Module):
 def fit(kind, **params):
     cls, y = ESTIMATORS[kind]
     k = {"k": 2} if kind == "labels" else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return cls(**QUICK | k | params).fit(X, y)
 
 
@@ -58,15 +55,11 @@ MODULES = {
     "no gradient": (lambda net, x, s: s.detach(), ValueError, "module must return.*a gradient"),
     "one axis more": (lambda net, x, s: s.unsqueeze(2), ValueError, "module must return scores of"),
     "a sample less": (lambda net, x, s: s[1:], ValueError, r"module must return.*got shape \(1, "),
-    "a sample less in training": (
-        lambda net, x, s: s[net.training * 1 :], ValueError,
-        r"module must return \d scores per sample in training, too; got shape",
-    ),
+    "a sample less in training": (lambda net, x, s: s[net.training * 1 :], ValueError,
+        r"module must return \d scores per sample in training, too; got shape"),
     "NaN": (lambda net, x, s: s * torch.nan, ValueError, "Training diverged.*epoch 1"),
-    "NaN in training": (
-        lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
-        "Training diverged.*epoch 1",
-    ),
+    "NaN in training": (lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
+        "Training diverged.*epoch 1"),
     "an error": (fail, Failed, "on purpose"),
     "an error in training": (lambda net, x, s: fail() if net.training else s, Failed, "on purpose"),
 }  # fmt: skip
@@ -92,8 +85,7 @@ def test_modules_that_work_in_place_leave_the_samples_alone(case):
         for batch_size in (16, 40):
             clf = cls(**QUICK | of(IN_PLACE[case], batch_size=batch_size, max_epochs=2))
             before = joblib.hash(X)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 clf.fit(X, y, X_val=X, y_val=y)
             scores = clf.decision_function(csr_array(X))
             np.testing.assert_array_equal(clf.decision_function(X), scores)
@@ -113,8 +105,7 @@ LOSSES = {
     "None": (lambda loss: None, TypeError, "loss must return a Tensor.*got NoneType from Wrong"),
     "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
     "no gradient": (torch.detach, TypeError, "loss must return a Tensor with a gradient"),
-    "NaN": (
-        lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
+    "NaN": (lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
     ),
     "an error": (fail, Failed, "on purpose"),
 }  # fmt: skip
@@ -202,8 +193,7 @@ def test_a_network_that_ends_in_a_softmax_is_said(case):
     last, loss, is_said = ENDS[case]
     params = {"k": 2, "loss": loss, "calibration": None}
     params["n_estimators"] = 2 if "ensemble" in case else 1
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         clf = TopKClassifier(**QUICK | params)
         clf.set_params(module=lambda n, m: nn.Sequential(nn.Linear(n, m), last))
         clf.fit(X, OF_FOUR)

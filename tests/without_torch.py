@@ -22,7 +22,6 @@ CLF = GaussianNB().fit(X, Y)
 
 
 def loaded():
-    """Return the packages of networks that are in this process."""
     return sorted({name.split(".")[0] for name in sys.modules} & {"torch", "skorch"})
 
 

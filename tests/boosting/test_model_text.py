@@ -38,8 +38,6 @@ def test_a_file_is_loaded_without_trust_and_predicts_the_same(name, tmp_path, re
 
 
 def line(name, new):
-    """An edit of the first line of a name."""
-
     def edit(text):
         start = text.index(f"\n{name}=") + 1
         stop = text.index("\n", start)

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 from sklearn.base import clone
 
@@ -40,7 +41,6 @@ def rows(name, seed=0):
 
 
 def value(name, target, score):
-    """The loss as its function has it."""
     params = dict(LOSSES[name])
     if name in ("ldam", "logit_adjusted", "noised_topk_imbalanced", "smooth_topk_adjusted"):
         params["class_counts"] = torch.from_numpy(np.bincount(target))
@@ -55,16 +55,9 @@ def log_loss(target, score):
     return -log_softmax(columns, axis=1)[np.arange(len(target)), target].sum()
 
 
-def differences(function, score, step=1e-5):
-    found = np.empty_like(score)
-    for place in np.ndindex(score.shape):
-        ends = []
-        for sign in (1, -1):
-            moved = score.copy()
-            moved[place] += sign * step
-            ends.append(function(moved))
-        found[place] = (ends[0] - ends[1]) / (2 * step)
-    return found
+def differences(function, score):
+    found = approx_fprime(score.ravel(), lambda s: function(s.reshape(score.shape)), 1e-7)
+    return found.reshape(score.shape)
 
 
 @every_loss
@@ -120,10 +113,8 @@ def test_weight_counts_rows(name):
 def test_module_of_a_loss_is_the_loss(module, name):
     target, score = rows(name)
     weight = np.linspace(0, 2, len(target))
-    for one, other in zip(
-        objective(module)(target, score, weight), make(name)(target, score, weight), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+    found = objective(module)(target, score, weight)
+    np.testing.assert_equal(found, make(name)(target, score, weight))
 
 
 def test_loss_may_be_a_function_of_ones_own():
@@ -143,8 +134,7 @@ def test_can_be_pickled_and_cloned():
         assert repr(other) == repr(f)
 
 
-def root(scores, target):
-    return scores.abs().sqrt().sum()
+ROOT = objective(lambda scores, target: scores.abs().sqrt().sum())
 
 
 @pytest.mark.parametrize(
@@ -161,12 +151,8 @@ def root(scores, target):
         (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "less than n_classes=2; got 2"),
         (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "nonnegative .*; got -1"),
         (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be a 1D array"),
-        (
-            lambda: objective(torch.mul)([0, 1], [0.0, 1.0]),
-            ValueError,
-            r"one number; got shape \(2,",
-        ),
-        (lambda: objective(root)([0, 1], [0.0, 0.0]), ValueError, "gradient that is not finite"),
+        (lambda: objective(torch.mul)([0, 1], [0, 1.0]), ValueError, r"one number; got shape \(2,"),
+        (lambda: ROOT([0, 1], [0.0, 0.0]), ValueError, "gradient that is not finite"),
         (lambda: initial_score([]), ValueError, "y_true must have at least one label"),
         (lambda: initial_score([0.5]), ValueError, "nonnegative integers as labels; got 0.5"),
     ],

@@ -56,9 +56,3 @@ def test_the_trees_and_the_threshold_are_those_without_calibration():
 def test_one_member_has_probabilities_if_it_holds_out_samples(n_iter_no_change):
     clf = make(n_members=1, n_iter_no_change=n_iter_no_change).fit(X, Y)
     assert hasattr(clf, "predict_proba") == (n_iter_no_change is not None)
-
-
-def test_the_positive_class_may_be_the_first():
-    names = np.where(Y == 1, "bad", "ok")
-    found = make(pos_label="bad").fit(X, names).predict_proba(X)
-    np.testing.assert_allclose(found[:, 0], make().fit(X, Y).predict_proba(X)[:, 1])

@@ -72,24 +72,6 @@ def test_members_score_samples_that_they_have_not_seen(binary):
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
-def test_labels_and_their_order_do_not_matter(binary):
-    X, y = binary
-    plain = make().fit(X, y)
-    for first, second in (("fraud", "ok"), ("yes", "no")):
-        labels = np.where(y == 1, first, second)
-        clf = make(pos_label=first).fit(X, labels)
-        turned = -1 if clf.classes_[0] == first else 1
-        np.testing.assert_array_equal(turned * clf.decision_function(X), plain.decision_function(X))
-        np.testing.assert_array_equal(clf.predict_top(X, 9), plain.predict_top(X, 9))
-        np.testing.assert_array_equal(clf.predict(X) == first, plain.predict(X) == 1)
-        assert clf.score(X, labels) == plain.score(X, y)
-    with pytest.warns(UserWarning, match="using 'fraud'. Set pos_label="):
-        assert make().fit(X, np.where(y == 1, "fraud", "ok")).pos_label_ == "fraud"
-    proba = make(pos_label="fraud", log_loss_share=1).fit(X, np.where(y == 1, "fraud", "ok"))
-    expected = make(log_loss_share=1).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(proba.predict_proba(X)[:, 0], expected[:, 1])
-
-
 def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
     X, y = binary
     kept = np.arange(len(y)) % 4 > 0
@@ -108,9 +90,8 @@ def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
 def test_is_repeatable(binary):
     X, y = binary
     params = {"lightgbm_params": {"feature_fraction": 0.5}, "n_iter_no_change": 10}
-    clf = make(**params).fit(X, y)
-    expected = clf.decision_function(X)
-    np.testing.assert_array_equal(make(**params).fit(X, y).decision_function(X), expected)
+    one, other = (make(**params).fit(X, y).decision_function(X) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
@@ -158,23 +139,6 @@ def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
     np.testing.assert_array_equal(
         one.decision_function(X), make("recall_at_k", k=5).fit(X, y).decision_function(X)
     )
-
-
-@pytest.mark.parametrize(
-    ("loss", "k", "rank"), [("recall_at_k", 7, 7), ("top_push_k", 4, 4), ("top_push", 0.05, 1)]
-)
-def test_threshold_is_the_median_of_those_of_the_groups(days, loss, k, rank):
-    X, y, day = days
-    clf = make(loss, k=k).fit(X, y, groups=day)
-    scores = clf.decision_function(X) + clf.threshold_
-    each = []
-    for one in range(12):
-        own = (day == one) & ((y == 0) | (loss == "recall_at_k"))
-        if len(np.unique(y[day == one])) < 2:
-            continue
-        each.append(np.sort(scores[own])[::-1][rank - 1])
-    t = np.sort(each)[(len(each) - 1) // 2]
-    assert clf.threshold_ == pytest.approx((t + scores[scores < t].max()) / 2)
 
 
 def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
@@ -290,15 +254,7 @@ def test_whole_groups_are_held_out(days):
     assert clf.oob_score_ == pytest.approx(mean)
 
 
-def in_parts(X):
-    """CSR rows with every entry in two parts, and the indices of every row in descending order."""
-    X = csr_array(X)
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    order = np.repeat(np.lexsort((-X.indices, row)), 2)
-    return csr_array((X.data[order] / 2, X.indices[order], 2 * X.indptr), shape=X.shape)
-
-
-@pytest.mark.parametrize("table", [pd.DataFrame, csr_array, in_parts])
+@pytest.mark.parametrize("table", [pd.DataFrame, csr_array])
 def test_tables_of_every_kind_give_the_same(binary, table):
     X, y = binary
     X = np.where(np.abs(X) < 0.5, 0.0, X)
@@ -306,8 +262,6 @@ def test_tables_of_every_kind_give_the_same(binary, table):
     given = table(X)
     scores = make(n_members=2).fit(given, y).decision_function(given)
     np.testing.assert_allclose(scores, expected, atol=1e-6)
-    if table is in_parts:
-        np.testing.assert_array_equal(given.indices, in_parts(X).indices)
 
 
 @pytest.mark.parametrize("n_members", [1, 3])
@@ -369,16 +323,14 @@ def test_what_is_not_allowed_is_named(binary, params, error, says):
 
 def test_data_that_are_not_allowed_are_named(days):
     X, y, day = days
-    texts = np.repeat([["u"], ["v"]], len(y) // 2, axis=0)
 
     def weighted_mean(scores, target, sample_weight=None):
         return -(scores * target).mean()
 
-    for clf, given, groups, error, message in [
-        (make(), X, day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
-        (make("recall_at_k"), X, day, ValueError, r"k must be an integer \(samples per group\) "),
-        (make(weighted_mean), X, day, TypeError, "must take groups; samples have groups"),
-        (make(), texts, None, ValueError, "X must hold numbers; .* columns of a pandas or polars"),
+    for clf, groups, error, message in [
+        (make(), day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
+        (make("recall_at_k"), day, ValueError, r"k must be an integer \(samples per group\) "),
+        (make(weighted_mean), day, TypeError, "must take groups; samples have groups"),
     ]:
         with pytest.raises(error, match=message):
-            clf.fit(given, y, groups=groups)
+            clf.fit(X, y, groups=groups)

@@ -269,8 +269,7 @@ def test_a_classifier_without_a_positive_label_gets_that_of_the_selection(wrap):
     X, y = make_classification(600, weights=[0.6], class_sep=2, random_state=0)
     y = np.where(y == 1, "bad", "ok")  # 40 %: not rare enough to be guessed
     ranker = PatMatClassifier(tau=0.3, n_estimators=2, max_epochs=4, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         selection = BudgetClassifier(wrap(ranker), budget=0.3, pos_label="bad", random_state=0)
         selection.fit(X, y)
     assert selection.predict_top(X, 50).size == 50

@@ -3,9 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -58,17 +55,10 @@ def test_scikit_learn_checks(estimator, expected):
 
 
 forest = RandomForestClassifier(8, oob_score=True, random_state=0)
+FPR, LAC = {"constraint": "fpr", "budget": 0.1}, {"method": "lac"}
 SETTINGS = {
-    BudgetClassifier: [
-        {"constraint": "fpr", "budget": 0.1},
-        {"constraint": "fpr", "budget": 0.1, "cross_fit": True},
-        {"constraint": "fdr", "budget": 0.3},
-    ],
-    SetClassifier: [
-        {"method": "lac"},
-        {"method": "topk", "k": 1},
-        {"method": "lac", "conditional": "class"},
-    ],
+    BudgetClassifier: [FPR, FPR | {"cross_fit": True}, {"constraint": "fdr", "budget": 0.3}],
+    SetClassifier: [LAC, {"method": "topk", "k": 1}, LAC | {"conditional": "class"}],
 }
 
 
@@ -121,8 +111,7 @@ def test_calibrating_with_the_samples_of_training_is_reported(make, inner, data)
     fitted = FrozenEstimator(clone(inner).fit(X[:400], y[:400]))
     with pytest.warns(UserWarning, match=r"^estimator .* 400 calib.* used for training"):
         make(fitted).fit(X[:400], y[:400])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         make(fitted).fit(X[400:], y[400:])
         # Without an error, but on few samples, or on held-out ones.
         make(fitted).fit(X[:60], y[:60])
@@ -151,18 +140,3 @@ def test_samples_of_weight_zero_are_left_out(make, data):
     clf = make(LogisticRegression(), random_state=0).fit(X, y, weight)
     alone = make(LogisticRegression(), random_state=0).fit(X[weight > 0], y[weight > 0])
     assert clf.threshold_ == alone.threshold_
-
-
-@both
-@pytest.mark.parametrize("container", [pa.Table.from_pandas, pd.DataFrame, pl.DataFrame])
-def test_tables_of_any_kind_train_and_calibrate(make, container, data):
-    X, y = data
-    names = [f"column {i}" for i in range(20)]
-    table = container(pd.DataFrame(X, columns=names))
-    clf = make(LogisticRegression(), random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = clf.fit(X, y).predict(X), clf.threshold_
-        found = clf.fit(table, y).predict(table), clf.threshold_
-    np.testing.assert_array_equal(found[0], expected[0])
-    assert found[1] == pytest.approx(expected[1], rel=1e-9)

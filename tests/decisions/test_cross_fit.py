@@ -46,9 +46,8 @@ def test_rates_are_kept_in_simulations(constraint, budget):
     X_new, y_new = overlapping(5000, rng, n_columns=20)
     kept = 0
     for _ in range(n_draws):
-        desk = BudgetClassifier(
-            MeanMembers(), constraint=constraint, budget=budget, delta=delta, cross_fit=True
-        )
+        options = {"constraint": constraint, "budget": budget, "delta": delta}
+        desk = BudgetClassifier(MeanMembers(), cross_fit=True, **options)
         flagged = desk.fit(*overlapping(120, rng, n_columns=20)).predict(X_new) == 1
         of = 0 if constraint == "fpr" else 1
         rate = flagged[y_new == of].mean()
@@ -124,10 +123,7 @@ def test_what_has_no_such_scores_is_refused_by_name():
     for decision, message in [
         (BudgetClassifier(LogisticRegression(), cross_fit=True), "oob_decision_function_"),
         (BudgetClassifier(frozen, cross_fit=True), "cross_fit must be False for a FrozenEstimator"),
-        (
-            BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True),
-            "cross_fit=True; got 'fdr'",
-        ),
+        (BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True), "True; got 'fdr'"),
         (BudgetClassifier(bags, cross_fit=True), "got probabilities in .* of Bagging"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -29,11 +29,7 @@ def draw(rng, n, prevalence, step=None):
 
 
 def slack(values):
-    """Four standard errors of a mean that is simulated."""
     return 4 * np.std(values) / len(values) ** 0.5
-
-
-# Thresholds.
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.2])
@@ -122,8 +118,7 @@ def test_precision_tests_go_down_from_the_most_promising_threshold(rng):
 def test_a_count_is_the_budget_or_the_most_that_ties_allow(is_tied, rng):
     scores = rng.integers(0, 6, size=50) if is_tied else rng.normal(size=50)
     for n_flagged in range(1, 51):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             clf = fit(scores, scores > 0, n_flagged)
         allowed = [int(np.sum(scores > t)) for t in [*scores, -np.inf]]
         best = max(count for count in allowed if count <= n_flagged)
@@ -151,9 +146,6 @@ def test_recall_can_keep_the_lowest_score_of_all():
     clf = fit(np.full(100, 0.25), np.arange(100) < 99, 0.9, "recall")
     assert np.isfinite(clf.threshold_)
     assert clf.threshold_ < 0.25
-
-
-# Conformal selection.
 
 
 def benjamini_hochberg(p, level):
@@ -194,9 +186,6 @@ def test_the_share_of_false_selections_keeps_its_budget_and_uses_it(n, m, preval
     wrong, right = (1 - prevalence) * norm.sf(t), prevalence * norm.sf(t - 2)
     best = norm.sf(t - 2)[wrong / (wrong + right) <= budget].max()
     assert np.mean(found) >= 0.85 * best - slack(found)
-
-
-# Numbers of hits.
 
 
 def tail(n_new, n_old, hits, found):

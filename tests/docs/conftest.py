@@ -14,7 +14,6 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hid
 
 @pytest.fixture(scope="session")
 def site():
-    """Folder of the built pages."""
     if not (SITE / "index.html").is_file():
         pytest.skip(f"no site in {SITE}: `make docs` builds it")
     return SITE
@@ -22,7 +21,6 @@ def site():
 
 @pytest.fixture(scope="session")
 def address(site):
-    """Where the pages are served."""
     handler = partial(SimpleHTTPRequestHandler, directory=str(site))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -32,7 +30,6 @@ def address(site):
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
-    """A Chromium without a window."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: .[docs]")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not (chromium and driver):

@@ -70,8 +70,7 @@ def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, mo
         if page == "README.md":
             namespace = {}  # each example runs alone
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings(action="error"):
             exec(compile(code, page, "exec"), namespace)
         text = printed.getvalue()
         assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()
@@ -98,8 +97,6 @@ def test_relative_links_lead_to_files(page):
 
 
 class MyNetwork(nn.Sequential):
-    """The network of a reader."""
-
     def __init__(self, n_features, n_outputs):
         super().__init__(nn.Linear(n_features, 64), nn.ReLU(), nn.Linear(64, n_outputs))
 

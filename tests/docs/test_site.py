@@ -9,11 +9,9 @@ pytestmark = pytest.mark.docs
 
 SCREENS = ((1280, 1800), (390, 844))
 WIDE_PAGES = (
-    "index.html",
-    "guide/estimator.html",
-    "api/generated/sktopk.DeepTopPushClassifier.html",
+    "index.html", "guide/estimator.html", "api/generated/sktopk.DeepTopPushClassifier.html",
     "gallery/index.html",
-)
+)  # fmt: skip
 
 
 def pages(site):

@@ -1,12 +1,10 @@
 """What a GPU has to show; skipped where there is none. `benchmarks/gpu.py` runs these first."""
 
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
 DEVICE = "cuda"
 needs_gpu = [
     pytest.mark.gpu,

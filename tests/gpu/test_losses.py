@@ -7,7 +7,8 @@ import torch
 
 from sktopk.losses import NoisedTopKLoss, pairwise_auc_loss, smooth_topk_loss
 from tests.gpu import DEVICE, needs_gpu, no_waiting
-from tests.losses.cases import CLASSES, OF_TWO, class_batch, first_of_each, value_and_gradient
+from tests.losses.cases import CLASSES, OF_TWO, first_of_each
+from tests.losses.data import binary_batch, class_batch, value_and_gradient
 
 pytestmark = needs_gpu
 
@@ -20,14 +21,6 @@ def assert_same(on_gpu, on_cpu, **tolerance):
         torch.testing.assert_close(result.cpu(), expected, **tolerance)
 
 
-def binary_batch(dtype):
-    generator = torch.Generator().manual_seed(0)
-    scores = 2 * torch.randn(40, generator=generator, dtype=dtype)
-    scores[7] = scores[8]
-    weight = torch.rand(40, generator=generator, dtype=dtype)
-    return scores, torch.arange(40) % 4 == 0, weight
-
-
 def test_multi_class_losses_equal_those_of_the_cpu():
     for case, dtype in product(CLASSES, (torch.float64, torch.float32)):
         scores, target = class_batch(40, dtype=dtype)
@@ -38,7 +31,8 @@ def test_multi_class_losses_equal_those_of_the_cpu():
 
 def test_binary_losses_equal_those_of_the_cpu():
     for case, dtype in product(OF_TWO, (torch.float64, torch.float32)):
-        scores, target, weight = binary_batch(dtype)
+        scores, target = (each.detach() for each in binary_batch(40, dtype=dtype))
+        scores[7], weight = scores[8], torch.linspace(0.1, 1, 40, dtype=dtype)
         on_cpu = value_and_gradient(case, scores, target, sample_weight=weight)
         scores, target, weight = (each.to(DEVICE) for each in (scores, target, weight))
         on_gpu = value_and_gradient(case, scores, target, sample_weight=weight)

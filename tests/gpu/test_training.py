@@ -2,19 +2,16 @@
 
 import copy
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
-from sktopk._common._folds import Folds
-from sktopk._training._batches import make_batches
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
 from tests.named_losses import NAMED_LOSSES
-from tests.test_no_waiting import OF_CLASSES, RANKERS
+from tests.test_no_waiting import OF_CLASSES, RANKERS, batches_of
 
 pytestmark = [
     *needs_gpu,
@@ -84,20 +81,12 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     clf = fitted(name, table, dtype=np.float32)
     X, y = table[0].astype(np.float32), table[1]
     y = (y == 0).astype(int) if len(clf.classes_) == 2 else y
-    n, net, folds, weight = clf.n_estimators, clf.net_, None, np.ones(len(y))
-    if n > 1:
-        folds = Folds(np.arange(len(y)) % n, np.arange(len(y)), n, n)
-    batches = make_batches(
-        net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n,
-        min_positives=net.settings.task.training.min_positives, n_hard=net.criterion_.n_hard,
-        generator=net.generator, device=torch.device(net.device), folds=folds, batch_size=64,
-    )  # fmt: skip
-    net.run = SimpleNamespace(batches=batches, forward=net.module_, encoded=False)
+    batches = batches_of(clf, X, y, np.ones(len(y)), torch.device(clf.net_.device))
     steps = iter(batches._fetched())
     first = next(steps)  # moves the row numbers of the epoch
     batches._fetched = lambda: itertools.chain([first], steps)
     with no_waiting():
-        results = [net.train_step(batch) for batch in batches]
+        results = [clf.net_.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1
     assert all(loss.isfinite() for loss, *_ in results)
 

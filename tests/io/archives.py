@@ -30,3 +30,13 @@ def change_nodes(change):
         members["schema.json"] = json.dumps(schema).encode()
 
     return change_members
+
+
+def with_node(name, node):
+    """Return a change of members that puts a node in the place of each entry of this name."""
+
+    def change(each):
+        if "__loader__" in (each.get(name) or {}):
+            each[name] = node
+
+    return change_nodes(change)

@@ -9,8 +9,7 @@ from sklearn.preprocessing import StandardScaler
 @pytest.fixture(autouse=True)
 def _quiet():
     """Short fits warn that they have not converged."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         yield
 
 

@@ -13,19 +13,12 @@ import pytest
 from sktopk import TopKClassifier
 from sktopk.io import dump, load
 from sktopk.modules import MLP, TabularMLP
-from tests.io.archives import change_nodes, rewritten
+from tests.io.archives import change_nodes, rewritten, with_node
 
 pytest.importorskip("skops")
 
 
-def with_parameter(node):
-    """A change that puts a node in the place of the parameter `loss`."""
-
-    def change(each):
-        if "loss" in each:
-            each["loss"] = node
-
-    return change_nodes(change)
+with_parameter = partial(with_node, "loss")
 
 
 def node_of(loader, kind, **more):
@@ -50,7 +43,6 @@ def nested(depth):
 
 
 def array_of(header, data=b""):
-    """The bytes of an array with this header."""
     text = repr({"descr": header[0], "fortran_order": False, "shape": header[1]}) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
 
@@ -77,8 +69,7 @@ TWO_NUMBERS = node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER])
 FORGED = {
     "nodes that stand for larger ones": (with_parameter(nested(29)), "the same content"),
     "an array that two nodes read": (
-        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "its own member",
-    ),
+        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "its own member"),
     "an array without a number": (partial(read_twice, first={}, second={}), "its own member"),
     "a huge array": (with_array(array_of(("<f8", (2**40,)))), "must have 0 bytes"),
     "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "must have 0 bytes"),
@@ -89,16 +80,13 @@ FORGED = {
     "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "must have 16 bytes"),
     "as many bytes as a number": (
         with_array(array_of(("<i8", ()), (2**33).to_bytes(8, "little")), "numpy.void"),
-        "must not have numpy.void",
-    ),
+        "must not have numpy.void"),
     "a huge network": (
         with_parameter(node_of("ConstructorFromReduceNode", NETWORK, content=TWO_NUMBERS)),
-        f"must not call {NETWORK}",
-    ),
+        f"must not call {NETWORK}"),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
-        "its own member",
-    ),
+        "its own member"),
 }  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """`load` reads files of trusted types, resets some parameters and runs no other code."""
 
 import inspect
-import json
 import pickle
 import sys
 import zipfile
@@ -11,23 +10,15 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import (
-    GridSearchCV,
-)
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from torch import nn
 
-from sktopk import (
-    BudgetClassifier,
-    RecallAtKClassifier,
-    TopBoostClassifier,
-    TopKClassifier,
-    losses,
-    make_pipeline,
-)
+import sktopk
+from sktopk import RecallAtKClassifier, TopKClassifier, losses, make_pipeline
 from sktopk.io import dump, load, to_onnx
 from sktopk.modules import MLP
-from tests.io.archives import change_nodes, rewritten
+from tests.io.archives import change_nodes, rewritten, with_node
 
 pytest.importorskip("skops")
 SMALL = {"hidden_layer_sizes": (8,), "max_epochs": 2, "random_state": 0}
@@ -36,23 +27,8 @@ LOADERS = ("ObjectNode", "TypeNode", "FunctionNode")
 
 
 class Recorder(BaseEstimator):
-    """Notes that its code ran."""
-
     def __setstate__(self, state):
         LOADED.append(state)
-
-
-def with_value(name, value):
-    """Return a change that gives each entry of this name a value."""
-    node = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
-    # Equal values share their number with others in the file.
-    node |= {"content": json.dumps(value), "is_json": True, "__id__": -1}
-
-    def change(each):
-        if "__loader__" in (each.get(name) or {}):
-            each[name] = node
-
-    return change
 
 
 def test_a_type_that_is_not_trusted_runs_nothing(path):
@@ -89,15 +65,7 @@ def test_a_function_in_the_place_of_a_value_is_refused(iris, path, name, paramet
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     module, function = name.split(".")
     evil = {"__class__": function, "__module__": module, "__loader__": "FunctionNode"}
-    places = []
-
-    def change(each):
-        if "__loader__" in (each.get(parameter) or {}):
-            each[parameter] = evil | {"__id__": -1}
-            places.append(each)
-
-    rewritten(path, change_nodes(change))
-    assert places
+    rewritten(path, with_node(parameter, evil | {"__id__": -1}))
     with pytest.raises(ValueError, match=name):
         load(path)
 
@@ -132,7 +100,7 @@ DEFAULTS = {"net_params": None, "memory": None, "n_jobs": None, "verbose": 0}
 def test_files_and_processes_of_the_parameters_are_dropped(cancer, tmp_path, path, is_fitted):
     ranker = RecallAtKClassifier(k=50, verbose=1, **SMALL)
     pipe = Pipeline([("clf", ranker)], memory=str(tmp_path), verbose=True)
-    clf = BudgetClassifier(pipe, constraint="count", budget=50)
+    clf = sktopk.BudgetClassifier(pipe, constraint="count", budget=50)
     clf = clf.fit(*cancer) if is_fitted else clf
     clf.estimator.named_steps["clf"].set_params(net_params={"compile": True})
     loaded = load(dump(clf, path))
@@ -153,7 +121,10 @@ def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     clf = RecallAtKClassifier(k=50, module=MLP, random_state=0).partial_fit(X, y)
     expected = clf.decision_function(X)
     dump(clf, path)
-    rewritten(path, change_nodes(with_value("verbose", 5)))
+    node = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
+    # Equal values share their number with others in the file.
+    node |= {"content": "5", "is_json": True, "__id__": -1}
+    rewritten(path, with_node("verbose", node))
     loaded = load(path)
     np.testing.assert_array_equal(loaded.decision_function(X), expected)
     loaded.partial_fit(X, y)
@@ -213,7 +184,7 @@ def test_every_loss_is_loaded_without_trust(name, path):
 
 def test_a_function_of_losses_is_loaded_without_trust(path):
     pytest.importorskip("lightgbm")
-    loaded = load(dump(TopBoostClassifier(losses.top_push_loss), path))
+    loaded = load(dump(sktopk.TopBoostClassifier(losses.top_push_loss), path))
     assert loaded.loss is losses.top_push_loss
 
 

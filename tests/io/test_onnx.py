@@ -13,13 +13,8 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
 from torch import nn
 
-from sktopk import (
-    BudgetClassifier,
-    RecallAtKClassifier,
-    ThresholdClassifier,
-    TopKClassifier,
-    make_pipeline,
-)
+import sktopk
+from sktopk import RecallAtKClassifier, TopKClassifier, make_pipeline
 from sktopk.io import to_onnx
 from sktopk.losses import TopMean
 from sktopk.modules import MLP
@@ -37,22 +32,17 @@ CASES = {
     "default": (TopKClassifier(k=2, **QUICK), ["ä", "日本", ""], np.float32),
     "two members of an MLP": (TopKClassifier(k=2, module=MLP, **SMALL), [0, 1, 2], np.float32),
     "probabilities without calibration": (
-        TopKClassifier("cross_entropy", k=1, **SMALL), [0.0, 2.0, 3.0], np.float64,
-    ),
+        TopKClassifier("cross_entropy", k=1, **SMALL), [0.0, 2.0, 3.0], np.float64),
     "adjusted": (TopKClassifier("logit_adjusted", k=1, **CALIBRATED), ["a", "b", "c"], np.float32),
     # A single minibatch, so that the weights have the type of X.
     "two classes": (TopKClassifier(k=1, batch_size=1000, **CALIBRATED), ["no", "yes"], np.float32),
     "two classes in float64": (
-        TopKClassifier(k=1, batch_size=1000, **CALIBRATED), [False, True], np.float64,
-    ),
+        TopKClassifier(k=1, batch_size=1000, **CALIBRATED), [False, True], np.float64),
     "ranker": (clone(RANKER).set_params(pos_label="yes"), ["no", "yes"], np.float64),
     "ranker of the first label": (
-        clone(RANKER).set_params(pos_label="no"), ["no", "yes"], np.float32,
-    ),
-    "threshold": (
-        ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL),
-        ["no", "yes"], np.float32,
-    ),
+        clone(RANKER).set_params(pos_label="no"), ["no", "yes"], np.float32),
+    "threshold": (sktopk.ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL),
+        ["no", "yes"], np.float32),
 }  # fmt: skip
 STEPS = {
     "none": [],
@@ -123,8 +113,6 @@ def test_samples_may_be_a_frame(cancer, path):
 
 
 class Convolution(nn.Module):
-    """Images of one channel."""
-
     def __init__(self, n_channels, n_outputs):
         super().__init__()
         self.layers = nn.Sequential(
@@ -186,7 +174,7 @@ def test_a_graph_that_differs_is_never_written(cancer, path, method, monkeypatch
 
 def test_what_has_no_graph_is_refused_by_name(cancer, iris, path):
     X, y = cancer
-    for estimator in (LogisticRegression(), BudgetClassifier(clone(RANKER))):
+    for estimator in (LogisticRegression(), sktopk.BudgetClassifier(clone(RANKER))):
         with pytest.raises(TypeError, match=f"sktopk with a network.*{type(estimator).__name__}"):
             to_onnx(estimator, path, X)
     with pytest.raises(NotFittedError):

@@ -9,19 +9,14 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import issparse
+from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    RandomizedSearchCV,
-    StratifiedShuffleSplit,
-    TunedThresholdClassifierCV,
-)
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import LRScheduler
@@ -59,7 +54,7 @@ ON_TWO_CLASSES = {
     "sigmoid": CalibratedClassifierCV(RANKER, cv=2),
     "isotonic": CalibratedClassifierCV(RANKER, cv=2, method="isotonic"),
     "stacking": StackingClassifier([("net", RANKER), ("linear", LINEAR)], cv=2),
-    "threshold of scikit-learn": TunedThresholdClassifierCV(
+    "threshold of scikit-learn": model_selection.TunedThresholdClassifierCV(
         RANKER, cv=2, response_method="decision_function"
     ),
 }
@@ -72,9 +67,11 @@ ON_THREE_CLASSES = {
     "sets of classes": sktopk.SetClassifier(LINEAR, method="lac", conditional="class"),
     "frozen": FrozenEstimator(LABELS),
     "search": GridSearchCV(LABELS, TAUS, cv=2),
-    "search with a score": GridSearchCV(LABELS, TAUS, cv=KFold(2), scoring="accuracy"),
-    "search with a loss": RandomizedSearchCV(
-        LABELS, TAUS, n_iter=2, cv=StratifiedShuffleSplit(2), scoring="neg_log_loss"
+    "search with a score": GridSearchCV(
+        LABELS, TAUS, cv=model_selection.KFold(2), scoring="accuracy"
+    ),
+    "search with a loss": model_selection.RandomizedSearchCV(
+        LABELS, TAUS, n_iter=2, cv=model_selection.StratifiedShuffleSplit(2), scoring="neg_log_loss"
     ),
     "search with our score": GridSearchCV(LABELS, TAUS, cv=2, scoring=make_topk_scorer(2)),
     "voting": VotingClassifier([("net", LABELS), ("linear", LINEAR)], voting="soft"),
@@ -84,7 +81,6 @@ METHODS = ["decision_function", "predict", "predict_proba", "predict_topk", "pre
 
 
 def outputs(estimator, X):
-    """Everything that an estimator says about samples."""
     found = {name: getattr(estimator, name)(X) for name in METHODS if hasattr(estimator, name)}
     if hasattr(estimator, "predict_top"):
         found["predict_top"] = estimator.predict_top(X, 10)

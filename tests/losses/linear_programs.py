@@ -10,7 +10,6 @@ def tensors(program):
 
 
 def stacked(programs):
-    """One batch of programs of the same shape."""
     return [torch.stack(parts) for parts in zip(*map(tensors, programs), strict=True)]
 
 
@@ -67,12 +66,8 @@ def badly_scaled_program(rng, n, n_ub, n_eq):
 
 
 SOLVABLE = (
-    vertex_program,
-    feasible_bounded_program,
-    tied_program,
-    redundant_program,
-    badly_scaled_program,
-)
+    vertex_program, feasible_bounded_program, tied_program, redundant_program, badly_scaled_program,
+)  # fmt: skip
 
 
 def infeasible_program(rng, n, n_ub, n_eq):

@@ -1,10 +1,12 @@
 """Slow definitions of the losses that are linear programs: loops and enumeration.
 
-Arguments are lists: scores, labels in {0, 1} and weights.
+Arguments are arrays of both classes: scores, labels in {0, 1} and weights.
 """
 
 import math
 from itertools import combinations, pairwise
+
+import numpy as np
 
 from tests.losses import top_references
 
@@ -13,65 +15,45 @@ SURROGATES = top_references.SURROGATES | {"ramp": lambda z: min(max(0.0, 1 + z),
 
 def pair_mean(scores, is_positive, is_negative, weights, margin, surrogate):
     """Weighted mean of l((s_j - s_i) / m), or None if there is no pair."""
-    rows = range(len(scores))
-    pairs = [(i, j) for i in rows if is_positive[i] for j in rows if is_negative[j]]
-    total = sum(weights[i] * weights[j] for i, j in pairs)
-    if not total:
-        return None
-    each = ((SURROGATES[surrogate]((scores[j] - scores[i]) / margin), i, j) for i, j in pairs)
-    return sum(weights[i] * weights[j] * loss for loss, i, j in each) / total
+    pairs = [(i, j) for i in np.flatnonzero(is_positive) for j in np.flatnonzero(is_negative)]
+    weight = [weights[i] * weights[j] for i, j in pairs]
+    each = [SURROGATES[surrogate]((scores[j] - scores[i]) / margin) for i, j in pairs]
+    return np.average(each, weights=weight) if sum(weight) else None
 
 
 def pairwise_auc(scores, labels, weights, margin=1.0, surrogate="hinge"):
-    positive, negative = ([y == label for y in labels] for label in (1, 0))
-    return pair_mean(scores, positive, negative, weights, margin, surrogate) or 0.0
+    return pair_mean(scores, labels == 1, labels == 0, weights, margin, surrogate)
 
 
 def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate="hinge"):
-    """`scores` is a list of rows."""
-    classes, means = range(len(scores[0])), []
-    for a in classes:
-        of_a, column = [y == a for y in labels], [row[a] for row in scores]
+    """`scores` has a column per class."""
+    means = []
+    for a, b in np.ndindex(scores.shape[1], scores.shape[1]):
+        values, others = scores[:, a], labels == b
         if multi_class == "ovr":
-            pairs = [(column, [y != a for y in labels])]
-        elif multi_class == "ovo":
-            pairs = [(column, [y == b for y in labels]) for b in classes if b != a]
-        else:
-            pairs = [
-                ([row[a] - row[b] for row in scores], [y == b for y in labels])
-                for b in classes[a + 1 :]
-            ]
-        for values, others in pairs:
-            means.append(pair_mean(values, of_a, others, weights, margin, surrogate))
+            others = labels != a
+        elif multi_class == "mu":
+            values = values - scores[:, b]
+        # One against the rest has one term per class, and the pairs of "mu" have no order.
+        if {"ovr": a == b, "ovo": a != b, "mu": a < b}[multi_class]:
+            means.append(pair_mean(values, labels == a, others, weights, margin, surrogate))
     means = [mean for mean in means if mean is not None]
-    return sum(means) / len(means) if means else 0.0
+    return np.mean(means) if means else 0.0
 
 
 def hinge_sums(scores, labels, weights, tau, margin):
     """P and N: weighted sums of the hinges of positives and of negatives."""
-    P = N = 0.0
-    for s, y, w in zip(scores, labels, weights, strict=True):
-        if y == 1:
-            P += w * max(0.0, 1 - (s - tau) / margin)
-        else:
-            N += w * max(0.0, 1 + (s - tau) / margin)
-    return P, N
-
-
-def class_weights(labels, weights):
-    positive = sum(w for y, w in zip(labels, weights, strict=True) if y == 1)
-    return positive, sum(weights) - positive
+    z = np.where(labels == 1, tau - scores, scores - tau) / margin
+    hinges = weights * np.maximum(0.0, 1 + z)
+    return hinges[labels == 1].sum(), hinges[labels == 0].sum()
 
 
 def kinks(scores, labels, margin):
-    return sorted(s - margin if y == 1 else s + margin for s, y in zip(scores, labels, strict=True))
+    return np.sort(np.where(labels == 1, scores - margin, scores + margin))
 
 
 def fbeta(scores, labels, weights, beta=1.0, margin=1.0):
-    total, other = class_weights(labels, weights)
-    if not total or not other:
-        return 0.0
-    found = []
+    total, found = weights[labels == 1].sum(), []
     for tau in kinks(scores, labels, margin):
         P, N = hinge_sums(scores, labels, weights, tau, margin)
         if P < total:
@@ -90,41 +72,34 @@ def crossing(function, low, high):
     return middle
 
 
+def at_rate(kind, rate, scores, labels, weights, margin):
+    """Mean hinges of positives and of negatives, where those of one kind are at the rate."""
+
+    def means(tau):
+        sums = hinge_sums(scores, labels, weights, tau, margin)
+        return sums[0] / weights[labels == 1].sum(), sums[1] / weights[labels == 0].sum()
+
+    ends = scores.min() - 2 * margin, scores.max() + 2 * margin
+    return means(crossing(lambda tau: means(tau)[kind] - rate, *ends))
+
+
 def precision_at_recall(scores, labels, weights, recall, margin=1.0):
-    total, other = class_weights(labels, weights)
-    if not total or not other:
-        return 0.0
-
-    def missing(tau):
-        return hinge_sums(scores, labels, weights, tau, margin)[0] / total - (1 - recall)
-
-    tau = crossing(missing, min(scores) - 2 * margin, max(scores) + 2 * margin)
-    return hinge_sums(scores, labels, weights, tau, margin)[1] / other
+    return at_rate(0, 1 - recall, scores, labels, weights, margin)[1]
 
 
 def recall_at_fpr(scores, labels, weights, fpr, margin=1.0):
-    total, other = class_weights(labels, weights)
-    if not total or not other:
-        return 0.0
-
-    def excess(tau):
-        return hinge_sums(scores, labels, weights, tau, margin)[1] / other - fpr
-
-    tau = crossing(excess, min(scores) - 2 * margin, max(scores) + 2 * margin)
-    return hinge_sums(scores, labels, weights, tau, margin)[0] / total
+    return at_rate(1, fpr, scores, labels, weights, margin)[0]
 
 
 def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
     """The best threshold is a kink, or a root of the violation."""
-    total, other = class_weights(labels, weights)
-    if not total or not other:
-        return 0.0
+    total, other = weights[labels == 1].sum(), weights[labels == 0].sum()
 
     def violation(tau):
         P, N = hinge_sums(scores, labels, weights, tau, margin)
         return precision * N - (1 - precision) * (total - P)
 
-    candidates = kinks(scores, labels, margin)
+    candidates = [*kinks(scores, labels, margin)]
     for low, high in pairwise(kinks(scores, labels, margin)):
         if violation(low) * violation(high) < 0:
             candidates.append(crossing(violation, low, high))
@@ -137,18 +112,12 @@ def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=
 
 def precision_at_k(scores, labels, weights, k, margin=1.0):
     """All sets of k rows; integer weights repeat rows."""
-    rows = [
-        (s, y) for s, y, w in zip(scores, labels, weights, strict=True) for _ in range(round(w))
-    ]
-    total, other = class_weights(labels, weights)
-    if not total or not other:
-        return 0.0
-    k = min(k, len(rows))
+    scores, labels = (each.repeat(weights.round().astype(int)) for each in (scores, labels))
+    k = min(k, len(scores))
     best_right = best_any = -math.inf
-    for chosen in combinations(rows, k):
-        value = sum(s for s, _ in chosen) / (k * margin)
-        n_positive = sum(y == 1 for _, y in chosen)
-        if n_positive == min(k, total):
+    for chosen in map(list, combinations(range(len(scores)), k)):
+        value, n_positive = scores[chosen].sum() / (k * margin), labels[chosen].sum()
+        if n_positive == min(k, labels.sum()):
             best_right = max(best_right, value)
         best_any = max(best_any, value + (k - n_positive) / k)
     return best_any - best_right

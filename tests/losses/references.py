@@ -4,12 +4,8 @@ import math
 from itertools import combinations
 
 
-def one_hot(label, n_classes):
-    return [float(j == label) for j in range(n_classes)]
-
-
 def as_weights(target, n_classes):
-    return target if isinstance(target, list) else one_hot(target, n_classes)
+    return target if isinstance(target, list) else [j == target for j in range(n_classes)]
 
 
 def softmax(scores):
@@ -22,7 +18,7 @@ def kth_largest(values, k):
 
 
 def others(scores, label):
-    return [s for j, s in enumerate(scores) if j != label]
+    return scores[:label] + scores[label + 1 :]
 
 
 def cross_entropy(scores, target, label_smoothing=0.0):
@@ -60,12 +56,14 @@ def smooth_topk(scores, label, k, tau=1.0, margin=1.0):
     return tau * (log_sum(subsets) - log_sum([s for s in subsets if label in s]))
 
 
+def adjusted(scores, class_counts, factor):
+    """Scores plus a multiple of the logarithm of the shares of the classes."""
+    shares = [count / sum(class_counts) for count in class_counts]
+    return [s + factor * math.log(share) for s, share in zip(scores, shares, strict=True)]
+
+
 def smooth_topk_adjusted(scores, label, k, class_counts, tau=1.0, margin=1.0):
-    total = sum(class_counts)
-    adjusted = [
-        s + k * tau * math.log(count / total) for s, count in zip(scores, class_counts, strict=True)
-    ]
-    return smooth_topk(adjusted, label, k, tau, margin)
+    return smooth_topk(adjusted(scores, class_counts, k * tau), label, k, tau, margin)
 
 
 def topk_grouping(scores, target, k):
@@ -114,8 +112,4 @@ def ldam(scores, label, class_counts, max_margin=0.5, scale=30.0):
 
 
 def logit_adjusted(scores, label, class_counts, tau=1.0):
-    total = sum(class_counts)
-    adjusted = [
-        s + tau * math.log(count / total) for s, count in zip(scores, class_counts, strict=True)
-    ]
-    return cross_entropy(adjusted, label)
+    return cross_entropy(adjusted(scores, class_counts, tau), label)

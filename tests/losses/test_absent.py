@@ -10,17 +10,8 @@ from torch.nn.functional import one_hot
 
 from sktopk import losses
 from tests.ids import without_address
-from tests.losses.cases import (
-    CLASSES,
-    N_CLASSES,
-    PROGRAMS,
-    TOP,
-    assert_same,
-    binary_batch,
-    class_batch,
-    every,
-    value_and_gradient,
-)
+from tests.losses.cases import CLASSES, PROGRAMS, TOP, every
+from tests.losses.data import N_CLASSES, assert_same, binary_batch, class_batch, value_and_gradient
 from tests.losses.test_numerics import DRAWN, MORE, OF_CLASSES, other
 
 # Samples of weight 0.
@@ -170,14 +161,7 @@ def test_an_absent_label_costs_nothing_or_infinitely_much(case, n_present):
     assert (gradient == 0).all()
 
 
-WITH_SOFTMAX = (
-    "cross_entropy",
-    "focal",
-    "ldam",
-    "logit_adjusted",
-    "topk_grouping",
-    "topk_transition",
-)
+WITH_SOFTMAX = "cross_entropy focal ldam logit_adjusted topk_grouping topk_transition".split()
 
 
 @every(PER_SAMPLE)

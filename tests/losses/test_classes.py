@@ -10,17 +10,8 @@ from torch.nn.functional import one_hot
 
 from sktopk import losses
 from tests.losses import references
-from tests.losses.cases import (
-    CLASS_COUNTS,
-    CLASSES,
-    N_CLASSES,
-    assert_same,
-    class_batch,
-    every,
-    fixed_noise,
-    function_called,
-    value_and_gradient,
-)
+from tests.losses.cases import CLASSES, every, function_called
+from tests.losses.data import CLASS_COUNTS, N_CLASSES, assert_same, class_batch, value_and_gradient
 
 cross_entropy_loss = function_called("cross_entropy_loss")
 topk_distribution_loss = function_called("topk_distribution_loss")
@@ -102,7 +93,7 @@ def test_masked_class_is_an_absent_class(case):
     scores, target = class_batch(n_samples=12)
     present = torch.arange(N_CLASSES) != masked
     target = torch.where(target == masked, 0, target)
-    changes = {"noise": fixed_noise(scores)[:, present]} if case.noised else {}
+    changes = case.noise_of(scores, (slice(None), present))
     if "class_counts" in case.parameters:
         changes["class_counts"] = torch.tensor(CLASS_COUNTS)[present]
     targets = [(target, target - 1 * (target > masked))]

@@ -6,19 +6,9 @@ import pytest
 import torch
 
 from sktopk import losses
-from tests.losses.cases import (
-    CLASSES,
-    LOSSES,
-    OF_TWO,
-    PROGRAMS,
-    SOLVED,
-    TOP,
-    assert_same,
-    every,
-    first_of_each,
-    function_called,
-    value_and_gradient,
-)
+from tests.losses import cases
+from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, SOLVED, TOP, every, first_of_each
+from tests.losses.data import assert_same, value_and_gradient
 
 
 def test_no_public_loss_is_missing():
@@ -58,6 +48,7 @@ def test_equals_definition_of_tied_samples(case):
 
 ROW = [3.0, 2.0, 1.0, 0.5]
 THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
+ADJUSTED = {"k": 2, "class_counts": [2, 1, 1]}
 TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
 # Losses that have neither golden values nor a linear program (test_programs.py).
 HAND = [
@@ -68,10 +59,7 @@ HAND = [
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
     # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
-    (
-        *("smooth_topk_adjusted_loss", [0.0] * 3, 1),
-        *({"k": 2, "class_counts": [2, 1, 1]}, math.log(1 + math.e * 2 / 3)),
-    ),
+    ("smooth_topk_adjusted_loss", [0.0] * 3, 1, ADJUSTED, math.log(1 + math.e * 2 / 3)),
     # ceil(2 * 0.5) = 1 negative
     ("pat_mat_np_loss", TWO, OF, {"tau": 0.5}, 1.25),
     # ceil(3 * 0.5) = 2 samples
@@ -88,7 +76,7 @@ def test_values_computed_by_hand(name, scores, target, parameters, expected):
     scores, target = torch.tensor(scores), torch.tensor(target)
     if not target.ndim:
         scores, target = scores.unsqueeze(0), target.unsqueeze(0)
-    loss = function_called(name)(scores, target, **parameters)
+    loss = cases.function_called(name)(scores, target, **parameters)
     assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
@@ -120,7 +108,7 @@ def test_noise_keeps_its_digits_beside_large_scores(name):
     options = {"k": 2, "sigma": 0.7, "noise": torch.randn(20, 6, 4, generator=generator)}
     if name == "noised_topk_imbalanced_loss":
         options["class_counts"] = [9, 5, 4, 3, 2, 1]
-    loss, target = function_called(name), torch.arange(20) % 6
+    loss, target = getattr(losses, name), torch.arange(20) % 6
     expected = loss(scores, target, **options).item()
     assert loss(scores + 2.0**17, target, **options).item() == pytest.approx(expected, rel=1e-6)
 

@@ -10,7 +10,7 @@ import torch
 
 from sktopk import losses
 from sktopk.losses import KthLargest, TopMean
-from tests.losses.cases import value_and_gradient
+from tests.losses.data import value_and_gradient
 
 SHARED = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[3] / "shared"))
 GOLDEN = SHARED / "golden" / "golden.npz"
@@ -18,26 +18,18 @@ GOLDEN = SHARED / "golden" / "golden.npz"
 pytestmark = pytest.mark.skipif(
     not GOLDEN.is_file(), reason=f"no {GOLDEN}: SKTOPK_SHARED names the folder that has it"
 )
+ARRAYS = dict(np.load(GOLDEN)) if GOLDEN.is_file() else {}
 
 
-class Entries(dict):
-    """The arrays of one entry of the file, scalars as Python numbers."""
-
-    def __init__(self, prefix):
-        with np.load(GOLDEN) as arrays:
-            names = [name for name in arrays.files if name.startswith(f"{prefix}/")]
-            super().__init__({name.rpartition("/")[2]: arrays[name] for name in names})
-        self.update({name: array.item() for name, array in self.items() if array.ndim == 0})
-
-    def tensor(self, name):
-        return torch.from_numpy(self[name])
+def entry_of(prefix):
+    """The tensors of one entry of the file, scalars as Python numbers."""
+    names = [name for name in ARRAYS if name.startswith(f"{prefix}/")]
+    entry = {name.rpartition("/")[2]: ARRAYS[name] for name in names}
+    return {k: v.item() if v.ndim == 0 else torch.from_numpy(v) for k, v in entry.items()}
 
 
 def golden_names(prefix):
-    if not GOLDEN.is_file():
-        return []
-    with np.load(GOLDEN) as arrays:
-        return sorted({name.split("/")[0] for name in arrays.files if name.startswith(prefix)})
+    return sorted({name.split("/")[0] for name in ARRAYS if name.startswith(prefix)})
 
 
 # Parameters that have other names in the file.
@@ -70,12 +62,10 @@ for entry in ("sw_n10_k3", "sw_n5_k1"):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, (*case[:2], *case[4:]))))
 def test_losses_of_classes(case):
     name, loss, given, value, gradient, more = (*case, *("loss", "grad", {})[len(case) - 3 :])
-    entry = Entries(name)
+    entry = entry_of(name)
     parameters = {each: entry[NAMES.get(each, each)] for each in given} | more
-    if "noise" in parameters:
-        parameters["noise"] = entry.tensor("Z")
-    scores = entry.tensor("scores").requires_grad_()
-    found = getattr(losses, loss)(scores, entry.tensor("labels"), reduction="none", **parameters)
+    scores = entry["scores"].requires_grad_()
+    found = getattr(losses, loss)(scores, entry["labels"], reduction="none", **parameters)
     tolerance = 1e-10 if loss == "smooth_topk_loss" else 1e-12
     np.testing.assert_allclose(found.detach(), entry[value], rtol=tolerance, atol=tolerance)
     if gradient is not None:
@@ -85,8 +75,8 @@ def test_losses_of_classes(case):
 
 @pytest.mark.parametrize("name", ["ne_n5_m3", "ne_tie"])
 def test_expectation_of_noised(name):
-    entry = Entries(name)
-    scores, label = entry.tensor("scores").unsqueeze(0), torch.tensor([0])
+    entry = entry_of(name)
+    scores, label = entry["scores"].unsqueeze(0), torch.tensor([0])
     options = {"k": entry["m"] - 1, "sigma": entry["eps"], "n_noise": "exact", "margin": 10.0}
     loss, gradient = value_and_gradient(losses.noised_topk_loss, scores, label, **options)
     # The loss is 10 + E - s, where E is the expectation and s the score of the label.
@@ -94,8 +84,6 @@ def test_expectation_of_noised(name):
     gradient[0, 0] += 1
     np.testing.assert_allclose(gradient[0], entry["grad"], atol=1e-11)
 
-
-# Golden values of threshold, loss and gradient.
 
 AT_TOP = {
     "at_TopPush": lambda y, p: KthLargest("negatives", k=1),
@@ -116,9 +104,9 @@ NAMED = {
 
 @pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
 def test_golden_threshold_loss_and_gradients(name):
-    entry = Entries(name)
+    entry = entry_of(name)
     kind = "_".join(name.split("_")[:2])
-    scores, target = entry.tensor("z"), entry.tensor("y")
+    scores, target = entry["z"], entry["y"]
     threshold = AT_TOP[kind](entry["y"], entry.get("param"))
     value, gradient = value_and_gradient(lambda s: threshold(s, target == 1), scores)
     assert value.item() == pytest.approx(entry["t"], rel=1e-14)

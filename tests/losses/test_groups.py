@@ -7,16 +7,8 @@ import torch
 
 from sktopk import losses
 from sktopk.losses import accuracy_at_top_loss
-from tests.losses.cases import (
-    OF_TWO,
-    PROGRAMS,
-    TOP,
-    assert_same,
-    every,
-    first_of_each,
-    value_and_gradient,
-)
-from tests.losses.test_thresholds import every_threshold
+from tests.losses.cases import OF_TWO, PROGRAMS, TOP, every, first_of_each
+from tests.losses.data import assert_same, value_and_gradient
 
 # The k of precision at k is at most the number of samples of a group.
 GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
@@ -67,14 +59,10 @@ def test_value_and_gradient_of_ties_are_those_of_a_loop_over_groups(case):
 
 
 NUMBERS = [
-    (0, 1, 2, 3, 4, 5, 6),
-    (1, 2, 3, 4, 5, 6, 7),
-    (0, 2, 4, 6, 8, 10, 12),
-    (0, 1, 2, 10, 11, 12, 55),
-    (9, 11, 20, 30, 31, 48, 55),
-    (-(2**40), 5, 2**62, 0, 17, -3, 10**6),
+    (0, 1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 6, 7), (0, 2, 4, 6, 8, 10, 12),
+    (0, 1, 2, 10, 11, 12, 55), (9, 11, 20, 30, 31, 48, 55), (-(2**40), 5, 2**62, 0, 17, -3, 10**6),
     (-40,) * N_GROUPS,
-]
+]  # fmt: skip
 
 
 @every(GROUPED)
@@ -146,15 +134,6 @@ def test_many_groups_of_every_size_in_float32_and_half_precision(case, dtype):
     assert loss.dtype == torch.float32
     expected = slow_mean(case, scores.double(), target, groups)
     assert_same(loss.double(), expected, 1e-4)
-
-
-@every_threshold
-def test_thresholds_are_those_of_each_group_alone(threshold):
-    scores, target, groups = batch()
-    scores = scores.detach()
-    found = threshold(scores, target == 1, None, groups)
-    alone = [threshold(scores[groups == g], target[groups == g] == 1) for g in range(N_GROUPS)]
-    assert_same(found, torch.stack(alone), 1e-7)
 
 
 def test_groups_of_a_function_of_ones_own():

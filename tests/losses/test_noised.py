@@ -6,7 +6,8 @@ from scipy.stats import ks_2samp
 
 from sktopk import losses
 from sktopk.losses import _order_statistics
-from tests.losses.cases import function_called, value_and_gradient
+from tests.losses.cases import function_called
+from tests.losses.data import value_and_gradient
 
 
 def seeded(seed=0):

@@ -11,21 +11,8 @@ import torch
 
 from sktopk import losses
 from tests.ids import without_address
-from tests.losses.cases import (
-    CLASSES,
-    LOSSES,
-    OF_TWO,
-    PROGRAMS,
-    TOP,
-    Case,
-    assert_same,
-    binary_batch,
-    class_batch,
-    every,
-    first_of_each,
-    fixed_noise,
-    value_and_gradient,
-)
+from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, TOP, Case, every, first_of_each
+from tests.losses.data import assert_same, binary_batch, class_batch, value_and_gradient
 
 PAGE = Path(__file__).parents[2] / "docs/api/losses.rst"
 
@@ -196,8 +183,6 @@ def test_float32_has_the_value_of_float64(case):
 def test_float32_has_the_gradient_of_float64(case, scale):
     scores, target = case.batch(dtype=torch.float32, n_samples=20)
     options = {"sample_weight": torch.linspace(0.2, 3, len(scores))}
-    if case.noised:
-        options["noise"] = fixed_noise(scores)
     scores = scale * scores.detach()
     _, slope = value_and_gradient(case, scores, target, **options)
     _, exact = value_and_gradient(case, scores.double(), target, **options)
@@ -266,7 +251,6 @@ ONCE = set(re.findall(r":func:`(\w+)`", PARAGRAPH))
 
 
 def has_second_derivative(case):
-    """Whether the page says so."""
     name = case.name
     if name == "topk_distribution_loss":
         name = case.parameters["loss"].__name__

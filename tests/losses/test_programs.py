@@ -11,16 +11,8 @@ from sklearn.metrics import roc_auc_score
 from sktopk import losses
 from sktopk.losses import pairwise_auc_loss
 from tests.losses import program_references as references
-from tests.losses.cases import (
-    PROGRAMS,
-    SOLVED,
-    assert_same,
-    binary_batch,
-    class_batch,
-    every,
-    tied_batch,
-    value_and_gradient,
-)
+from tests.losses.cases import PROGRAMS, SOLVED, every
+from tests.losses.data import assert_same, binary_batch, class_batch, tied_batch, value_and_gradient
 
 
 @every(PROGRAMS)
@@ -125,8 +117,8 @@ def test_pairs_of_classes_equal_definition(multi_class, surrogate, rng):
     for _ in range(60):
         scores, target, weight = random_batch(rng)
         parameters = {"multi_class": multi_class, "surrogate": surrogate, "margin": 0.7}
-        lists = scores.tolist(), target.tolist(), weight.tolist()
-        expected = references.multi_class_auc(*lists, **parameters)
+        arrays = (each.numpy() for each in (scores, target, weight))
+        expected = references.multi_class_auc(*arrays, **parameters)
         loss = pairwise_auc_loss(scores, target, sample_weight=weight, **parameters)
         assert loss.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 

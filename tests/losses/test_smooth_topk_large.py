@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sktopk.losses import smooth_topk_loss
-from tests.losses.cases import value_and_gradient
+from tests.losses.data import value_and_gradient
 
 
 def log_sums(exponent, k):
@@ -31,14 +31,9 @@ def definition(scores, label, k, tau, margin):
 # n_classes beyond 4096, or between 32 and 64 for each of the 2 k + 1 largest, takes the selection
 # in two steps; k of hundreds needs the tilt; k = 1 is a sum.
 CASES = [
-    (405, 5, 1.0),
-    (50, 1, 0.1),
-    (5000, 5, 1.0),
-    (5000, 50, 0.1),
-    (2000, 100, 1e-3),
-    (1500, 300, 1.0),
-    (400, 399, 1.0),
-]
+    (405, 5, 1.0), (50, 1, 0.1), (5000, 5, 1.0), (5000, 50, 0.1), (2000, 100, 1e-3),
+    (1500, 300, 1.0), (400, 399, 1.0),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("n_classes", "k", "tau"), CASES)

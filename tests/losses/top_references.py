@@ -6,20 +6,11 @@ A row of weight w is w equal rows, so that none of this knows of weights.
 import math
 from fractions import Fraction
 
-
-def quadratic(z):
-    return max(0.0, 1 + z) ** 2
-
-
-def hinge(z):
-    return max(0.0, 1 + z)
-
-
-def logistic(z):
-    return max(0.0, z) / math.log(2) + math.log2(1 + math.exp(-abs(z)))
-
-
-SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
+SURROGATES = {
+    "quadratic": lambda z: max(0.0, 1 + z) ** 2,
+    "hinge": lambda z: max(0.0, 1 + z),
+    "logistic": lambda z: max(0.0, z) / math.log(2) + math.log2(1 + math.exp(-abs(z))),
+}
 WANTED = {"negatives": (0,), "positives": (1,), "all": (0, 1)}
 
 
@@ -66,12 +57,8 @@ def surrogate_quantile(scores, labels, of, tau, surrogate="quadratic"):
 
 def weighted_kth_largest(scores, weights, j):
     """Return the largest score at and above which the rows weigh j; all weigh at least j."""
-    reached = [
-        s
-        for s in scores
-        if sum(w for w, other in zip(weights, scores, strict=True) if other >= s) >= j
-    ]
-    return max(reached)
+    above = [sum(w for w, r in zip(weights, scores, strict=True) if r >= s) for s in scores]
+    return max(s for s, mass in zip(scores, above, strict=True) if mass >= j)
 
 
 def weighted_top_mean(scores, weights, j):
@@ -85,12 +72,8 @@ def weighted_top_mean(scores, weights, j):
 def losses(scores, labels, threshold, errors, surrogate):
     """Return the loss of each row, eq. 5 without the sum; t is None where nothing has one."""
     loss = SURROGATES[surrogate]
-    rows = []
-    for s, y in zip(scores, labels, strict=True):
-        if threshold is None:
-            rows.append(0.0)
-        elif errors == "false_negatives":
-            rows.append(loss(threshold - s) if y == 1 else 0.0)
-        else:
-            rows.append(loss(s - threshold) if y == 0 else 0.0)
-    return rows
+    if threshold is None:
+        return [0.0] * len(scores)
+    if errors == "false_negatives":
+        return [loss(threshold - s) * y for s, y in zip(scores, labels, strict=True)]
+    return [loss(s - threshold) * (1 - y) for s, y in zip(scores, labels, strict=True)]

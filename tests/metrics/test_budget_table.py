@@ -9,7 +9,6 @@ from sktopk.metrics import precision_at_k_score, recall_at_k_score
 
 
 def budget_table(*args, **kwargs):
-    """The frame of the table."""
     return pd.DataFrame(metrics.budget_table(*args, **kwargs))
 
 

@@ -49,8 +49,7 @@ def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     of_labels = display_class is TopKCurveDisplay
     given = options | ({"labels": clf.classes_} if of_labels else {})
     other = display_class.from_predictions(y_test, proba if of_labels else proba[:, 1], **given)
-    for left, right in zip(curve(one), curve(other), strict=True):
-        np.testing.assert_array_equal(left, right)
+    np.testing.assert_equal(curve(one), curve(other))
     assert (one.name, other.name) == ("GaussianNB", "Classifier")
 
 
@@ -264,14 +263,11 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
 @pytest.mark.parametrize(
     ("params", "shown"),
     [
-        ({"budget": 100}, 400),
-        ({"budget": 100, "n_budgets": 10}, 1000),
-        ({"budget": 100, "n_budgets": None}, 2000),
-        ({"budget": 100, "max_k": 1500}, 1500),
-        ({}, 2000),
+        ({"budget": 100}, 400), ({"budget": 100, "n_budgets": 10}, 1000), ({}, 2000),
+        ({"budget": 100, "n_budgets": None}, 2000), ({"budget": 100, "max_k": 1500}, 1500),
         ({"budget": 900}, 2000),
     ],
-)
+)  # fmt: skip
 def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, shown, rng):
     rows = np.arange(2000) % 20 == 0, rng.normal(size=2000)
     display = BudgetCurveDisplay.from_predictions(*rows, **params)
@@ -343,8 +339,6 @@ def test_sets_of_an_estimator(data):
     with pytest.raises(TypeError, match="must have predict_set"):
         SetSizeDisplay.from_estimator(clf.estimator_, X_test, y_test)
 
-
-# Frequent and rare classes.
 
 COUNTS = np.array([500, 300, 60, 50, 5, 5])
 

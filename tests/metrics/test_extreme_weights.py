@@ -88,8 +88,7 @@ def test_bedroc_of_one_light_row_is_its_height(light, rare):
     # If the weight of the row vanishes, S depends only on the share of the others above it.
     y = np.array([1 - rare, rare, 1 - rare])
     score = metrics.bedroc_score(y, [3, 2, 1], alpha=2.0, sample_weight=[1.0, light, 3.0])
-    height = math.exp(-2.0 * 0.25)
-    height = (height - math.exp(-2.0)) / (1 - math.exp(-2.0))
+    height = (math.exp(-0.5) - math.exp(-2.0)) / (1 - math.exp(-2.0))
     assert score == pytest.approx(height if rare else 1 - height, rel=2 * light + 1e-12)
 
 

@@ -5,6 +5,8 @@ After a wanted change look at the new ones, which this writes:
     pytest tests/metrics/test_images.py --mpl-generate-path=tests/metrics/baseline
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -19,59 +21,49 @@ SURE, UNSURE = (c * np.eye(12)[LABEL] + rng.normal(size=(500, 12)) for c in (2.0
 
 
 def topk_curves():
-    first = metrics.TopKCurveDisplay.from_predictions(LABEL, SURE, name="sure")
-    return metrics.TopKCurveDisplay.from_predictions(LABEL, UNSURE, name="unsure", ax=first.ax_)
+    draw = metrics.TopKCurveDisplay.from_predictions
+    return draw(LABEL, UNSURE, name="unsure", ax=draw(LABEL, SURE, name="sure").ax_)
 
 
 def enrichment_curves():
-    first = metrics.EnrichmentDisplay.from_predictions(POSITIVE, GOOD, name="good")
-    return metrics.EnrichmentDisplay.from_predictions(POSITIVE, POOR, name="poor", ax=first.ax_)
+    draw = metrics.EnrichmentDisplay.from_predictions
+    return draw(POSITIVE, POOR, name="poor", ax=draw(POSITIVE, GOOD, name="good").ax_)
 
 
 def budget_curves():
-    options = {"value": AMOUNT, "budget": 40}
-    first = metrics.BudgetCurveDisplay.from_predictions(POSITIVE, GOOD, name="good", **options)
-    return metrics.BudgetCurveDisplay.from_predictions(
-        POSITIVE, POOR, name="poor", ax=first.ax_, **options
-    )
+    draw = partial(metrics.BudgetCurveDisplay.from_predictions, value=AMOUNT, budget=40)
+    return draw(POSITIVE, POOR, name="poor", ax=draw(POSITIVE, GOOD, name="good").ax_)
 
 
 def set_sizes():
-    share = np.array([0.02, 0.4, 0.3, 0.2, 0.07, 0.01])
+    share, size = np.array([0.02, 0.4, 0.3, 0.2, 0.07, 0.01]), np.arange(6)
     coverage = np.array([0.0, 0.93, 0.91, 0.88, 0.9, 0.5])
-    size = np.arange(6)
-    first = metrics.SetSizeDisplay(size, size, share, coverage, name="lac", target=0.9).plot()
-    share, coverage = share[[0, 2, 1, 3, 4, 5]], np.minimum(1, coverage + 0.03)
-    return metrics.SetSizeDisplay(size, size, share, coverage, name="aps", target=0.9).plot(
-        first.ax_
-    )
+    make = partial(metrics.SetSizeDisplay, size, size, target=0.9)
+    first = make(share, coverage, name="lac").plot()
+    coverage = np.minimum(1, coverage + 0.03)
+    return make(share[[0, 2, 1, 3, 4, 5]], coverage, name="aps").plot(first.ax_)
 
 
 def shot_accuracies():
-    first = metrics.ShotAccuracyDisplay([0.9, 0.7, 0.3], name="cross_entropy", chance=0.05).plot()
-    metrics.ShotAccuracyDisplay([0.88, 0.74, 0.45], name="noised_topk_imbalanced").plot(first.ax_)
-    return metrics.ShotAccuracyDisplay([0.85, 0.7, np.nan], name="ldam").plot(first.ax_)
+    make = metrics.ShotAccuracyDisplay
+    first = make([0.9, 0.7, 0.3], name="cross_entropy", chance=0.05).plot()
+    make([0.88, 0.74, 0.45], name="noised_topk_imbalanced").plot(first.ax_)
+    return make([0.85, 0.7, np.nan], name="ldam").plot(first.ax_)
 
 
 def threshold_traces():
     step = np.arange(1, 31)
-    true = 1 + np.exp(-step / 10)
-    first = metrics.ThresholdTraceDisplay(
-        step, true - 0.1 * (step % 4), true_threshold=true, name="buffer_size=1"
-    ).plot()
-    return metrics.ThresholdTraceDisplay(
-        step, true - 0.2 - 0.2 * (step % 3), true_threshold=true - 0.1, name="buffer_size=0"
-    ).plot(first.ax_)
+    true, make = 1 + np.exp(-step / 10), partial(metrics.ThresholdTraceDisplay, step)
+    first = make(true - 0.1 * (step % 4), true_threshold=true, name="buffer_size=1").plot()
+    second = true - 0.2 - 0.2 * (step % 3)
+    return make(second, true_threshold=true - 0.1, name="buffer_size=0").plot(first.ax_)
 
 
 def loss_comparisons():
     names = ["smooth_topk", "focal", "ldam"]
-    first = metrics.LossComparisonDisplay(
-        names, [0.021, 0.001, -0.024], [0.006, 0.008, 0.011], metric="accuracy", name="k=5"
-    ).plot()
-    return metrics.LossComparisonDisplay(
-        names, [0.004, 0.008, -0.03], [0.009, 0.006, 0.014], metric="accuracy", name="k=1"
-    ).plot(first.ax_)
+    make = partial(metrics.LossComparisonDisplay, names, metric="accuracy")
+    first = make([0.021, 0.001, -0.024], [0.006, 0.008, 0.011], name="k=5").plot()
+    return make([0.004, 0.008, -0.03], [0.009, 0.006, 0.014], name="k=1").plot(first.ax_)
 
 
 PICTURES = [topk_curves, enrichment_curves, budget_curves, set_sizes]

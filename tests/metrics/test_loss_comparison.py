@@ -44,7 +44,7 @@ def test_verdict_is_where_the_interval_lies(difference, half_width, verdict):
     assert [text.get_text().partition(": ")[2] for text in display.texts_] == [verdict]
 
 
-LOSSES = ["hinge", "log_loss", "modified_huber"]
+LOSSES, PARAM = ["hinge", "log_loss", "modified_huber"], "param_sgdclassifier__loss"
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,8 @@ def search(request):
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
 def test_from_cv_results_compares_the_best_of_each_loss_fold_by_fold(metric, search):
     search, X, y = search
-    options = {"metric": metric, "baseline": "log_loss", "overlap": 0.25}
-    display = LossComparisonDisplay.from_cv_results(
-        search.cv_results_, param="param_sgdclassifier__loss", name="grid", **options
-    )
+    options = {"metric": metric, "baseline": "log_loss", "overlap": 0.25, "param": PARAM}
+    display = LossComparisonDisplay.from_cv_results(search.cv_results_, name="grid", **options)
     best = {}
     for loss in LOSSES:
         folds = []
@@ -99,10 +97,7 @@ def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
     ("options", "message"),
     [
         ({}, r"param must be one of \['param_sgdc.*got 'param_loss'"),
-        (
-            {"param": "param_sgdclassifier__loss"},
-            r"metric must be one of \['accuracy', 'roc_auc'\]; got 'score'",
-        ),
+        ({"param": PARAM}, r"metric must be one of \['accuracy', 'roc_auc'\]; got 'score'"),
     ],
 )
 def test_unknown_columns_of_cv_results_are_refused(search, options, message):

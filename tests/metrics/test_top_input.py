@@ -8,14 +8,8 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk.metrics import (
-    budget_table,
-    precision_at_k_score,
-    recall_at_k_score,
-    set_coverage_score,
-    set_size_score,
-    topk_accuracy_score,
-)
+from sktopk import metrics
+from sktopk.metrics import precision_at_k_score, topk_accuracy_score
 from tests.metrics.top_cases import every_score, function_called, large_case
 
 
@@ -73,7 +67,7 @@ def test_no_negatives(score, params):
             assert math.isnan(score(y_true, y_score, **params))
     else:
         k = params.get("k", 1)
-        recall = {2: 0.5, 0.7: 0.75}[k] if score is recall_at_k_score else 1.0
+        recall = {2: 0.5, 0.7: 0.75}[k] if score is metrics.recall_at_k_score else 1.0
         assert score(y_true, y_score, **params) == recall
 
 
@@ -138,10 +132,10 @@ MASKED_ROWS = np.ma.masked_array(np.eye(3), mask=np.eye(3))
     ("call", "name"),
     [
         (lambda: topk_accuracy_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
-        (lambda: set_coverage_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
-        (lambda: set_size_score(MASKED_ROWS), "y_set"),
+        (lambda: metrics.set_coverage_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
+        (lambda: metrics.set_size_score(MASKED_ROWS), "y_set"),
         (lambda: precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=MASKED), "groups"),
-        (lambda: budget_table(MASKED, [1, 2, 3], budgets=1), "y_true"),
+        (lambda: metrics.budget_table(MASKED, [1, 2, 3], budgets=1), "y_true"),
     ],
 )
 def test_masked_labels_sets_and_groups_are_refused(call, name):
@@ -174,7 +168,7 @@ def test_dates_that_are_missing_are_refused_by_name(dates):
     options = {"labels": DATES[:2].tolist()}
     for score, rows, params in (
         (topk_accuracy_score, np.eye(3)[:, :2], options),
-        (set_coverage_score, np.eye(3)[:, :2], options),
+        (metrics.set_coverage_score, np.eye(3)[:, :2], options),
         (precision_at_k_score, [1, 2, 3], {"k": 1}),
     ):
         with pytest.raises(ValueError, match=r"y_true must not .*got 1 of 3, first in row 2"):
@@ -201,8 +195,7 @@ def test_predicted_labels_are_no_scores():
     with pytest.warns(UserWarning, match="got only the labels -1 and 1, as from predict") as caught:
         precision_at_k_score(y_true, predicted, k=2)
     assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         precision_at_k_score(y_true, predicted.astype(float), k=2)
         precision_at_k_score(y_true, [3, 2, 4, 1, 0], k=2)
         precision_at_k_score(y_true[:2], predicted[:2], k=1)

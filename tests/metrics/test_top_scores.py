@@ -7,23 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from sktopk.metrics import (
-    bedroc_score,
-    enrichment_factor_score,
-    precision_at_k_score,
-    precision_at_recall_score,
-    recall_at_k_score,
-    true_positive_rate_at_fpr_score,
-)
-from tests.metrics.top_cases import (
-    by_order,
-    by_threshold,
-    function_called,
-    large_case,
-    n_looked_at,
-    orders,
-    tied_case,
-)
+from sktopk import metrics
+from sktopk.metrics import precision_at_k_score, recall_at_k_score
+from tests.metrics import top_cases
+from tests.metrics.top_cases import by_order, by_threshold, function_called, large_case, tied_case
 
 at_k = pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score])
 
@@ -32,7 +19,7 @@ at_k = pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score
 @pytest.mark.parametrize("seed", range(2))
 def test_ties_are_the_mean_the_best_and_the_worst_over_all_orders(score, reference, params, seed):
     y_true, y_score = tied_case(seed)
-    values = [reference(y_true[order].tolist(), **params) for order in orders(y_score)]
+    values = [reference(y_true[order].tolist(), **params) for order in top_cases.orders(y_score)]
     assert len(values) > 1
     expected = {"expected": np.mean(values), "optimistic": max(values), "pessimistic": min(values)}
     for ties, value in expected.items():
@@ -58,7 +45,7 @@ def test_partial_auc_is_the_mean_over_the_logarithm_of_the_rate():
     options = {"y_true": y_true, "y_score": y_score, "sample_weight": weight}
     rate = np.exp(np.linspace(math.log(0.01), math.log(0.3), 2001))
     rate = np.sqrt(rate[1:] * rate[:-1])
-    at = [true_positive_rate_at_fpr_score(**options, fpr=each) for each in rate]
+    at = [metrics.true_positive_rate_at_fpr_score(**options, fpr=each) for each in rate]
     score = function_called("partial_auc_log_score")(**options, min_fpr=0.01, max_fpr=0.3)
     assert score == pytest.approx(np.mean(at), abs=1e-3)
 
@@ -83,7 +70,7 @@ def test_k_of_each_group_is_looked_at(score, k):
     found = looked_at = 0.0
     for each in np.unique(day):
         rows = day == each
-        n = n_looked_at(k, int(rows.sum()))
+        n = top_cases.n_looked_at(k, int(rows.sum()))
         found += n * precision_at_k_score(y_true[rows], y_score[rows], k=n, pos_label=1)
         looked_at += n
     expected = found / (y_true.sum() if score is recall_at_k_score else looked_at)
@@ -104,7 +91,7 @@ def test_places_without_rows_are_misses_of_precision_and_a_warning():
 def test_fraction_takes_no_more_than_the_weight_there_is():
     rows = dict(y_true=[0, 1, 0], y_score=[3, 2, 1], sample_weight=[0.3, 0.6, 0.6])
     assert precision_at_k_score(**rows, k=0.9) == pytest.approx(0.4)
-    assert enrichment_factor_score(**rows, fraction=0.9) == pytest.approx(1.0)
+    assert metrics.enrichment_factor_score(**rows, fraction=0.9) == pytest.approx(1.0)
 
 
 @at_k
@@ -128,13 +115,18 @@ def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():
         assert score(seventh, y_score, k=0.07) > 0
         assert score(eighth, y_score, k=0.07) == 0
         assert score(eighth, y_score, k=0.0701) > 0
-    assert enrichment_factor_score(seventh, y_score, fraction=0.07) == pytest.approx(100 / 7)
-    assert precision_at_recall_score(y_score > -100, y_score, recall=0.07, pos_label=True) == 1.0
-    assert true_positive_rate_at_fpr_score(-y_score % 2, y_score, fpr=0.14) == 7 / 50
+    assert metrics.enrichment_factor_score(seventh, y_score, fraction=0.07) == pytest.approx(
+        100 / 7
+    )
+    assert (
+        metrics.precision_at_recall_score(y_score > -100, y_score, recall=0.07, pos_label=True)
+        == 1.0
+    )
+    assert metrics.true_positive_rate_at_fpr_score(-y_score % 2, y_score, fpr=0.14) == 7 / 50
 
 
 def test_bedroc_tends_to_the_area_under_the_roc_curve():
     y_true, y_score, weight = large_case(0)
-    found = bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
+    found = metrics.bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
     area = roc_auc_score(y_true, y_score, sample_weight=weight)
     assert found == pytest.approx(area, abs=1e-5)

@@ -20,13 +20,8 @@ def test_one_dimension_means_two_classes_with_opposite_scores(dtype):
 
 def test_every_kind_of_label_and_container():
     y_score = np.array([[2, 1, 0], [2, 1, 0], [0, 1, 2]])
-    for labels in (
-        ["a", "b", "c"],
-        np.array(["a", "b", "c"], dtype=object),
-        [5, 7, 9],
-        [-1.0, 0.5, 3.0],
-        np.array([1, 2, 3], dtype=np.uint8),
-    ):
+    of_numpy = np.array(["a", "b", "c"], dtype=object), np.array([1, 2, 3], dtype=np.uint8)
+    for labels in (["a", "b", "c"], [5, 7, 9], [-1.0, 0.5, 3.0], *of_numpy):
         y_true = [labels[0], labels[1], labels[2]]
         assert topk_accuracy_score(y_true, y_score, k=1) == pytest.approx(2 / 3)
         assert topk_accuracy_score(y_true[:2], y_score[:2], k=1, labels=labels) == 0.5

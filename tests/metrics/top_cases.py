@@ -61,7 +61,6 @@ def bedroc(in_order, alpha):
 
 
 def cases(*definitions):
-    """Scores, their definitions of the same name, and parameters."""
     called = [function_called(f"{definition.__name__}_score") for definition, _ in definitions]
     return [(score, *each) for score, each in zip(called, definitions, strict=True)]
 

@@ -66,8 +66,7 @@ def test_one_positive_label_is_for_all(given, frauds):
         scorer = clone(FRAUD).set_params(pos_label="bad")
     elif given == "estimator":
         ranker = RANKER
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         found = compare(ranker, X, y, {"again": ranker}.items(), scoring=scorer)
     said = [each for each in caught if "pos_label" in str(each.message)]
     assert len(said) == (given == "neither")

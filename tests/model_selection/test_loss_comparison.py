@@ -19,14 +19,10 @@ def comparison(scores, n_test=20, **params):
     return LossComparison(pd.DataFrame(rows), **params)
 
 
-def some_scores():
-    rng = np.random.default_rng(0)
-    base = 0.8 + 0.02 * rng.random(6)
-    gains = {"cross_entropy": 0.0, "focal": 0.0, "smooth_topk": 0.3, "ldam": -0.3}
-    return {loss: base + gain + 0.02 * rng.random(6) for loss, gain in gains.items()}
-
-
-SCORES = some_scores()
+RNG = np.random.default_rng(0)
+BASE = 0.8 + 0.02 * RNG.random(6)
+GAINS = {"cross_entropy": 0.0, "focal": 0.0, "smooth_topk": 0.3, "ldam": -0.3}
+SCORES = {loss: BASE + gain + 0.02 * RNG.random(6) for loss, gain in GAINS.items()}
 
 
 @pytest.mark.parametrize(("overlap", "test_to_training"), [(None, 20 / 80), (0.5, 1.0)])

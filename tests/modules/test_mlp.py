@@ -82,23 +82,16 @@ def test_a_network_of_ones_own_has_the_default_dtype_unless_it_is_given_one(defa
     assert {each.dtype for each in single.parameters()} == {torch.float32}
 
 
-# The normalized last layer.
-
-
 @pytest.fixture
 def layer():
     torch.manual_seed(0)
     return NormalizedLinear(4, 3, dtype=torch.float64)
 
 
-def test_scores_are_cosines(layer):
-    features = torch.randn((5, 4), dtype=torch.float64)
+def test_scores_are_cosines_with_their_gradient(layer):
+    features = torch.randn((5, 4), dtype=torch.float64, requires_grad=True)
     expected = torch.cosine_similarity(features.unsqueeze(1), layer.weight.unsqueeze(0), dim=2)
     torch.testing.assert_close(layer(features), expected)
-
-
-def test_gradient_matches_finite_differences(layer):
-    features = torch.randn((5, 4), dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer, features)
 
 

@@ -30,7 +30,6 @@ def batches_of(batch_size=34, folds=None, target=RARE, **params):
 
 
 def drawn(batches):
-    """The samples that each network draws in an epoch."""
     found = [[] for _ in range(M)]
     for batch in batches:
         for members, columns, _ in batch.parts:
@@ -70,8 +69,6 @@ def test_a_network_draws_nothing_that_it_holds_out_and_nearly_all_else(name, bat
         own = batch.x[:, 0][batch.own]
         np.testing.assert_array_equal(own, batch.rows)
 
-
-# Groups.
 
 rng = np.random.default_rng(0)
 DAY = rng.permutation(np.repeat(np.arange(12), rng.integers(20, 60, 12)))

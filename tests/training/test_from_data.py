@@ -99,9 +99,6 @@ def test_of_many_rows_it_is_shown_some_from_the_first_to_the_last():
     assert set(np.diff(shown)) == {1.0, 2.0}
 
 
-# The encoder of tables as first layer.
-
-
 class OfTables(nn.Sequential):
     """A network of the user's own that takes what the default network takes."""
 

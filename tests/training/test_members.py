@@ -30,11 +30,7 @@ def test_the_scores_are_the_mean_of_those_of_the_networks():
     np.testing.assert_allclose(clf.decision_function(X), each.mean(1).detach())
 
 
-# Samples that a network holds out.
-
-
 def own_weights(clf, m):
-    """The parameters of network m."""
     module = clf.net_.module_
     if isinstance(module, Members):
         return module[m].state_dict()
@@ -115,9 +111,6 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
         assert clf.oob_score_ == pytest.approx(np.average(hit, weights=WEIGHT[1:]))
     elif name == "two classes":
         assert clf.oob_score_ == pytest.approx(np.average((own > 0) == y[1:], weights=WEIGHT[1:]))
-
-
-# Networks of the user.
 
 
 class Together(nn.Module):

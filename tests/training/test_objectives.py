@@ -52,10 +52,7 @@ THRESHOLDS = {
 KINDS = {
     "positives below": {"errors": "false_negatives", "surrogate": "quadratic"},
     "negatives above": {"errors": "false_positives", "surrogate": "hinge"},
-    "both": {
-        "errors": {"false_positives": 0.2, "false_negatives": 0.8},
-        "surrogate": "logistic",
-    },
+    "both": {"errors": {"false_positives": 0.2, "false_negatives": 0.8}, "surrogate": "logistic"},
 }
 PROGRAMS = {
     "AUC": PairwiseAUCLoss(),
@@ -180,9 +177,6 @@ def test_a_part_is_weighted_to_the_proportions_of_the_training_set(loss):
     check_equal(found, loss(scores[0, whole], positive[whole])[None], scores)
 
 
-# Groups.
-
-
 def of_groups(case, kind, scores, positive, groups, weight):
     """The public loss: the mean over the groups, for programs those with both classes."""
     if not isinstance(case, torch.nn.Module):
@@ -254,8 +248,6 @@ def test_a_part_stands_for_its_group():
     # One of the groups with positives, in fifteen minibatches of which it has three.
     torch.testing.assert_close(found, expected * 15 / len(groups[positive].unique()) / 3)
 
-
-# Samples of weight 0.
 
 DEFAULTS = {"k": 2, "tau": 0.5, "sigma": 0.2}
 
