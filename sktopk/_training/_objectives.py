@@ -293,7 +293,7 @@ class BatchLoss(Objective):
 
     The samples are weighted to the class proportions of the training set. With lists, the loss is
     the mean over lists that have both classes. `loss` is a module, which is called as
-    ``loss(scores, positive, sample_weight)``; groups are passed as fourth argument.
+    ``loss(scores, positive, sample_weight=...)``, with groups also ``groups=...``.
     """
 
     compares = True
@@ -308,14 +308,15 @@ class BatchLoss(Objective):
         if drawn.lists is None:
             weight = weight * proportional(positive, weight, drawn.totals) * len(scores[0])
             values = zip(scores, positive, weight.to(scores.dtype), strict=True)
-            return torch.stack([self.loss(*each) for each in values])
+            return torch.stack([self.loss(s, y, sample_weight=w) for s, y, w in values])
         lists = drawn.lists
         positive, weight = positive.flatten()[lists.place], weight.flatten()[lists.place]
         fresh = torch.ones_like(positive)
         counts = in_training_set(weight * lists.known, positive, fresh, lists.totals)[lists.known]
         codes = torch.arange(len(lists.place), device=target.device).unsqueeze(1)
         codes, place = codes.expand_as(lists.place)[lists.known], lists.place[lists.known]
-        value = self.loss(scores.flatten()[place], positive[lists.known], counts, codes)
+        scores, positive = scores.flatten()[place], positive[lists.known]
+        value = self.loss(scores, positive, sample_weight=counts, groups=codes)
         return lists.share[2].sum() / len(target) * value.expand(len(target))
 
 

@@ -356,6 +356,7 @@ class LossModule(nn.Module):
         self,
         scores: Tensor,
         target: Tensor,
+        *,
         sample_weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:

@@ -27,7 +27,7 @@ def test_module_equals_function_and_survives_pickle_and_copy(case):
         for given in (None, weight):
             with torch.random.fork_rng():
                 torch.manual_seed(0)
-                found = each(scores, target, given)
+                found = each(scores, target, sample_weight=given)
                 torch.manual_seed(0)
                 options = {"sample_weight": given} | case.parameters
                 assert_same(found, case.function(scores, target, **options), 0)
@@ -91,7 +91,7 @@ def test_module_draws_from_its_generator(case):
 def test_a_subclass_keeps_the_function():
     class Halved(losses.FocalLoss):
         def forward(self, scores, target, sample_weight=None):
-            return super().forward(scores, target, sample_weight) / 2
+            return super().forward(scores, target, sample_weight=sample_weight) / 2
 
     scores, target = class_batch()
     assert repr(Halved(gamma=1.0)) == "Halved(gamma=1.0, reduction='mean')"
