@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from sktopk._training._build import build_net
 from sktopk._training._process import usable_device
 from sktopk._training._state import (
     check_net_state,
@@ -18,7 +19,6 @@ from sktopk._training._state import (
 )
 from sktopk.modules._mlp import Dropout
 
-from ._fit import make_net
 from ._fitted import fitted_attributes
 
 # Entries of the serialized state that `unpacked` uses to build the network.
@@ -89,7 +89,8 @@ def unpacked(estimator, net):
     new._task_ = new._make_task()
     with torch.inference_mode(False), torch.enable_grad():
         with _NoLargerThan(net.get("weights")):
-            built = make_net(new, net["dtypes"], 0, usable_device(estimator.device))
+            device = usable_device(estimator.device)
+            built = build_net(new, new._task_, net["dtypes"], 0, device)
         state = to_tensors({k: net[k] for k in net if k not in BUILT})
         check_net_state(built, state)
         load_net_state(built, state)

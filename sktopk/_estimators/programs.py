@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 import numpy as np
 from sklearn.metrics import fbeta_score, roc_auc_score
 
-from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import BatchLoss
@@ -26,7 +25,6 @@ class BatchClassifier(RankingClassifier):
 
 
 @estimator
-@public
 class AUCClassifier(BatchClassifier):
     r"""Classifier that maximizes the area under the ROC curve.
 
@@ -96,7 +94,6 @@ class AUCClassifier(BatchClassifier):
 
 
 @estimator
-@public
 class FScoreClassifier(BatchClassifier):
     r"""Classifier that maximizes the F-score, a compromise between precision and recall.
 
@@ -162,7 +159,6 @@ class FScoreClassifier(BatchClassifier):
 
 
 @estimator
-@public
 class RecallAtPrecisionClassifier(BatchClassifier):
     r"""Classifier that maximizes the recall at a given precision.
 

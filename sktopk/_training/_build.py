@@ -29,17 +29,35 @@ def takes_tables(module):
     return bool(getattr(module, "takes_tables", False))
 
 
-def build_net(
-    module, objective, task, *,
-    n_features, n_outputs, n_classes, n_members, module_params, learning_rate, weight_decay,
-    callbacks, net_params, device, dtypes, verbose, seed,
-):  # fmt: skip
-    """Return an initialized, untrained `Net`.
+def split_params(estimator, training):
+    """Return two dicts: the arguments of the module, and the other arguments of the skorch net."""
+    net_params, module = dict(estimator.net_params or {}), estimator.module
+    of_module = [key for key in net_params if key.startswith("module__")]
+    params = {key[8:]: net_params.pop(key) for key in of_module}
+    if module in OURS:
+        params["hidden_layer_sizes"] = estimator.hidden_layer_sizes
+        if training.cosines_for:
+            params.setdefault("normalize", True)
+    if module is TabularMLP:
+        n_bins = training.n_bins if len(estimator.hidden_layer_sizes) else 0
+        params.setdefault("n_bins", n_bins)
+    if takes_tables(module):
+        params.setdefault("missing_indicator", estimator._missing_ or ())
+        if hasattr(estimator, "categories_"):
+            params.setdefault("n_categories", estimator.categories_.sizes)
+    return params, net_params
+
+
+def build_net(estimator, task, dtypes, seed, device):
+    """Return an initialized, untrained `Net` with the parameters of an estimator.
 
     `dtypes` has the names of the data types of the weights and of X. TabularMLP scales samples in
     the type of X, other networks get samples in the type of the weights. `seed` determines initial
     weights, dropout, minibatches and random numbers in the loss.
     """
+    objective, module = task.training.objective(), estimator.module
+    n_outputs, n_members = task.n_outputs, estimator.n_estimators_
+    module_params, net_params = split_params(estimator, task.training)
     params = dict(net_params)
     dtype, row_dtype = (getattr(torch, name) for name in dtypes)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
@@ -56,7 +74,7 @@ def build_net(
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
     if optimizer is torch.optim.AdamW:
         # In other optimizers, weight decay is an L2 penalty with values of another size.
-        params.setdefault("optimizer__weight_decay", weight_decay)
+        params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
     accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
@@ -68,7 +86,8 @@ def build_net(
             # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
             part.loss.to(dtype)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
-        built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
+        sizes = estimator.input_shape_[0], n_outputs
+        built = _build_module(module, sizes, n_members, module_params, own)
         built.to(dtype)
         if isinstance(built, TabularMLP):
             encoder = built.encoder
@@ -95,11 +114,11 @@ def build_net(
                 own_generator=own,
                 criterion=objective,
                 optimizer=optimizer,
-                lr=learning_rate,
-                callbacks=list(callbacks or []),
-                classes=np.arange(n_classes),
+                lr=float(estimator.learning_rate),
+                callbacks=list(estimator.callbacks or []),
+                classes=np.arange(len(estimator.classes_)),
                 train_split=None,
-                verbose=verbose,
+                verbose=estimator.verbose,
                 device=str(device),
                 # skorch's cache requires minibatches (X, y), but these minibatches have weights.
                 **{"use_caching": False} | params,
@@ -119,14 +138,14 @@ def build_net(
     return net
 
 
-def _build_module(module, n_features, n_outputs, n_members, params, generator):
+def _build_module(module, sizes, n_members, params, generator):
     # Create weights in float32, so that they do not depend on torch's default dtype.
     own = {"dtype": torch.float32, "generator": generator} if module in OURS else {}
     packed = {"n_members": n_members} if n_members > 1 and packs_members(module) else {}
 
     def build():
         try:
-            built = module(n_features, n_outputs, **own, **packed, **params)
+            built = module(*sizes, **own, **packed, **params)
         except TypeError:
             check_call(module, "module", "n_features", "n_outputs", **packed, **params)
             raise
