@@ -11,12 +11,12 @@ from sktopk._training._batches import make_batches
 from sktopk._training._build import OURS, build_net, check_output, show_data, takes_tables
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
+    all_objects,
     check_device,
     in_any_process,
-    is_single_process,
     joined,
-    of_first_process,
     total,
+    world_size,
 )
 from sktopk._training._rows import HeldOut
 from sktopk._training._scores import (
@@ -45,7 +45,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     resumed = hasattr(clf, "net_")
     takes = {"takes_tables": takes_tables(clf.module), "takes_images": clf.module not in OURS}
     data = check_labelled(clf, X, y, sample_weight, groups, reset=not resumed, **takes)
-    if hasattr(clf, "categories_") and not is_single_process():
+    if hasattr(clf, "categories_") and world_size() > 1:
         raise ValueError("X must hold numbers where several processes train: encode categories")
     found = clf.classes_ if resumed else None
     if classes is not None:
@@ -106,7 +106,7 @@ def hold_out(clf, data, seed):
 
 def build(clf, data, seed):
     """Create the network, compute its column scaling from the data, and check its output."""
-    n_samples, seed = len(data.y), of_first_process(seed)
+    n_samples, seed = len(data.y), all_objects(seed)[0]  # that of the first process
     clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
     # float64 weights double the time. They are useful only without minibatches, because only then
     # a sample of weight 2 has exactly the effect of two samples.

@@ -149,8 +149,17 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 
 def check_net_parameters(estimator):
     """Check the parameters that are common to all estimators with a network."""
-    check_module(estimator.module)
-    check_sizes(estimator.hidden_layer_sizes)
+    module, sizes = estimator.module, estimator.hidden_layer_sizes
+    if isinstance(module, torch.nn.Module) or not callable(module):
+        raise TypeError(
+            "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
+            f"nn.Module, not an instance; got {type(module).__name__}"
+        )
+    is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
+    if not is_array and not isinstance(sizes, list | tuple):
+        raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
+    for size in sizes:
+        check_number(size, "hidden_layer_sizes", 1, integer=True)
     check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
     # The limit of 1000 networks prevents mistakes that would fill the memory.
     check_auto(estimator.n_estimators, "n_estimators", check_number, low=1, high=1000, integer=True)
@@ -163,34 +172,16 @@ def check_net_parameters(estimator):
     check_option(estimator.calibration, "calibration", (None, type(estimator).calibration))
     check_random(estimator.random_state)
     if estimator.net_params is not None:
-        check_net_params(estimator.net_params)
-        check_weight_decay(estimator)
+        check_net_params(estimator)
     if estimator.callbacks is not None:
         check_callbacks(estimator.callbacks)
     if not isinstance(estimator.verbose, Integral):
         raise TypeError(f"verbose must be an integer; got {estimator.verbose!r}")
 
 
-def check_module(module):
-    """Check that `module` is a class or function that builds networks."""
-    if isinstance(module, torch.nn.Module) or not callable(module):
-        raise TypeError(
-            "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
-            f"nn.Module, not an instance; got {type(module).__name__}"
-        )
-
-
-def check_sizes(sizes):
-    """Check that `sizes` are valid widths of hidden layers."""
-    is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
-    if not is_array and not isinstance(sizes, list | tuple):
-        raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
-    for size in sizes:
-        check_number(size, "hidden_layer_sizes", 1, integer=True)
-
-
-def check_net_params(net_params):
+def check_net_params(estimator):
     """Check that `net_params` sets no argument that the estimator itself sets."""
+    net_params = estimator.net_params
     if not isinstance(net_params, dict):
         raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
     for name in net_params:
@@ -206,11 +197,7 @@ def check_net_params(net_params):
                 "iterator_train__num_workers (and iterator_valid__num_workers, for predictions) "
                 "and skorch's other arguments"
             )
-
-
-def check_weight_decay(estimator):
-    """Check that `weight_decay` has its default value if the optimizer is not AdamW."""
-    optimizer = estimator.net_params.get("optimizer", torch.optim.AdamW)
+    optimizer = net_params.get("optimizer", torch.optim.AdamW)
     value = estimator.weight_decay
     if optimizer is not torch.optim.AdamW and value != type(estimator).weight_decay:
         name = getattr(optimizer, "__name__", optimizer)

@@ -18,9 +18,9 @@ from sktopk.metrics import (
     true_positive_rate_at_fpr_score,
 )
 
-from ._between_scores import midway_above
 from ._parameters import estimator
 from ._ranking import TopClassifier, cuts
+from ._task import midway_above
 
 
 def check_share(tau, of, of_a_number):

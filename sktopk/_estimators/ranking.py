@@ -22,9 +22,9 @@ from sktopk.metrics import (
     recall_at_k_score,
 )
 
-from ._between_scores import midway_above
 from ._parameters import estimator
 from ._ranking import TopClassifier
+from ._task import midway_above
 
 
 @estimator

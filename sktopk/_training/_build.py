@@ -98,7 +98,6 @@ def build_net(estimator, task, dtypes, seed, device):
             row_dtype = dtype
         settings = Settings(
             task=task,
-            n_outputs=n_outputs,
             n_members=n_members,
             dtype=dtype,
             row_dtype=row_dtype,
@@ -163,8 +162,10 @@ def _build_module(module, sizes, n_members, params, generator):
 def show_data(net, X, weight):
     """Pass training samples to the method `from_data` of the network or of its encoders."""
     module = net.module_
-    each = list(module) if isinstance(module, Members) else [module]
-    asking = [part for one in each for part in asking_parts(one)]
+    asking = []
+    for one in module if isinstance(module, Members) else [module]:
+        encoders = [part for part in one.modules() if isinstance(part, TableEncoder)]
+        asking += [one] if hasattr(one, "from_data") else encoders
     if asking:
         index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
         index = torch.from_numpy(index).long()
@@ -173,13 +174,6 @@ def show_data(net, X, weight):
             ours = isinstance(one, TabularMLP | TableEncoder)
             one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
         share_buffers(module)
-
-
-def asking_parts(module):
-    """Return the parts of a network that want to see samples: itself, or its encoders."""
-    if hasattr(module, "from_data"):
-        return [module]
-    return [part for part in module.modules() if isinstance(part, TableEncoder)]
 
 
 def check_output(net, X):
@@ -202,7 +196,7 @@ def check_output(net, X):
             "module must return scores with a gradient; got scores that are detached from its "
             "parameters or do not depend on them"
         )
-    n_members, n_outputs = net.settings.n_members, net.settings.n_outputs
+    n_members, n_outputs = net.settings.n_members, net.settings.task.n_outputs
     members = (n_members,) if n_members > 1 else ()
     expected = (len(rows), *members, n_outputs)
     allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
