@@ -21,12 +21,12 @@ _BLOCK_NUMBERS = 1 << 22
 FLOATS = [np.float64, np.float32]
 
 
-def check_rows(estimator, X, *, reset=False, **options):
+def check_rows(estimator, X):
     """Return X as a float array, canonical CSR or lazy rows, with encoded categories."""
-    X = _coded_rows(estimator, X, reset=reset, **options)
+    X = _coded_rows(estimator, X, reset=False)
     if hasattr(estimator, "categories_"):
         X = estimator.categories_.with_statistics(X)
-    return _check_shape(estimator, X, reset)
+    return _check_shape(estimator, X, reset=False)
 
 
 def _check_shape(estimator, X, reset):
@@ -254,7 +254,7 @@ def check_validation(estimator, X_val, y_val, classes):
         missing = "X_val" if X_val is None else "y_val"
         raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
     try:
-        X_val = check_rows(estimator, X_val, reset=False)
+        X_val = check_rows(estimator, X_val)
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"X_val is not valid: {error}") from error

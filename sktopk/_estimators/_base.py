@@ -15,7 +15,7 @@ from sktopk._common._input import check_rows, check_validation
 from sktopk._common._labels import check_classes
 from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
-from sktopk._common._versioned import Versioned
+from sktopk._common._versioned import Versioned, assign, present
 from sktopk._common._warnings import warn
 from sktopk._training._build import takes_tables
 from sktopk._training._checkpoint import Checkpoint, describe_call
@@ -24,7 +24,6 @@ from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP
 
 from . import _fit
-from ._fitted import assign, present
 from ._parameters import check_net_parameters, routed, routed_entries
 from ._state import copied_net, packed, resumed, unpacked
 from ._task import has_proba
@@ -136,14 +135,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    def _check_params(self):
-        check_net_parameters(self)
+    _check_params = check_net_parameters
 
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)
-
-    def _make_task(self):
-        raise NotImplementedError(f"{type(self).__name__} must define _make_task")
 
     def fit(
         self,
@@ -325,16 +320,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     @available_if(has_proba)
     def predict_log_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-        """
+        """Return the logarithm of `predict_proba`, an array of the same shape."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -349,11 +335,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Return the estimator in its present state, and scores of shape (n_samples, n_outputs)."""
         now = present(self)
         check_is_fitted(now)
-        X = check_rows(now, X, reset=False)
+        X = check_rows(now, X)
         return now, _fit.in_dtype_of(X, _fit.finite(scores_of(now.net_, X)))
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "net_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -11,12 +11,12 @@ from sktopk._training._batches import make_batches
 from sktopk._training._build import OURS, build_net, check_output, show_data, takes_tables
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
+    all_objects,
     check_device,
     in_any_process,
-    is_single_process,
     joined,
-    of_first_process,
     total,
+    world_size,
 )
 from sktopk._training._rows import HeldOut
 from sktopk._training._scores import (
@@ -25,9 +25,8 @@ from sktopk._training._scores import (
     scores_of,
     scores_of_members,
 )
-from sktopk.modules import TabularMLP
 
-from ._parameters import batches_and_epochs, n_networks, split_net_params, weight_and_row_dtypes
+from ._parameters import batches_and_epochs, n_networks
 from ._task import fit_calibration
 
 # Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
@@ -46,7 +45,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     resumed = hasattr(clf, "net_")
     takes = {"takes_tables": takes_tables(clf.module), "takes_images": clf.module not in OURS}
     data = check_labelled(clf, X, y, sample_weight, groups, reset=not resumed, **takes)
-    if hasattr(clf, "categories_") and not is_single_process():
+    if hasattr(clf, "categories_") and world_size() > 1:
         raise ValueError("X must hold numbers where several processes train: encode categories")
     found = clf.classes_ if resumed else None
     if classes is not None:
@@ -107,46 +106,16 @@ def hold_out(clf, data, seed):
 
 def build(clf, data, seed):
     """Create the network, compute its column scaling from the data, and check its output."""
-    n_samples, seed = len(data.y), of_first_process(seed)
+    n_samples, seed = len(data.y), all_objects(seed)[0]  # that of the first process
     clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
-    dtypes = weight_and_row_dtypes(data.X.dtype, n_samples, clf.batch_size_)
-    clf.net_ = make_net(clf, dtypes, seed, check_device(clf.device))
+    # float64 weights double the time. They are useful only without minibatches, because only then
+    # a sample of weight 2 has exactly the effect of two samples.
+    dtype = data.X.dtype.name
+    dtypes = (dtype if n_samples <= clf.batch_size_ else "float32"), dtype
+    clf.net_ = build_net(clf, clf._task_, dtypes, seed, check_device(clf.device))
     show_data(clf.net_, data.X, data.weight)
     with clf.net_.isolated():
         check_output(clf.net_, data.X)
-
-
-def make_net(clf, dtypes, seed, device):
-    """Return an untrained net. `dtypes`: of the weights and of X."""
-    task = clf._task_
-    training = task.training
-    module_params, net_params = split_net_params(clf)
-    if training.cosines_for and clf.module in OURS:
-        module_params.setdefault("normalize", True)
-    if clf.module is TabularMLP:
-        module_params.setdefault("n_bins", training.n_bins if len(clf.hidden_layer_sizes) else 0)
-    if takes_tables(clf.module):
-        module_params.setdefault("missing_indicator", clf._missing_ or ())
-        if hasattr(clf, "categories_"):
-            module_params.setdefault("n_categories", clf.categories_.sizes)
-    return build_net(
-        clf.module,
-        training.objective(),
-        task,
-        n_features=clf.input_shape_[0],
-        n_outputs=task.n_outputs,
-        n_classes=len(clf.classes_),
-        n_members=clf.n_estimators_,
-        module_params=module_params,
-        learning_rate=float(clf.learning_rate),
-        weight_decay=float(clf.weight_decay),
-        callbacks=clf.callbacks,
-        net_params=net_params,
-        device=device,
-        dtypes=dtypes,
-        verbose=clf.verbose,
-        seed=seed,
-    )
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):

@@ -1,7 +1,6 @@
 """Signature, docstring and parameter checks of estimators with a network."""
 
 import inspect
-import re
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TypeVar, dataclass_transform
@@ -11,7 +10,7 @@ import torch
 
 from sktopk._common._scalars import check_auto, check_number, check_option, check_random
 from sktopk._common._warnings import warn
-from sktopk._training._build import OURS
+from sktopk.losses._docs import entries, joined, sections
 
 Estimator = TypeVar("Estimator")
 
@@ -73,25 +72,6 @@ def batches_and_epochs(estimator, n_samples):
     return int(batch_size), int(max_epochs)
 
 
-def weight_and_row_dtypes(dtype, n_samples, batch_size):
-    """Return the names of the dtypes of the weights and of X.
-
-    float64 weights double the time. They are useful only without minibatches, because only then a
-    sample of weight 2 has exactly the effect of two samples.
-    """
-    return (dtype.name if n_samples <= batch_size else "float32"), dtype.name
-
-
-def split_net_params(estimator):
-    """Return two dicts: the arguments of the module, and the other arguments of the skorch net."""
-    net_params = dict(estimator.net_params or {})
-    of_module = [key for key in net_params if key.startswith("module__")]
-    module_params = {key[8:]: net_params.pop(key) for key in of_module}
-    if estimator.module in OURS:
-        module_params["hidden_layer_sizes"] = estimator.hidden_layer_sizes
-    return module_params, net_params
-
-
 def routed_entries(params):
     """Return the entries of `net_params` and `loss_params`, in the form {"loss__gamma": 1.0}."""
     found = {}
@@ -125,51 +105,24 @@ def routed(estimator, params):
 SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
 
 
-def sections(doc):
-    """Return the text before the first section of a docstring, and a dict {title: section}."""
-    doc = inspect.cleandoc(doc)
-    lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", doc, flags=re.MULTILINE)
-    return lead, dict(zip(rest[::2], rest[1::2], strict=True))
-
-
-def entries(section):
-    """Return a dict {name: text} of the parameters or attributes in a docstring section."""
-    parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
-    return {part.split(" : ")[0].strip(): part.rstrip() + "\n" for part in parts if part.strip()}
-
-
 def assembled(cls):
-    """Return the docstring of an estimator, with the parameters and attributes of base classes.
-
-    Raises
-    ------
-    TypeError
-        If a parameter has no entry in the docstrings.
-    """
+    """Return the docstring of an estimator, with the parameters and attributes of base classes."""
     lead, own = sections(cls.__doc__)
-    texts, references = {"Parameters": {}, "Attributes": {}}, ""
+    texts, references = {"Parameters": {}, "Attributes": entries(own.get("Attributes", ""))}, ""
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("sktopk") and base.__doc__:
             found = sections(base.__doc__)[1]
             references = found.get("References", references)
             for title, known in texts.items():
                 known |= entries(found.get(title, ""))
-    named = tuple(inspect.signature(cls).parameters)
-    parameters, attributes = texts.values()
-    if missing := sorted(set(named) - parameters.keys()):
+    named, parameters = inspect.signature(cls).parameters, texts["Parameters"]
+    if missing := sorted(named.keys() - parameters.keys()):
         raise TypeError(f"{cls.__name__}: parameters without a text: {missing}")
-    attributes = entries(own.get("Attributes", "")) | attributes
-    whole = own | {
-        "Parameters": "".join(parameters[name] for name in named),
-        "Attributes": "".join(attributes.values()),
-    }
+    texts["Parameters"] = {name: parameters[name] for name in named}
+    whole = own | {title: "\n".join(known.values()) for title, known in texts.items()}
     if "[1]_" in cls.__doc__:
         whole["References"] = references
-    return lead + "\n\n".join(
-        f"{title}\n{'-' * len(title)}\n{whole[title].rstrip()}"
-        for title in SECTIONS
-        if title in whole
-    )
+    return joined(lead, {title: whole[title] for title in SECTIONS if title in whole})
 
 
 @dataclass_transform()
@@ -179,6 +132,8 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     The class gets an `__init__` that stores the parameters. In its signature, the parameters of a
     subclass precede those from base classes. The class docstring describes all parameters.
     """
+    if cls.__module__.startswith("sktopk."):
+        cls.__module__ = "sktopk"  # for pickles, errors and documentation
     cls = dataclass(eq=False, repr=False)(cls)
     signature = inspect.signature(cls.__init__)
     places = [name for base in cls.__mro__ for name in inspect.get_annotations(base)]
@@ -194,8 +149,17 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 
 def check_net_parameters(estimator):
     """Check the parameters that are common to all estimators with a network."""
-    check_module(estimator.module)
-    check_sizes(estimator.hidden_layer_sizes)
+    module, sizes = estimator.module, estimator.hidden_layer_sizes
+    if isinstance(module, torch.nn.Module) or not callable(module):
+        raise TypeError(
+            "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
+            f"nn.Module, not an instance; got {type(module).__name__}"
+        )
+    is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
+    if not is_array and not isinstance(sizes, list | tuple):
+        raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
+    for size in sizes:
+        check_number(size, "hidden_layer_sizes", 1, integer=True)
     check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
     # The limit of 1000 networks prevents mistakes that would fill the memory.
     check_auto(estimator.n_estimators, "n_estimators", check_number, low=1, high=1000, integer=True)
@@ -208,34 +172,16 @@ def check_net_parameters(estimator):
     check_option(estimator.calibration, "calibration", (None, type(estimator).calibration))
     check_random(estimator.random_state)
     if estimator.net_params is not None:
-        check_net_params(estimator.net_params)
-        check_weight_decay(estimator)
+        check_net_params(estimator)
     if estimator.callbacks is not None:
         check_callbacks(estimator.callbacks)
     if not isinstance(estimator.verbose, Integral):
         raise TypeError(f"verbose must be an integer; got {estimator.verbose!r}")
 
 
-def check_module(module):
-    """Check that `module` is a class or function that builds networks."""
-    if isinstance(module, torch.nn.Module) or not callable(module):
-        raise TypeError(
-            "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
-            f"nn.Module, not an instance; got {type(module).__name__}"
-        )
-
-
-def check_sizes(sizes):
-    """Check that `sizes` are valid widths of hidden layers."""
-    is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
-    if not is_array and not isinstance(sizes, list | tuple):
-        raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
-    for size in sizes:
-        check_number(size, "hidden_layer_sizes", 1, integer=True)
-
-
-def check_net_params(net_params):
+def check_net_params(estimator):
     """Check that `net_params` sets no argument that the estimator itself sets."""
+    net_params = estimator.net_params
     if not isinstance(net_params, dict):
         raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
     for name in net_params:
@@ -251,11 +197,7 @@ def check_net_params(net_params):
                 "iterator_train__num_workers (and iterator_valid__num_workers, for predictions) "
                 "and skorch's other arguments"
             )
-
-
-def check_weight_decay(estimator):
-    """Check that `weight_decay` has its default value if the optimizer is not AdamW."""
-    optimizer = estimator.net_params.get("optimizer", torch.optim.AdamW)
+    optimizer = net_params.get("optimizer", torch.optim.AdamW)
     value = estimator.weight_decay
     if optimizer is not torch.optim.AdamW and value != type(estimator).weight_decay:
         name = getattr(optimizer, "__name__", optimizer)

@@ -22,6 +22,7 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
+from sktopk._common._versioned import fitted_attributes
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
@@ -29,9 +30,7 @@ from sktopk.metrics._ranking import row_weights
 
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
-from ._between_scores import midway_below
-from ._fitted import fitted_attributes
-from ._task import RankingTask, Training, models_proba
+from ._task import RankingTask, Training, midway_below, models_proba
 
 # Parameters that both a loss and its metric have. A ranker has at most one of them.
 OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
@@ -171,32 +170,18 @@ class RankingClassifier(BaseNetClassifier):
         return self._partial_fit(X, y, classes, sample_weight, groups)
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`.
+        """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
 
-        A sample is flagged if its `decision_function` is above 0 (below 0 if the positive label is
-        `classes_[0]`).
-
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples,)
-            The larger, the likelier is the label ``classes_[1]``.
+        The larger the score, the likelier is the label ``classes_[1]``. A sample is flagged if its
+        `decision_function` is above 0 (below 0 if the positive label is `classes_[0]`). X is as for
+        :meth:`TopKClassifier.decision_function`.
         """
         return super().decision_function(X)
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for samples whose score is above `threshold_`.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
+        X and the result are as for :meth:`TopKClassifier.predict`.
         """
         return super().predict(X)
 
@@ -263,15 +248,6 @@ class RankingClassifier(BaseNetClassifier):
     # `threshold_` is just below the threshold t of the loss, so that a score of t is positive.
     _midway = staticmethod(midway_below)
     _min_positives = 5
-
-    def _metric(self, positive, scores, weight):
-        raise NotImplementedError(f"{type(self).__name__} must define _metric")
-
-    def _objective(self):
-        raise NotImplementedError(f"{type(self).__name__} must define _objective")
-
-    def _cut(self, scores, positive, weight):
-        raise NotImplementedError(f"{type(self).__name__} must define _cut")
 
     def _trained(self):
         """Return the estimator with the parameters of the loss: this one without `loss_params`."""
@@ -374,9 +350,6 @@ class TopClassifier(RankingClassifier):
 
     # Errors that count: positives below the threshold.
     errors = "false_negatives"
-
-    def _threshold(self):
-        raise NotImplementedError(f"{type(self).__name__} must define _threshold")
 
     def _check_params(self):
         super()._check_params()

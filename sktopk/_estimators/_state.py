@@ -8,26 +8,22 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from sktopk._common._versioned import fitted_attributes
+from sktopk._training._build import build_net
 from sktopk._training._process import usable_device
 from sktopk._training._state import (
     check_net_state,
     load_net_state,
+    mapped,
     net_state,
-    to_arrays,
-    to_tensors,
+    to_array,
+    to_tensor,
 )
 from sktopk.modules._mlp import Dropout
 
-from ._fit import make_net
-from ._fitted import fitted_attributes
-
-# Entries of the serialized state that `unpacked` uses to build the network.
-BUILT = ("dtypes",)
 DTYPES = ("float32", "float64")
 # Numbers that a network may create in addition to its weights, such as columns of categories.
 _MORE_NUMBERS = 1 << 22
-
-
 # Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
 READ_AGAIN = ("batch_size", "class_weight", "verbose")
 
@@ -50,11 +46,11 @@ def copied_net(net, task):
         module_=copy.deepcopy(net.module_),
         criterion_=copy.deepcopy(net.criterion_, {id(noise): None}),
         history_=copy.deepcopy(net.history_),
-        generator=_copied_generator(net.generator),
-        own_generator=_copied_generator(net.own_generator),
+        generator=net.generator.clone_state(),
+        own_generator=net.own_generator and net.own_generator.clone_state(),
     )
     if noise is not None:
-        made.criterion_.seed(_copied_generator(noise))
+        made.criterion_.seed(noise.clone_state())
     for part in made.module_.modules():
         if isinstance(part, Dropout):  # copies have no generator
             part.generator = made.own_generator
@@ -63,25 +59,17 @@ def copied_net(net, task):
     return made
 
 
-def _copied_generator(generator):
-    if generator is None:
-        return None
-    made = torch.Generator(generator.device)
-    made.set_state(generator.get_state())
-    return made
-
-
 def packed(net):
     """Return the state of a net as a dict of arrays and plain values, to pickle it."""
     dtypes = net.settings.dtype, net.settings.row_dtype
-    return to_arrays(net_state(net)) | {
+    return mapped(net_state(net), to_array) | {
         "dtypes": [str(each).removeprefix("torch.") for each in dtypes]
     }
 
 
 def unpacked(estimator, net):
     """Return the net and the task of an estimator. `net` is the dict that `packed` returned."""
-    if not isinstance(net, dict) or not net.keys() >= {*BUILT}:
+    if not isinstance(net, dict) or "dtypes" not in net:
         raise ValueError("net_ must be the state of a network, of this version of sktopk")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
         raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
@@ -89,8 +77,9 @@ def unpacked(estimator, net):
     new._task_ = new._make_task()
     with torch.inference_mode(False), torch.enable_grad():
         with _NoLargerThan(net.get("weights")):
-            built = make_net(new, net["dtypes"], 0, usable_device(estimator.device))
-        state = to_tensors({k: net[k] for k in net if k not in BUILT})
+            device = usable_device(estimator.device)
+            built = build_net(new, new._task_, net["dtypes"], 0, device)
+        state = mapped({k: each for k, each in net.items() if k != "dtypes"}, to_tensor)
         check_net_state(built, state)
         load_net_state(built, state)
         built.module_.eval()

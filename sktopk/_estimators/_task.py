@@ -8,7 +8,10 @@ a decision threshold. An estimator creates its task once per fit and then calls
 - ``decide(scores, fitted)``: returns the result of `decision_function`. `fitted` is the estimator;
 - ``labels(scores, fitted)`` and ``proba(scores, fitted)``: return those of `predict` and
   `predict_proba`;
-- ``score(target, scores, weight)``: returns the metric of `score`;
+- ``in_target_order(values)``: returns values of the classes in the order of `target`;
+- ``calibration_scores(scores)`` and ``calibration_weights(target, weight)``: return the input of
+  `fit_calibration`;
+- ``score(target, scores, weight, groups)``: returns the metric of `score`;
 - ``values(target, scores, weight, groups)``: returns a value and a weight for each held-out sample.
   Their weighted mean chooses the epoch.
 
@@ -31,7 +34,28 @@ from sktopk._common._types import Label
 from sktopk._common._warnings import warn
 from sktopk.losses._registry import named_like
 
-from ._between_scores import midway_below
+
+def midway_below(scores, t):
+    """Return a threshold midway between the score t and the next lower score."""
+    below = float(scores[scores < t - rounding(scores, t)].max(initial=-np.inf))
+    if below == -np.inf:
+        return t - rounding(scores, t)
+    middle = (t + below) / 2
+    return middle if middle < t else below
+
+
+def midway_above(scores, t):
+    """Return a threshold midway between the score t and the next higher score."""
+    above = float(scores[scores > t + rounding(scores, t)].min(initial=np.inf))
+    if above == np.inf:
+        return t + rounding(scores, t)
+    middle = (t + above) / 2
+    return middle if middle < above else t
+
+
+def rounding(scores, t):
+    """Return a bound on the difference of two scores near t that differ only by rounding."""
+    return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))
 
 
 @dataclass(frozen=True)
@@ -63,7 +87,6 @@ class LabelTask:
 
     @property
     def n_outputs(self):
-        """Return the number of scores per sample."""
         return len(self.classes)
 
     def target(self, y):
@@ -71,11 +94,9 @@ class LabelTask:
         return encode(self.classes, y)
 
     def in_target_order(self, values):
-        """Return values of the classes in the order of `target`."""
         return values
 
     def finish(self, scores, target, weight, groups):
-        """Return no attributes."""
         return {}
 
     def decide(self, scores, fitted=None):
@@ -87,22 +108,19 @@ class LabelTask:
         return self.classes[scores.argmax(axis=1)]
 
     def proba(self, scores, fitted=None):
-        """Return class probabilities."""
         return calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores)
 
     def calibration_scores(self, scores):
-        """Return one score per class, the input of `fit_calibration`."""
         return scores
 
     def calibration_weights(self, target, weight):
-        """Return sample weights, balanced if the loss corrects for class frequencies."""
+        # They are balanced if the loss corrects for class frequencies.
         if not self.balanced:
             return weight
         total = np.bincount(target, weight)[target]
         return np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
 
-    def score(self, target, scores, weight):
-        """Return the metric of `score`."""
+    def score(self, target, scores, weight, groups=None):
         return self.metric(target, self.decide(scores), weight)
 
     def values(self, target, scores, weight, groups):
@@ -144,7 +162,6 @@ class RankingTask:
         return np.where(known, (y == self.pos_label).astype(np.intp), -1)
 
     def in_target_order(self, values):
-        """Return values of the classes in the order negative, positive."""
         return values[::-1] if self.turned else values
 
     def finish(self, scores, target, weight, groups):
@@ -186,11 +203,9 @@ class RankingTask:
         return proba[:, ::-1] if self.turned else proba
 
     def calibration_scores(self, scores):
-        """Return the score of each sample, the input of `fit_calibration`."""
         return scores[:, 0]
 
     def calibration_weights(self, target, weight):
-        """Return the sample weights."""
         return weight
 
     def score(self, target, scores, weight, groups=None):

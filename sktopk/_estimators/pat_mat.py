@@ -4,7 +4,6 @@ import math
 from dataclasses import KW_ONLY
 from numbers import Integral
 
-from sktopk._common._public import public
 from sktopk._common._scalars import check_number
 from sktopk.losses import SurrogateQuantile
 from sktopk.losses._top_push import pat_mat_np_threshold
@@ -19,9 +18,9 @@ from sktopk.metrics import (
     true_positive_rate_at_fpr_score,
 )
 
-from ._between_scores import midway_above
 from ._parameters import estimator
 from ._ranking import TopClassifier, cuts
+from ._task import midway_above
 
 
 def check_share(tau, of, of_a_number):
@@ -35,7 +34,6 @@ def check_share(tau, of, of_a_number):
 
 
 @estimator
-@public
 class PatMatClassifier(TopClassifier):
     r"""Classifier that finds positives among a share tau of the samples.
 
@@ -85,7 +83,6 @@ class PatMatClassifier(TopClassifier):
 
 
 @estimator
-@public
 class PatMatNPClassifier(TopClassifier):
     r"""Classifier that ranks positives above a share 1 - tau of the negatives.
 
@@ -134,7 +131,6 @@ class PatMatNPClassifier(TopClassifier):
 
 
 @estimator
-@public
 class RecallAtFPRClassifier(TopClassifier):
     r"""Classifier that finds positives at a limited false-positive rate.
 
@@ -205,7 +201,6 @@ class RecallAtFPRClassifier(TopClassifier):
 
 
 @estimator
-@public
 class PrecisionAtRecallClassifier(TopClassifier):
     r"""Classifier that finds a share of the positives with as few negatives as possible.
 

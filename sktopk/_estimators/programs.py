@@ -1,11 +1,10 @@
 """Classifiers whose losses are linear programs: AUC, F-score, recall at a given precision."""
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from sklearn.metrics import fbeta_score, roc_auc_score
 
-from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import BatchLoss
@@ -19,14 +18,32 @@ from ._ranking import RankingClassifier, cuts
 AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
+@dataclass(eq=False, repr=False)
 class BatchClassifier(RankingClassifier):
-    """Base class of rankers whose losses compare several samples of each class."""
+    """Base class of rankers whose losses compare several samples of each class.
+
+    Parameters
+    ----------
+    margin : float, default=1.0
+        Distance from the threshold, positive. A sample has no loss only if its score is at least
+        this far on the right side.
+
+    References
+    ----------
+    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
+    """
+
+    _: KW_ONLY
+    margin: float = 1.0
 
     _min_positives = 10
 
+    def _check_params(self):
+        super()._check_params()
+        check_number(self.margin, "margin", 0, bounds="neither")
+
 
 @estimator
-@public
 class AUCClassifier(BatchClassifier):
     r"""Classifier that maximizes the area under the ROC curve.
 
@@ -52,10 +69,6 @@ class AUCClassifier(BatchClassifier):
     --------
     sktopk.losses.pairwise_auc_loss : The loss on torch tensors.
 
-    References
-    ----------
-    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -66,12 +79,9 @@ class AUCClassifier(BatchClassifier):
     """
 
     surrogate: str = "hinge"
-    _: KW_ONLY
-    margin: float = 1.0
 
     def _check_params(self):
         super()._check_params()
-        check_number(self.margin, "margin", 0, bounds="neither")
         check_option(self.surrogate, "surrogate", AUC_SURROGATES)
 
     def _objective(self):
@@ -96,7 +106,6 @@ class AUCClassifier(BatchClassifier):
 
 
 @estimator
-@public
 class FScoreClassifier(BatchClassifier):
     r"""Classifier that maximizes the F-score, a compromise between precision and recall.
 
@@ -114,17 +123,10 @@ class FScoreClassifier(BatchClassifier):
     ----------
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
-    margin : float, default=1.0
-        Distance from the threshold, positive. A sample has no loss only if its score is at least
-        this far on the right side.
 
     See Also
     --------
     sktopk.losses.fbeta_loss : The loss on torch tensors.
-
-    References
-    ----------
-    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
 
     Examples
     --------
@@ -136,13 +138,10 @@ class FScoreClassifier(BatchClassifier):
     """
 
     beta: float = 1.0
-    _: KW_ONLY
-    margin: float = 1.0
 
     def _check_params(self):
         super()._check_params()
         check_number(self.beta, "beta", 0, bounds="neither")
-        check_number(self.margin, "margin", 0, bounds="neither")
 
     def _objective(self):
         return BatchLoss(FBetaLoss(beta=self.beta, margin=self.margin))
@@ -162,7 +161,6 @@ class FScoreClassifier(BatchClassifier):
 
 
 @estimator
-@public
 class RecallAtPrecisionClassifier(BatchClassifier):
     r"""Classifier that maximizes the recall at a given precision.
 
@@ -180,18 +178,11 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     ----------
     precision : float, default=0.8
         The required precision p, in (0, 1].
-    margin : float, default=1.0
-        Distance from the threshold, positive. A sample has no loss only if its score is at least
-        this far on the right side.
 
     See Also
     --------
     PrecisionAtRecallClassifier : Maximizes the precision at a given recall.
     sktopk.losses.recall_at_precision_loss : The loss on torch tensors.
-
-    References
-    ----------
-    .. [1] Meng et al. NeurIPS 2021: non-decomposable objectives as linear programs. Section 3.
 
     Examples
     --------
@@ -203,13 +194,10 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     """
 
     precision: float = 0.8
-    _: KW_ONLY
-    margin: float = 1.0
 
     def _check_params(self):
         super()._check_params()
         check_number(self.precision, "precision", 0, 1, bounds="right")
-        check_number(self.margin, "margin", 0, bounds="neither")
 
     def _objective(self):
         return BatchLoss(RecallAtPrecisionLoss(precision=self.precision, margin=self.margin))

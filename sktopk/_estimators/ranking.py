@@ -7,7 +7,6 @@ from numbers import Integral, Real
 import numpy as np
 import torch
 
-from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk.losses import KthLargest
@@ -23,13 +22,12 @@ from sktopk.metrics import (
     recall_at_k_score,
 )
 
-from ._between_scores import midway_above
 from ._parameters import estimator
 from ._ranking import TopClassifier
+from ._task import midway_above
 
 
 @estimator
-@public
 class DeepTopPushClassifier(TopClassifier):
     r"""Classifier that ranks positives above the highest negative.
 
@@ -76,7 +74,6 @@ class DeepTopPushClassifier(TopClassifier):
 
 
 @estimator
-@public
 class TopPushKClassifier(TopClassifier):
     r"""Classifier that ranks positives above the k-th highest negative.
 
@@ -135,7 +132,6 @@ class TopPushKClassifier(TopClassifier):
 
 
 @estimator
-@public
 class RecallAtKClassifier(TopClassifier):
     r"""Classifier that finds positives among the k highest scores, per group or overall.
 
@@ -202,7 +198,6 @@ class RecallAtKClassifier(TopClassifier):
 
 
 @estimator
-@public
 class ThresholdClassifier(TopClassifier):
     r"""Classifier that minimizes errors at a threshold, which is a function of the scores.
 

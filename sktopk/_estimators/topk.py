@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from sktopk._common._input import own_labels
-from sktopk._common._public import public
 from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
@@ -32,7 +31,6 @@ GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 
 
 @estimator
-@public
 class TopKClassifier(BaseNetClassifier):
     r"""Classifier that predicts the k best labels of each sample.
 

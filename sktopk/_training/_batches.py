@@ -8,7 +8,7 @@ import torch
 from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSampler
 
 from ._objectives import Drawn, Lists, Totals
-from ._process import check_equal_batches, check_single_process, is_single_process, total
+from ._process import check_equal_batches, check_single_process, total, world_size
 
 # If the smallest number of samples that a network can draw from a minibatch is at least this share
 # of the largest, all networks draw the smallest number.
@@ -226,7 +226,7 @@ def make_batches(
     if folds is not None:
         holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
-    if not is_single_process():
+    if world_size() > 1:
         # Processes join their minibatches: this needs equal numbers and replaces hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
@@ -244,7 +244,7 @@ def make_batches(
     else:
         # Networks train on all their samples in each step.
         batches, n_hard = [torch.arange(n_samples)], 0
-        least_drawn = np.inf if is_single_process() else 0.0
+        least_drawn = np.inf if world_size() == 1 else 0.0
     check_equal_batches(len(batches))
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, torch.float64) if weighted else None

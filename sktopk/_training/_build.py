@@ -29,17 +29,35 @@ def takes_tables(module):
     return bool(getattr(module, "takes_tables", False))
 
 
-def build_net(
-    module, objective, task, *,
-    n_features, n_outputs, n_classes, n_members, module_params, learning_rate, weight_decay,
-    callbacks, net_params, device, dtypes, verbose, seed,
-):  # fmt: skip
-    """Return an initialized, untrained `Net`.
+def split_params(estimator, training):
+    """Return two dicts: the arguments of the module, and the other arguments of the skorch net."""
+    net_params, module = dict(estimator.net_params or {}), estimator.module
+    of_module = [key for key in net_params if key.startswith("module__")]
+    params = {key[8:]: net_params.pop(key) for key in of_module}
+    if module in OURS:
+        params["hidden_layer_sizes"] = estimator.hidden_layer_sizes
+        if training.cosines_for:
+            params.setdefault("normalize", True)
+    if module is TabularMLP:
+        n_bins = training.n_bins if len(estimator.hidden_layer_sizes) else 0
+        params.setdefault("n_bins", n_bins)
+    if takes_tables(module):
+        params.setdefault("missing_indicator", estimator._missing_ or ())
+        if hasattr(estimator, "categories_"):
+            params.setdefault("n_categories", estimator.categories_.sizes)
+    return params, net_params
+
+
+def build_net(estimator, task, dtypes, seed, device):
+    """Return an initialized, untrained `Net` with the parameters of an estimator.
 
     `dtypes` has the names of the data types of the weights and of X. TabularMLP scales samples in
     the type of X, other networks get samples in the type of the weights. `seed` determines initial
     weights, dropout, minibatches and random numbers in the loss.
     """
+    objective, module = task.training.objective(), estimator.module
+    n_outputs, n_members = task.n_outputs, estimator.n_estimators_
+    module_params, net_params = split_params(estimator, task.training)
     params = dict(net_params)
     dtype, row_dtype = (getattr(torch, name) for name in dtypes)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
@@ -60,7 +78,7 @@ def build_net(
         )
     if optimizer is torch.optim.AdamW:
         # In other optimizers, weight decay is an L2 penalty with values of another size.
-        params.setdefault("optimizer__weight_decay", weight_decay)
+        params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
     accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
@@ -72,7 +90,8 @@ def build_net(
             # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
             part.loss.to(dtype)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
-        built = _build_module(module, n_features, n_outputs, n_members, module_params, own)
+        sizes = estimator.input_shape_[0], n_outputs
+        built = _build_module(module, sizes, n_members, module_params, own)
         built.to(dtype)
         if isinstance(built, TabularMLP):
             encoder = built.encoder
@@ -83,7 +102,6 @@ def build_net(
             row_dtype = dtype
         settings = Settings(
             task=task,
-            n_outputs=n_outputs,
             n_members=n_members,
             dtype=dtype,
             row_dtype=row_dtype,
@@ -99,11 +117,11 @@ def build_net(
                 own_generator=own,
                 criterion=objective,
                 optimizer=optimizer,
-                lr=learning_rate,
-                callbacks=list(callbacks or []),
-                classes=np.arange(n_classes),
+                lr=float(estimator.learning_rate),
+                callbacks=list(estimator.callbacks or []),
+                classes=np.arange(len(estimator.classes_)),
                 train_split=None,
-                verbose=verbose,
+                verbose=estimator.verbose,
                 device=str(device),
                 # skorch's cache requires minibatches (X, y), but these minibatches have weights.
                 **{"use_caching": False} | params,
@@ -123,14 +141,14 @@ def build_net(
     return net
 
 
-def _build_module(module, n_features, n_outputs, n_members, params, generator):
+def _build_module(module, sizes, n_members, params, generator):
     # Create weights in float32, so that they do not depend on torch's default dtype.
     own = {"dtype": torch.float32, "generator": generator} if module in OURS else {}
     packed = {"n_members": n_members} if n_members > 1 and packs_members(module) else {}
 
     def build():
         try:
-            built = module(n_features, n_outputs, **own, **packed, **params)
+            built = module(*sizes, **own, **packed, **params)
         except TypeError:
             check_call(module, "module", "n_features", "n_outputs", **packed, **params)
             raise
@@ -148,8 +166,10 @@ def _build_module(module, n_features, n_outputs, n_members, params, generator):
 def show_data(net, X, weight):
     """Pass training samples to the method `from_data` of the network or of its encoders."""
     module = net.module_
-    each = list(module) if isinstance(module, Members) else [module]
-    asking = [part for one in each for part in asking_parts(one)]
+    asking = []
+    for one in module if isinstance(module, Members) else [module]:
+        encoders = [part for part in one.modules() if isinstance(part, TableEncoder)]
+        asking += [one] if hasattr(one, "from_data") else encoders
     if asking:
         index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
         index = torch.from_numpy(index).long()
@@ -158,13 +178,6 @@ def show_data(net, X, weight):
             ours = isinstance(one, TabularMLP | TableEncoder)
             one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
         share_buffers(module)
-
-
-def asking_parts(module):
-    """Return the parts of a network that want to see samples: itself, or its encoders."""
-    if hasattr(module, "from_data"):
-        return [module]
-    return [part for part in module.modules() if isinstance(part, TableEncoder)]
 
 
 def check_output(net, X):
@@ -187,7 +200,7 @@ def check_output(net, X):
             "module must return scores with a gradient; got scores that are detached from its "
             "parameters or do not depend on them"
         )
-    n_members, n_outputs = net.settings.n_members, net.settings.n_outputs
+    n_members, n_outputs = net.settings.n_members, net.settings.task.n_outputs
     members = (n_members,) if n_members > 1 else ()
     expected = (len(rows), *members, n_outputs)
     allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]

@@ -18,7 +18,7 @@ from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._warnings import warn
 
 from ._process import check_single_process, rng_state
-from ._state import check_like, check_net_state, load_net_state, net_state
+from ._state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 
 # Increase this number if older versions cannot continue from the files of the next version.
 FORMAT = 1
@@ -119,7 +119,7 @@ class Checkpoint:
                     # The state of a user's callback may have any values and new entries.
                     is_known = isinstance(part, torch.optim.lr_scheduler.LRScheduler)
                     is_known |= type(part).__module__.startswith("sktopk.")
-                    expected = _plain(part.state_dict()) if is_known else None
+                    expected = mapped(part.state_dict(), _plain) if is_known else None
                     check_like(expected, state, f"callbacks.{name}", weights)
                     part.load_state_dict(state)
             net.stop_training = found["stopped"]
@@ -141,12 +141,14 @@ class Checkpoint:
             "seed": self._seed,
             "n_epochs": n_epochs,
             "stopped": bool(net.stop_training),
-            "net": _plain(net_state(net)),
+            "net": mapped(net_state(net), _plain),
             "average": net.run.average.state_dict(),
             "hard": net.run.batches.hard.cpu(),
             "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
             "callbacks": {
-                name: _plain(part.state_dict()) for name, part in parts.items() if part is not None
+                name: mapped(part.state_dict(), _plain)
+                for name, part in parts.items()
+                if part is not None
             },
         }
         content = io.BytesIO()
@@ -250,15 +252,7 @@ def _part(callback):
 
 
 def _plain(value):
-    """Convert nested values to tensors and plain values, for ``torch.load(weights_only=True)``."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy())
+    """Return a tensor or plain value, which ``torch.load(weights_only=True)`` can read."""
     if isinstance(value, np.generic):
         return value.item()
-    if callable(value) and not isinstance(value, torch.Tensor):
-        return None
-    return value
+    return None if callable(value) and not isinstance(value, torch.Tensor) else to_tensor(value)

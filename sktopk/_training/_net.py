@@ -19,13 +19,13 @@ from ._callbacks import check_what_is_read, has_monitored
 from ._process import (
     in_any_process,
     in_parallel,
-    is_single_process,
     isolated_rng,
     joined_samples,
     note_threads,
     rng_state,
     share_buffers,
     total,
+    world_size,
 )
 from ._rows import Rows
 from ._scores import scores_of
@@ -57,7 +57,6 @@ class Settings:
     """What does not change after a net is built."""
 
     task: object  # of :mod:`sktopk._estimators._task`, converts scores to predictions
-    n_outputs: int  # scores per sample and network
     n_members: int  # number of networks
     dtype: torch.dtype  # of the weights
     row_dtype: torch.dtype  # of the samples
@@ -167,7 +166,7 @@ class Net(NeuralNetClassifier):
         sparse = hasattr(X, "nnz") and self.settings.plain and takes_sparse(self.module_)
         if sparse and resident:
             # Hard examples and several processes need dense samples.
-            sparse = not self.criterion_.n_hard and is_single_process()
+            sparse = not self.criterion_.n_hard and world_size() == 1
             sparse = sparse and not self._callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")
         if loading:
@@ -348,18 +347,17 @@ class Net(NeuralNetClassifier):
     def _scores_of_members(self, batch):
         """Return the scores of the samples that each network draws: (n_members, n, n_outputs)."""
         x, own, n_members = batch.x, batch.own, self.settings.n_members
-        forward = self.module_ if self.run is None else self.run.forward
         ours = type(self.module_) is TabularMLP
         selects = ours and own is not None and own.numel() * x.shape[1] <= MOST_SELECTED
         more = {"own": own} if selects else {}
-        if ours and self.run is not None and self.run.encoded:
+        if ours and self.run.encoded:
             more["encoded"] = True
         with self.autocast():
-            scores = forward(x, **more)
+            scores = self.run.forward(x, **more)
         if self.settings.precision is not None:
             scores = scores.to(self.settings.dtype)
         n_samples = own.shape[1] if selects else len(x)
-        n_scores = n_members * self.settings.n_outputs
+        n_scores = n_members * self.settings.task.n_outputs
         if scores.numel() != n_samples * n_scores:
             raise ValueError(
                 f"module must return {n_scores} scores per sample in training, too; got shape "

@@ -71,6 +71,7 @@ class Objective(nn.Module):
     takes_scores = True  # whether the loss takes any real scores, not probabilities
     remedies = ()  # advice to users if training diverges
     n_hard = 0  # number of hard examples for the next minibatch
+    hardest = None  # their positions in the last call, see :class:`TopLoss`
     threshold_now = None  # scalar Tensor, the mean threshold in the last call, if there is one
     generator = None
 
@@ -219,7 +220,7 @@ class TopLoss(Objective):
     def __init__(self, threshold, errors, surrogate, n_hard):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
-        self.kinds, self.hardest = check_errors(errors), None
+        self.kinds = check_errors(errors)
 
     def forward(self, scores, target, weight, drawn):
         scores, positive = scores.squeeze(-1), target == 1
@@ -335,16 +336,6 @@ class Mixture(Objective):
         self.compares, self.draws = named.compares, named.draws
         self.n_hard, self.remedies = named.n_hard, named.remedies
 
-    @property
-    def hardest(self):
-        """Return the positions of the next hard examples, see :class:`TopLoss`."""
-        return self.named.hardest
-
-    @property
-    def threshold_now(self):
-        """Return the threshold in the last call."""
-        return self.named.threshold_now
-
     def seed(self, generator):
         super().seed(generator)
         self.named.seed(generator)
@@ -358,6 +349,7 @@ class Mixture(Objective):
 
     def forward(self, scores, target, weight, drawn):
         loss = self.named(scores, target, weight, drawn)
+        self.hardest, self.threshold_now = self.named.hardest, self.named.threshold_now
         if self.share == 0:
             return loss
         values = scores, target, weight

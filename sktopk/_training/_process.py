@@ -101,16 +101,6 @@ def rank():
     return 0 if world_size() == 1 else distributed.get_rank()
 
 
-def of_first_process(value):
-    """Return the value of the first process."""
-    return all_objects(value)[0]
-
-
-def is_single_process():
-    """Return whether this process trains alone."""
-    return world_size() == 1
-
-
 def in_any_process(value):
     """Return whether the value is true in any process."""
     return any(all_objects(value))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from sktopk._common._input import is_memory_map
 from sktopk._common._lazy_rows import LazyRows, SomeRows
@@ -37,13 +37,6 @@ def free_memory(device):
     return torch.cuda.mem_get_info(device)[0] + reserve
 
 
-def stays_sparse(X):
-    """Return whether sparse matrix multiplication with X is faster than dense multiplication."""
-    if not hasattr(X, "nnz") or X.shape[1] < SPARSE_COLUMNS:
-        return False
-    return X.nnz <= SPARSE_SHARE * X.shape[0] * X.shape[1]
-
-
 def csr_tensor(X):
     """Return a SciPy CSR matrix as a torch tensor that shares the memory of the matrix."""
     parts = map(torch.from_numpy, (X.indptr, X.indices, X.data))
@@ -65,7 +58,8 @@ class Rows:
     def __init__(self, X, device, dtype, *, resident=False, sparse=False, loading=None):
         self.device, self.dtype = device, dtype
         self.loading = loading if isinstance(X, LazyRows) else None
-        self._sparse = sparse and stays_sparse(X)
+        n_numbers = X.shape[0] * X.shape[1]
+        self._sparse = sparse and X.shape[1] >= SPARSE_COLUMNS and X.nnz <= SPARSE_SHARE * n_numbers
         is_array = isinstance(X, np.ndarray)
         resident = resident and is_array and (X.base is None or not is_memory_map(X))
         n_bytes = X.size * dtype.itemsize if resident else 0
@@ -98,7 +92,8 @@ class Rows:
         """Yield the samples of each part. Worker processes read a Dataset ahead."""
         if not self.loading:
             return (self[part] for part in parts)
-        loader = DataLoader(_Parts(self._X, parts), batch_size=None, **self.loading)
+        index = [part if isinstance(part, slice) else part.numpy() for part in parts]
+        loader = DataLoader(self._X, sampler=index, batch_size=None, **self.loading)
         return map(self._moved, loader)
 
     def _moved(self, rows, own=False):
@@ -117,20 +112,6 @@ class Rows:
         step = min(most, n_numbers // max(1, row_size))
         step = max(1, min(step, max(_CHUNK_LEAST, n_numbers // n_columns)))
         return [slice(i, min(i + step, len(self))) for i in range(0, len(self), step)]
-
-
-class _Parts(Dataset):
-    """Dataset whose items are several samples each."""
-
-    def __init__(self, X, parts):
-        self.X, self.parts = X, list(parts)
-
-    def __len__(self):
-        return len(self.parts)
-
-    def __getitem__(self, i):
-        part = self.parts[i]
-        return torch.from_numpy(np.array(self.X[part if isinstance(part, slice) else part.numpy()]))
 
 
 class HeldOut(SomeRows):

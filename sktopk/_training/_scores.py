@@ -1,7 +1,5 @@
 """Scores of a trained network: for new samples, for held-out samples, and their loss."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 
@@ -15,32 +13,25 @@ from ._rows import HeldOut
 LOSS_NUMBERS = 1 << 23
 
 
-@contextmanager
-def evaluating(module):
-    """Context manager: put a module in eval mode, and restore the mode of each submodule."""
-    training = [part for part in module.modules() if part.training]
-    if training:
-        module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
-
-
 def score_chunks(net, X, module=None):
-    """Yield the scores of each chunk of samples, with the network in eval mode.
+    """Yield the scores of each chunk of samples. Until the last, the network is in eval mode.
 
     The n scores of a chunk have shape (n, n_outputs) or (n, n_members, n_outputs).
     """
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()
-    with evaluating(net.module_):
-        for x in rows.read(rows.chunks(settings.n_members * settings.n_outputs)):
+    training = [part for part in net.module_.modules() if part.training]
+    if training:
+        net.module_.eval()
+    try:
+        for x in rows.read(rows.chunks(settings.n_members * settings.task.n_outputs)):
             # Predict without mixed precision, because rounding would cause ties between scores.
             with torch.inference_mode():
                 scores = module(x)
             yield scores.to(settings.dtype)
+    finally:
+        for part in training:
+            part.training = True
 
 
 def scores_of(net, X):

@@ -189,21 +189,20 @@ def load_net_state(net, state):
         recorder.best_score_ = min(losses, default=float("inf"))
 
 
-def to_arrays(value):
-    """Return a copy of nested dicts and lists, with tensors converted to arrays."""
-    return _changed(value, torch.Tensor, lambda each: each.detach().cpu().numpy().copy())
-
-
-def to_tensors(value):
-    """Return a copy of nested dicts and lists, with arrays converted to CPU tensors."""
-    return _changed(value, np.ndarray, lambda each: torch.from_numpy(each.copy()))
-
-
-def _changed(value, kind, change):
-    if isinstance(value, kind):
-        return change(value)
+def mapped(value, change):
+    """Return a copy of nested dicts and lists, with ``change(each)`` for all values in them."""
     if isinstance(value, dict):
-        return {key: _changed(item, kind, change) for key, item in value.items()}
+        return {key: mapped(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_changed(item, kind, change) for item in value]
-    return value
+        return [mapped(item, change) for item in value]
+    return change(value)
+
+
+def to_array(value):
+    """Return a tensor as an array, and other values unchanged."""
+    return value.detach().cpu().numpy().copy() if isinstance(value, torch.Tensor) else value
+
+
+def to_tensor(value):
+    """Return an array as a CPU tensor, and other values unchanged."""
+    return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value

@@ -1,4 +1,4 @@
-"""Docstrings of the losses: what several losses share is written once and added here."""
+"""Docstrings: what several losses or estimators share is written once and added here."""
 
 import ast
 import inspect
@@ -13,6 +13,12 @@ def sections(doc):
     """Return the text before the first section of a docstring, and a dict {title: section}."""
     lead, *rest = re.split(r"^(\w[\w ]*)\n-+\n", inspect.cleandoc(doc), flags=re.MULTILINE)
     return lead, {title: text.strip() for title, text in zip(rest[::2], rest[1::2], strict=True)}
+
+
+def entries(section):
+    """Return a dict {name: text} of the parameters or attributes in a section."""
+    parts = re.split(r"^(?=\w+ : )", section, flags=re.MULTILINE)
+    return {part.split(" : ")[0]: part.strip() for part in parts if part}
 
 
 def joined(lead, of_title):
@@ -31,10 +37,7 @@ def documented_like(other: Callable) -> Callable[[Function], Function]:
         if function.__doc__:  # None under python -OO
             lead, own = sections(function.__doc__)
             shared = sections(other.__doc__)[1]
-            texts = {}
-            for listed in (shared["Parameters"], own.get("Parameters", "")):
-                entries = re.split(r"^(?=\w+ : )", listed, flags=re.MULTILINE)
-                texts |= {entry.split(" : ")[0]: entry.strip() for entry in entries}
+            texts = entries(shared["Parameters"]) | entries(own.get("Parameters", ""))
             names = inspect.signature(function).parameters
             own["Parameters"] = "\n".join(texts[name] for name in names)
             if "import torch" not in own["Examples"]:

@@ -30,11 +30,16 @@ from sktopk._common._labels import (
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_random, positive_label
 from sktopk._common._types import Label, RowsLike
+from sktopk._common._versioned import assign, present
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
-from sktopk._estimators._between_scores import midway_above
-from sktopk._estimators._fitted import assign, present
-from sktopk._estimators._task import LabelTask, RankingTask, fit_calibration, groups_of_both
+from sktopk._estimators._task import (
+    LabelTask,
+    RankingTask,
+    fit_calibration,
+    groups_of_both,
+    midway_above,
+)
 from sktopk.boosting import initial_score, objective
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
@@ -435,9 +440,7 @@ def taken(rows, index):
 
 
 def quality(task, rows, scores):
-    scores, groups = scores.reshape(len(rows.y), -1), rows.groups
-    more = {} if groups is None else {"groups": groups}
-    return task.score(rows.target, scores, rows.weight, **more)
+    return task.score(rows.target, scores.reshape(len(rows.y), -1), rows.weight, rows.groups)
 
 
 def _topk_accuracy(target, scores, weight, **params):
