@@ -52,8 +52,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
         handles missing values and categories. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with `n_members` builds
-        the whole ensemble.
+        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
+        `n_members` builds all networks of the ensemble at once.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -101,7 +101,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
-        Number of the epoch that `fit` kept, from 1. Its weights are averages over about one epoch.
+        Number of the epoch, from 1, whose networks `fit` kept. Their weights are means over the steps
+        of about one epoch.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses

@@ -61,8 +61,8 @@ class RankingClassifier(BaseNetClassifier):
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
         handles missing values and categories. If it has hidden layers, it also encodes numerical
         columns in 8 bins. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with `n_members` builds
-        the whole ensemble.
+        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
+        `n_members` builds all networks of the ensemble at once.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None

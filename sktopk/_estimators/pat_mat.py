@@ -42,8 +42,9 @@ class PatMatClassifier(TopClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose a tau
-    that is at least the share of positives. With a smaller tau, t can be the score of a positive,
-    and the loss favors equal scores at the top. Then use :class:`RecallAtFPRClassifier` instead.
+    that is at least the share of positives. If tau must be smaller, use
+    :class:`RecallAtFPRClassifier` instead: t can then be the score of a positive, and giving all
+    positives the same score would reduce the loss.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the quantile of the training scores and the next lower score. On new data, it can select more or

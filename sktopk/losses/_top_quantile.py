@@ -68,7 +68,7 @@ def pat_mat_loss(
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
-    j-th score. Ties are ranked in input order.
+    j-th score. Of tied scores, the first sample ranks first.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def precision_at_recall_loss(
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
     This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
-    precision. The gradient includes the derivative of t. Ties are ranked in input order.
+    precision. The gradient includes the derivative of t. Of tied scores, the first sample ranks first.
 
     Parameters
     ----------

@@ -89,10 +89,9 @@ def compare_losses(
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
-        Score to maximize. None means :func:`sktopk.metrics.make_topk_scorer` with the k of a
-        TopKClassifier, at most n_classes - 1. Required for other classifiers, such as
-        :func:`sktopk.metrics.make_top_scorer` for rankers. All models use a `pos_label` of
-        `estimator` or of the scorer.
+        Score to maximize. For a TopKClassifier, None means its top-k accuracy. For other
+        classifiers, pass a scorer, such as a :func:`sktopk.metrics.make_top_scorer`. If `estimator`
+        or the scorer has a `pos_label`, all models use it.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.

@@ -39,9 +39,9 @@ class TableEncoder(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. 0 means no piecewise linear encoding.
     n_encoded : int or "auto", default="auto"
-        Largest total number of bins. If needed, all columns get fewer bins than ``n_bins``, or no
-        bins if 2 per column are too many. "auto" is ``n_bins`` times the number of numerical
-        columns, but at most 128. With more than 64 numerical columns, "auto" is 0.
+        Largest number of bins of all columns together. If there are many columns, each gets fewer
+        than ``n_bins``, or none. "auto" allows ``n_bins`` per numerical column, at most 128 in all,
+        and none with more than 64 numerical columns.
     missing_indicator : bool or sequence of int, default=False
         Columns with an indicator of missing values: all (True), none (False) or column indices.
     n_categories : dict of {int: int}, default=None

@@ -186,7 +186,7 @@ def of_groups(case, kind, scores, positive, groups, weight):
     for group in groups.unique():
         rows = groups == group
         if len(positive[rows & (weight > 0)].unique()) == 2:
-            each.append(case(scores[rows], positive[rows], weight[rows]))
+            each.append(case(scores[rows], positive[rows], sample_weight=weight[rows]))
     return torch.stack(each).mean()
 
 
