@@ -101,8 +101,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
-        Number of the epoch, from 1, whose networks `fit` kept. Their weights are means over the steps
-        of about one epoch.
+        Number of the epoch, from 1, whose networks `fit` kept.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses

@@ -132,8 +132,8 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     where n is the number of samples in the group (Table 1 of [1]_). Only the j-th largest score has
-    a gradient. Of tied scores, the first sample ranks first. An empty group has t = -inf. Call an instance as
-    ``threshold(scores, positive, weight=None, groups=None)``.
+    a gradient. Of tied scores, the first sample ranks first. An empty group has t = -inf. Call an
+    instance as ``threshold(scores, positive, weight=None, groups=None)``.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
     In descending order, t is the first score with a cumulative weight of at least j, or the

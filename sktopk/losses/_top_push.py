@@ -63,7 +63,8 @@ def top_push_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
     This is TopPushK (eq. 5 and Table 1 of [1]_). At most k - 1 negatives are above the threshold.
-    The gradient includes the derivative of t by the k-th score. Of tied scores, the first sample ranks first.
+    The gradient includes the derivative of t by the k-th score. The first of
+    several tied samples ranks first.
 
     Parameters
     ----------
@@ -102,7 +103,8 @@ def pat_mat_np_loss(
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
     This is Pat&Mat-NP (eq. 5 and Table 1 of [1]_). The false-positive rate is about tau. The
-    gradient includes the derivative of t by the j-th score. Of tied scores, the first sample ranks first.
+    gradient includes the derivative of t by the j-th score. The first of
+    several tied samples ranks first.
 
     Parameters
     ----------

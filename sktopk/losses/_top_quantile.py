@@ -109,7 +109,8 @@ def precision_at_recall_loss(
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
     This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
-    precision. The gradient includes the derivative of t. Of tied scores, the first sample ranks first.
+    precision. The gradient includes the derivative of t. The first of
+    several tied samples ranks first.
 
     Parameters
     ----------

@@ -78,8 +78,9 @@ def topk_transition_loss(
         \qquad Q = \sum_{i=1}^k q_{[i]}
 
     where :math:`q` is the softmax of the scores, Q is the sum of its k largest entries, and
-    :math:`L_k` is :func:`topk_grouping_loss` [1]_ (equation 6). While Q is small, cross-entropy determines which classes enter the top k. When Q approaches 1,
-    the grouping loss dominates and ignores the order within the top k.
+    :math:`L_k` is :func:`topk_grouping_loss` [1]_ (equation 6). While Q is
+    small, cross-entropy determines which classes enter the top k. When Q approaches 1, the grouping
+    loss dominates and ignores the order within the top k.
 
     Parameters
     ----------
