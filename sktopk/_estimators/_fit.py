@@ -19,12 +19,7 @@ from sktopk._training._process import (
     world_size,
 )
 from sktopk._training._rows import HeldOut
-from sktopk._training._scores import (
-    loss_of,
-    scores_by_member,
-    scores_of,
-    scores_of_members,
-)
+from sktopk._training._scores import loss_of, scores_by_member, scores_of, scores_of_members
 
 from ._parameters import batches_and_epochs, n_networks
 from ._task import fit_calibration
@@ -79,7 +74,8 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     if data.groups is not None:
         clf.n_groups_ = len(np.unique(data.groups))
     clf._task_ = clf._make_task()
-    return data._replace(weight=weight, target=clf._task_.target(data.y))
+    target = clf._task_.in_target_order(np.arange(n_classes))[index]
+    return data._replace(weight=weight, target=target)
 
 
 def hold_out(clf, data, seed):
@@ -121,7 +117,7 @@ def build(clf, data, seed):
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
     """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
     net, task, target = clf.net_, clf._task_, data.target
-    callbacks, given = {}, {"X": data.X, "y": target, "weight": data.weight}
+    callbacks, unseen = {}, validation
     # `partial_fit` counts the samples of all calls.
     class_total = task.in_target_order(clf._class_total_) if resumed else None
     encoded = None if resumed else net.encoded_rows(data.X)
@@ -140,37 +136,25 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         groups=data.groups,
         class_total=class_total,
     )
-    if validation is not None or folds is not None:
-        unseen = validation if folds is None else held_out_by_fold(data, folds)
-        given |= {"X_val": unseen.X, "y_val": unseen.target}
+    if folds is not None:
+        # Sort the samples by the fold. `HeldOut` does not copy X.
+        X, others = HeldOut(data.X, folds), (data.y, data.weight, data.groups, target)
+        unseen = Samples(X, *(None if each is None else each[X.index] for each in others))
+    if unseen is not None:
         totals = batches.totals if clf.callbacks or folds is None else None
         values = values_of(task, unseen, folds, totals)
         callbacks["validation"] = Validation(values, clf.n_iter_no_change)
     n_epochs = 1 if resumed else clf.max_epochs_
     if clf.verbose == 1:
         callbacks["progress"] = ProgressBar(n_epochs)
-    interrupted = net.train(
-        batches,
-        n_epochs,
-        callbacks,
-        cycle=not resumed,
-        encoded=encoded is not None,
-        checkpoint=checkpoint,
-        data=given,
-    )
+    how = {"is_fit": not resumed, "encoded": encoded is not None}
+    interrupted = net.train(batches, n_epochs, callbacks, data, unseen, checkpoint, **how)
     clf.history_ = net.plain_history()
     clf.n_iter_ = len(clf.history_)
     clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
     if task.is_ranking and not resumed:
         check_learned(clf, target, data.weight, batches.totals)
     return interrupted
-
-
-def held_out_by_fold(data, folds):
-    """Return the samples that the networks hold out, with X of the type `HeldOut`."""
-    X = HeldOut(data.X, folds)
-    columns = data.y, data.weight, data.groups, data.target
-    return Samples(X, *(None if each is None else each[X.index] for each in columns))
 
 
 def values_of(task, unseen, folds, totals):

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from sktopk._common._versioned import fitted_attributes
 from sktopk._training._build import build_net
-from sktopk._training._process import usable_device
+from sktopk._training._process import check_device
 from sktopk._training._state import (
     check_net_state,
     load_net_state,
@@ -77,7 +77,10 @@ def unpacked(estimator, net):
     new._task_ = new._make_task()
     with torch.inference_mode(False), torch.enable_grad():
         with _NoLargerThan(net.get("weights")):
-            device = usable_device(estimator.device)
+            try:
+                device = check_device(estimator.device)
+            except ValueError:  # the device does not exist here
+                device = torch.device("cpu")
             built = build_net(new, new._task_, net["dtypes"], 0, device)
         state = mapped({k: each for k, each in net.items() if k != "dtypes"}, to_tensor)
         check_net_state(built, state)

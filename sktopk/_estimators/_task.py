@@ -77,7 +77,7 @@ class LabelTask:
     """Task with one score per class."""
 
     classes: np.ndarray
-    metric: Callable  # metric of `score`, a function of (target, result of `decide`, weight)
+    metric: Callable  # of `score`, called as metric(target, result of `decide`, sample_weight=...)
     k: int
     training: Training | None = None
     models_proba: bool = False  # whether the softmax of the scores estimates probabilities
@@ -121,7 +121,7 @@ class LabelTask:
         return np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
 
     def score(self, target, scores, weight, groups=None):
-        return self.metric(target, self.decide(scores), weight)
+        return self.metric(target, self.decide(scores), sample_weight=weight)
 
     def values(self, target, scores, weight, groups):
         """Return the mean of top-1 and top-k accuracy of each sample, and its weight.

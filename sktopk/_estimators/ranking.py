@@ -13,14 +13,8 @@ from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
 from sktopk.losses._groups import check_takes_groups
 from sktopk.losses._top_push import top_push_k_threshold, top_push_threshold
-from sktopk.losses._top_quantile import (
-    pat_mat_threshold,
-    recall_at_k_threshold,
-)
-from sktopk.metrics import (
-    positives_at_top_score,
-    recall_at_k_score,
-)
+from sktopk.losses._top_quantile import pat_mat_threshold, recall_at_k_threshold
+from sktopk.metrics import positives_at_top_score, recall_at_k_score
 
 from ._parameters import estimator
 from ._ranking import TopClassifier

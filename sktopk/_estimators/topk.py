@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,8 +15,15 @@ from sktopk._common._input import own_labels
 from sktopk._common._scalars import check_call, check_number, check_option
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
-from sktopk._training._custom_loss import CustomLoss, name_of
-from sktopk._training._objectives import CrossEntropy, Drawn, Mixture, SampleLoss, Totals
+from sktopk._training._objectives import (
+    CrossEntropy,
+    CustomLoss,
+    Drawn,
+    Mixture,
+    SampleLoss,
+    Totals,
+    name_of,
+)
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
 from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like
@@ -237,16 +245,12 @@ class TopKClassifier(BaseNetClassifier):
         cosines_for = name_of(loss) if named is not None and named.cosines else ""
         return LabelTask(
             classes=self.classes_,
-            metric=self._metric,
+            metric=partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes)),
             k=self.k_,
             training=Training(objective, cosines_for=cosines_for),
             models_proba=models_proba(self),
             balanced=named is not None and named.counts,
         )
-
-    def _metric(self, target, y_score, weight):
-        classes = np.arange(len(self.classes_))
-        return topk_accuracy_score(target, y_score, k=self.k_, labels=classes, sample_weight=weight)
 
 
 def own_parameters(loss):

@@ -12,9 +12,9 @@ from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TableEncoder, TabularMLP
 from sktopk.modules._members import Members, mean_of_members, packs_members
 
-from ._custom_loss import CustomLoss
 from ._net import Net, Settings
-from ._process import isolated_rng, rng_state, share_buffers
+from ._objectives import CustomLoss
+from ._process import isolated_rng, share_buffers
 from ._rows import Rows
 
 # Networks that take a random generator instead of using torch's global one.
@@ -106,7 +106,6 @@ def build_net(estimator, task, dtypes, seed, device):
             dtype=dtype,
             row_dtype=row_dtype,
             precision=PRECISIONS[precision],
-            draws=draws,
             plain=not compiled and precision is None and device.type == "cpu",
         )
         try:
@@ -131,8 +130,7 @@ def build_net(estimator, task, dtypes, seed, device):
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"net_params={net_params!r} are not allowed: {error}") from error
-        if draws:
-            net.rng_state = rng_state(device)
+        net.keep_rng_state()
     # Use a separate seed, so that noise in the loss does not depend on the order of minibatches.
     if objective.draws:
         net.criterion_.seed(torch.Generator(device).manual_seed(seed + 1))

@@ -17,7 +17,7 @@ from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._warnings import warn
 
-from ._process import check_single_process, rng_state
+from ._process import check_single_process
 from ._state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 
 # Increase this number if older versions cannot continue from the files of the next version.
@@ -30,10 +30,6 @@ KINDS = {
 }  # fmt: skip
 
 
-class CheckpointError(OSError):
-    """A checkpoint cannot be read or written."""
-
-
 class Checkpoint:
     """Checkpoint file of one call of fit.
 
@@ -41,7 +37,7 @@ class Checkpoint:
     without running code. The file restores network, optimizer, random generators, history, early
     stopping and learning-rate schedules. Parameters of the estimator are never read from the file.
 
-    `call` is the result of `describe_call`. Raises CheckpointError if the file or its folder cannot
+    `call` is the result of `describe_call`. Raises OSError if the file or its folder cannot
     be read or written, ValueError if the file is damaged or belongs to another call.
     """
 
@@ -56,7 +52,7 @@ class Checkpoint:
             if self.mark is not None:
                 content = read_file(self.path)
         except OSError as error:
-            raise CheckpointError(
+            raise OSError(
                 f"checkpoint={path!r} cannot be read ({error.strerror}): give permission or pass "
                 "another path"
             ) from error
@@ -108,7 +104,7 @@ class Checkpoint:
                 raise ValueError("the number of epochs differs from the history")
             for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
                 parameter.requires_grad_(learns)
-            if net.settings.draws:
+            if net.own_generator is None:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
                     torch.cuda.set_rng_state(net.rng_state[1], torch.device(net.device))
@@ -131,8 +127,7 @@ class Checkpoint:
 
     def end_epoch(self, net, n_epochs):
         """Write the state of the net after `n_epochs` epochs to the file."""
-        if net.settings.draws:
-            net.rng_state = rng_state(torch.device(net.device))
+        net.keep_rng_state()
         parts = {name: _part(callback) for name, callback in net.callbacks_}
         state = {
             "format": FORMAT,
@@ -154,13 +149,13 @@ class Checkpoint:
         content = io.BytesIO()
         torch.save(state, content)
         if self._mark() not in (None, self.mark):
-            raise CheckpointError(
+            raise OSError(
                 f"checkpoint={self.name!r} was written by another fit: each fit needs its own path"
             )
         try:
             write_atomically(self.path, [content.getbuffer()])
         except OSError as error:
-            raise CheckpointError(
+            raise OSError(
                 f"checkpoint={self.name!r} cannot be written after epoch {n_epochs} "
                 f"({error.strerror}): make room or pass another path"
             ) from error

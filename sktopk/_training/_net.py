@@ -61,7 +61,6 @@ class Settings:
     dtype: torch.dtype  # of the weights
     row_dtype: torch.dtype  # of the samples
     precision: str | None  # name of the dtype for automatic mixed precision
-    draws: bool  # whether the network uses torch's global random generators
     plain: bool  # whether it runs on a CPU, without compilation and mixed precision
 
 
@@ -136,7 +135,7 @@ class Net(NeuralNetClassifier):
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
         super().__init__(module, **kwargs)
         self.settings, self.generator, self.own_generator = settings, generator, own_generator
-        # `shared_state`: of torch's global generators, if the network uses them.
+        # `shared_state`: of torch's global generators, if the network has no own generator.
         self.shared_state, self.run = None, None
 
     @property
@@ -145,16 +144,14 @@ class Net(NeuralNetClassifier):
         own = self.own_generator
         return self.shared_state if own is None else [own.get_state()]
 
-    @rng_state.setter
-    def rng_state(self, state):
+    def keep_rng_state(self):
+        """Store the state of torch's global generators, if the network uses them."""
         if self.own_generator is None:
-            self.shared_state = state
-        else:
-            self.own_generator.set_state(state[0])
+            self.shared_state = rng_state(torch.device(self.device))
 
     def isolated(self):
         """Return a context manager that restores torch's global random generators at its end."""
-        if not self.settings.draws:
+        if self.own_generator is not None:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
@@ -172,14 +169,8 @@ class Net(NeuralNetClassifier):
         if loading:
             # Seeds of the worker processes.
             loading["generator"] = torch.Generator().manual_seed(self.generator.initial_seed())
-        return Rows(
-            X,
-            torch.device(self.device),
-            self.settings.row_dtype,
-            resident=resident,
-            sparse=sparse,
-            loading=loading,
-        )
+        device, dtype = torch.device(self.device), self.settings.row_dtype
+        return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 
     def encoded_rows(self, X):
         """Return the encoded training samples, or None if each step has to encode its samples.
@@ -205,27 +196,25 @@ class Net(NeuralNetClassifier):
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
-    def train(
-        self, batches, n_epochs, callbacks, *, cycle=False, encoded=False, checkpoint=None, data
-    ):
+    def train(self, batches, n_epochs, callbacks, data, unseen, checkpoint, *, is_fit, encoded):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
-        `callbacks` is a dict of callbacks that run before the user's callbacks. With `cycle`, the
+        `callbacks` is a dict of callbacks that run before the user's callbacks. With `is_fit`, the
         learning rate follows one cycle, unless a user's callback sets the rate, and the network
-        gets the average of its weights over about one epoch of steps. `data` is a dict with X, y
-        and weight. The optional keys X_val and y_val are for callbacks.
+        gets the average of its weights over about one epoch of steps. `data` and `unseen` have the
+        training and the held-out samples or None, for callbacks.
         """
-        own, is_fit, has_val = self.callbacks_, cycle, data.get("X_val") is not None
+        own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)
         # The user's callbacks run last, so that they can use the validation score.
         self.callbacks_ = [*callbacks.items(), *own]
         note_threads()
         self.stop_training = False
-        X, y = data["X"], data["y"]
+        X, y = data.X, data.target
         sets = {"dataset_train": Dataset(X, y)}
-        sets["dataset_valid"] = Dataset(data["X_val"], data["y_val"]) if has_val else None
-        average = WeightAverage(self.module_, len(batches) if cycle else 1)
-        self.run = run = Run(batches, torch.from_numpy(data["weight"]), average, encoded)
+        sets["dataset_valid"] = Dataset(unseen.X, unseen.target) if has_val else None
+        average = WeightAverage(self.module_, len(batches) if is_fit else 1)
+        self.run = run = Run(batches, torch.from_numpy(data.weight), average, encoded)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
             run.rates = rates
@@ -271,8 +260,7 @@ class Net(NeuralNetClassifier):
                         vars(callback).pop("lr_scheduler_", None)
                 for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
                     group["lr"] = rate if run.rates else group["lr"]
-                if self.settings.draws:
-                    self.rng_state = rng_state(torch.device(self.device))
+                self.keep_rng_state()
         return None
 
     def _end_epoch(self, own, sets, is_fit):

@@ -81,14 +81,6 @@ def check_device(device):
     return checked
 
 
-def usable_device(device):
-    """Return the device of a fitted network, or the CPU if the device does not exist here."""
-    try:
-        return check_device(device)
-    except ValueError:
-        return torch.device("cpu")
-
-
 def world_size():
     """Return the number of processes that train together; 1 without `torch.distributed`."""
     if distributed.is_available() and distributed.is_initialized():

@@ -179,7 +179,10 @@ def load_net_state(net, state):
     net.module_.load_state_dict(state["weights"])
     net.optimizer_.load_state_dict(state["optimizer"])
     net.generator.set_state(state["generator"])
-    net.rng_state = state["rng_state"]
+    if net.own_generator is None:
+        net.shared_state = state["rng_state"]
+    else:
+        net.own_generator.set_state(state["rng_state"][0])
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
     # Restore the smallest loss so far, because skorch's callback `train_loss` needs this loss.

@@ -417,7 +417,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if len(self.classes_) == 2:
             return RankingTask(self.classes_, self.pos_label_, _average_precision)
         labels = np.arange(len(self.classes_))
-        return LabelTask(self.classes_, partial(_topk_accuracy, k=self.k_, labels=labels), self.k_)
+        return LabelTask(
+            self.classes_, partial(topk_accuracy_score, k=self.k_, labels=labels), self.k_
+        )
 
     def _raw(self, boosters, X):
         """Return `init_score_` plus the mean raw score of the boosters, for each sample."""
@@ -441,10 +443,6 @@ def taken(rows, index):
 
 def quality(task, rows, scores):
     return task.score(rows.target, scores.reshape(len(rows.y), -1), rows.weight, rows.groups)
-
-
-def _topk_accuracy(target, scores, weight, **params):
-    return topk_accuracy_score(target, scores, sample_weight=weight, **params)
 
 
 def _refuse_groups(classes):
