@@ -8,7 +8,7 @@ Corrected: other classifiers on the same letters, and probabilities divided by c
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
-these are than those of SVR (95 % bootstrap interval over the test molecules).
+than SVR finds (95 % bootstrap interval over the test molecules).
 Average: the average of three of benchmarks/results/top_of_the_table.md minus the average of
 LightGBM, extra trees and MLPClassifier, on the 12 held-out datasets of two classes.
 Needs the data folder of the benchmarks, see benchmarks/_datasets.py.

@@ -89,7 +89,9 @@ def test_weights_are_averages_over_about_one_epoch(cls, schedule):
 @pytest.mark.parametrize("cls", [DeepTopPushClassifier, PatMatClassifier, sktopk.AUCClassifier])
 def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, advice):
     clf = quick(cls, log_loss_share=share, learning_rate=1e-6)
-    with pytest.warns(UserWarning, match=f"about that of constant scores.*poor: {advice}") as said:
+    with pytest.warns(
+        UserWarning, match=f"about as high as for constant scores.*poor: {advice}"
+    ) as said:
         clf.fit(X, np.random.default_rng(1).permutation(300) % 2)
     assert len([each for each in said if "constant scores" in str(each.message)]) == 1
     clf.set_params(log_loss_share=0.8, learning_rate=0.03, max_epochs=20)
@@ -180,7 +182,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     np.testing.assert_allclose(clf.predict_proba(X), expected.predict_proba(X))
 
 
-@pytest.mark.filterwarnings("ignore:.*about that of constant scores:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*about as high as for constant scores:UserWarning")
 @pytest.mark.parametrize("share", [0, 0.5])
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier, FScoreClassifier])
 def test_the_loss_of_validation_samples_is_that_of_training(cls, share):

@@ -45,7 +45,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     ----------
     log_loss_share : float, default=0.6
         Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains the own loss alone, as in the papers.
+        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers.
     n_estimators : int or "auto", default="auto"
         Number of networks. Their scores are averaged. Each network has its own initial weights and
         holds out another fold. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
@@ -159,7 +159,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             default network accepts missing values and frames with categories. A category that `fit`
             has not seen counts as missing. Memory maps and torch Datasets are read in minibatches,
             with ``__getitems__(indices)`` if a Dataset has this method. Items of a Dataset are
-            samples or tuples (sample, label, ...), of which further entries are ignored.
+            samples or tuples (sample, label, ...); further entries are ignored.
             ``net_params={"iterator_train__num_workers": 4}`` reads them in four worker processes.
             A custom `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None

@@ -188,7 +188,7 @@ def values_of(task, unseen, folds, totals):
 
 
 def check_learned(clf, target, weight, totals):
-    """Warn if the training loss of a ranking at the end is about that of constant scores."""
+    """Warn if the training loss of a ranking at the end is about as high as for constant scores."""
     share = np.average(target, weights=weight)
     dtype = str(clf.net_.settings.dtype).removeprefix("torch.")
     # Two constants: 0, and the log-odds of the class frequencies, where log loss is lowest.
@@ -200,7 +200,7 @@ def check_learned(clf, target, weight, totals):
     if last > NEARLY * constant:
         advice = "raise log_loss_share" if clf.log_loss_share < 1 else "raise max_epochs"
         warn(
-            f"The training loss ({last:.3g}) is about that of constant scores "
+            f"The training loss ({last:.3g}) is about as high as for constant scores "
             f"({constant:.3g}), so the ranking can be poor: {advice}, or compare with other "
             "estimators"
         )

@@ -51,7 +51,7 @@ class RankingClassifier(BaseNetClassifier):
         if less than 25 % of the samples have it, with a warning.
     log_loss_share : float, default=0.8
         Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains the own loss alone, as in the papers. If classes
+        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers. If classes
         overlap, the network may then give all samples nearly the same score.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
@@ -81,7 +81,7 @@ class RankingClassifier(BaseNetClassifier):
     threshold_ : float
         Decision threshold, which `decision_function` has already subtracted. It is computed from
         the scores of the training samples. Several networks that hold out samples correct these
-        scores before, so that they are distributed like those of new samples.
+        scores before, so that they are distributed like scores of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int

@@ -44,7 +44,7 @@ class TopKClassifier(BaseNetClassifier):
 
     It minimizes the mean of a loss :math:`L_k(f(x), y)` that is small if the label is among the k
     classes with the highest scores. By default, the loss is mixed with cross-entropy. The top-k
-    accuracy is then about that of cross-entropy by itself, with correct and with wrong labels. A
+    accuracy is then about as high as with cross-entropy only, with correct and with wrong labels. A
     top-k loss is better for small or linear networks if only the k labels count. Losses that
     correct for the class sizes are better if some classes are rare.
 

@@ -102,7 +102,7 @@ def mean_loss(losses, weight, drawn):
 
 
 def positive_totals(totals):
-    """Return class weights (n_members, n_classes). An empty class gets that of the rarest."""
+    """Return class weights (n_members, n_classes). An empty class gets the weight of the rarest."""
     weight = totals.weight.T
     least = torch.where(weight > 0, weight, torch.inf).amin(1, keepdim=True)
     return torch.where(weight > 0, weight, least)
@@ -429,7 +429,7 @@ class Mixture(Objective):
     .. math::
         (1 - \lambda) L(f) + \lambda L_{CE}(f)
 
-    `named` is L, and `share` is lambda. Hard examples of earlier minibatches belong to L alone.
+    `named` is L, and `share` is lambda. Only L uses hard examples of earlier minibatches.
     """
 
     def __init__(self, named, cross_entropy, share):
