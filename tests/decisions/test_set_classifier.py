@@ -72,12 +72,12 @@ def conformity_of(method, p):
 @pytest.mark.parametrize("empty", ["allow", "top1"])
 def test_sets_equal_their_definition(method, empty, rng):
     proba, n_empty = rng.dirichlet(np.full(6, 0.5), size=100), 0
-    params = {"k": 2, "penalty": 0.07, "prevalence": PREVALENCE, "coverage": 0.5, "empty": empty}
+    params = {"k": 2, "penalty": 0.07, "prevalence": PREVALENCE, "empty": empty}
     names = np.array(list("uvwxyz"))
     clf = SetClassifier(FrozenEstimator(Given(names).fit(None, None)), method=method, **params)
     # Right labels make thresholds so high that sets are empty, random labels make large sets.
     for y in (proba.argmax(axis=1), np.arange(100) % 6):
-        y_set = clf.fit(proba, names[y]).predict_set(proba)
+        y_set = clf.set_params(coverage=0.5).fit(proba, names[y]).predict_set(proba)
         assert (type(y_set), y_set.dtype, y_set.shape) == (np.ndarray, bool, (100, 6))
         found = clf.predict_set(proba, output="labels")
         for p, labels, inside in zip(proba, found, y_set, strict=True):
@@ -93,6 +93,7 @@ def test_sets_equal_their_definition(method, empty, rng):
             assert labels.dtype == names.dtype
             assert labels.tolist() == names[expected].tolist()
             assert np.flatnonzero(inside).tolist() == sorted(expected)
+        assert (clf.set_params(coverage=0.9).fit(proba, names[y]).predict_set(proba) >= y_set).all()
     assert n_empty > 0 or method not in ("lac", "pas")
 
 

@@ -6,8 +6,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from sktopk.metrics import shot_accuracy_score, topk_accuracy_score
 
-every_average = pytest.mark.parametrize("average", ["micro", "macro"])
-
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
 def test_one_dimension_means_two_classes_with_opposite_scores(dtype):
@@ -45,7 +43,7 @@ def test_many_samples_are_scored_chunk_by_chunk():
         topk_accuracy_score(y_true, y_score, k=2, labels=range(500))
 
 
-@every_average
+@pytest.mark.parametrize("average", ["micro", "macro"])
 @pytest.mark.parametrize("rows", [([], np.empty((0, 3))), ([0, 1], np.eye(2))], ids=len)
 def test_nothing_to_average_warns_and_is_nan(average, rows):
     with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
