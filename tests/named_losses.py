@@ -11,3 +11,8 @@ try:
 except ValueError as error:
     listed = re.search(r"one of (.*); got", str(error)).group(1)
 NAMED_LOSSES = [name for name in re.findall(r"'(\w+)'", listed) if name != "auto"]
+
+
+def without_address(value):
+    """The name of a case that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))

@@ -31,7 +31,7 @@ from tests.crashing import (
     quick,
     target,
 )
-from tests.ids import without_address
+from tests.named_losses import without_address
 
 ENSEMBLE = {"module": TabularMLP, "n_estimators": 3}
 MAKE = {

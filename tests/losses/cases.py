@@ -11,9 +11,9 @@ import torch
 from sktopk import losses
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._mixtures import topk_distribution_loss
-from tests.ids import without_address
 from tests.losses import program_references, references, top_references
 from tests.losses.data import CLASS_COUNTS, binary_batch, class_batch, fixed_noise
+from tests.named_losses import without_address
 
 PRIVATE = {each.__name__: each for each in (cross_entropy_loss, topk_distribution_loss)}
 # Modules by the names of their functions, without underscores.

@@ -9,10 +9,10 @@ import torch
 from torch.nn.functional import one_hot
 
 from sktopk import losses
-from tests.ids import without_address
 from tests.losses.cases import CLASSES, PROGRAMS, TOP, every
 from tests.losses.data import N_CLASSES, assert_same, binary_batch, class_batch, value_and_gradient
 from tests.losses.test_numerics import DRAWN, MORE, OF_CLASSES, other
+from tests.named_losses import without_address
 
 # Samples of weight 0.
 

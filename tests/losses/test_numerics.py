@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sktopk import losses
-from tests.ids import without_address
 from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, TOP, Case, every, first_of_each
 from tests.losses.data import assert_same, binary_batch, class_batch, value_and_gradient
+from tests.named_losses import without_address
 
 PAGE = Path(__file__).parents[2] / "docs/api/losses.rst"
 
