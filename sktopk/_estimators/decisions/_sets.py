@@ -120,7 +120,8 @@ class SetClassifier(CalibratedDecision):
       with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
-      Sets contain labels of rare classes more often, and labels of frequent classes less often.
+      Sets contain labels of rare classes more often, and labels of frequent classes less often. Use
+      "lac" instead with losses that correct for class frequencies: they divide by them already.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples. No set covers classes without training samples. `fit` warns if they are likely.
