@@ -173,11 +173,9 @@ def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
     clf = sktopk.PatMatClassifier(tau=0.1, pos_label="fraud", **SHORT)
-    hint = (
-        r"must be one of \[0, 1\]; got 'fraud': a meta-estimator may have encoded the sorted "
-        "labels as 0 and 1. Set pos_label=0 if 'fraud' sorts before the other label, else "
-        "pos_label=1"
-    )
+    hint = "set pos_label=1 if y is 1 for 'fraud'. Meta-estimators .* pos_label=0 if 'fraud' sorts"
+    with pytest.raises(ValueError, match=r"set pos_label=True if y is True for 'fraud'$"):
+        clf.fit(X, positive)
     with pytest.raises(ValueError, match=hint):
         clf.fit(X, LabelEncoder().fit_transform(y))
     with pytest.raises(ValueError, match=hint):

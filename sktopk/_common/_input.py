@@ -387,7 +387,9 @@ def check_table(X):
     if isinstance(X, Iterator):
         raise TypeError(f"X must be a table in memory; got a {came}: pass list(X)")
     if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy.sparse.dok_array has a shape
-        raise TypeError(f"X must be a table; got a {came}: pass pandas.DataFrame(X)")
+        raise TypeError(
+            f"X must be a table; got a {came}: pass pandas.DataFrame(X), or [X] for one sample"
+        )
     if isinstance(X, Set):
         raise TypeError(f"X must be a table with an order; got a {came}: pass a list or array")
     layout = str(getattr(X, "layout", "torch.strided"))

@@ -220,10 +220,12 @@ def place_of(pos_label, classes):
     if pos_label not in labels:
         hint = ""
         if labels == [0, 1] and pos_label is not None:
-            hint = (
-                ": a meta-estimator may have encoded the sorted labels as 0 and 1. Set pos_label=0 "
-                f"if {pos_label!r} sorts before the other label, else pos_label=1"
-            )
+            hint = f": set pos_label={labels[1]} if y is {labels[1]} for {pos_label!r}"
+            if not isinstance(labels[1], bool):
+                hint += (
+                    ". Meta-estimators such as VotingClassifier number sorted labels: inside them, "
+                    f"set pos_label=0 if {pos_label!r} sorts before the other label, else 1"
+                )
         raise ValueError(f"pos_label must be one of {labels}; got {pos_label!r}{hint}")
     return labels.index(pos_label)
 

@@ -186,7 +186,9 @@ class RankingClassifier(BaseNetClassifier):
         return super().predict(X)
 
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the indices of the n samples with the highest scores, or of n samples per group.
+        """Return the positions of the n samples with the highest scores, or of n per group.
+
+        For a frame, use ``X.iloc[index]``.
 
         Parameters
         ----------

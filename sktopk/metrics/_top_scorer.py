@@ -89,7 +89,8 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the metric. None means the default of the metric.
+        Parameters of the metric. None means the default of the metric. `k` counts samples that are
+        scored together, such as a test fold, or is a share of them in (0, 1).
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, which may be in a
         pipeline or search, or else 1 or True if the other label is 0, -1 or False.

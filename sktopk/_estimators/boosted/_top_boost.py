@@ -186,6 +186,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
             Numbers or NaN, and categories in frames. float32 is kept, other numbers become float64.
+            A category that `fit` has not seen counts as missing.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -218,7 +219,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(ranks)
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
-        """Return the indices of the n samples with the highest scores, best first (two classes).
+        """Return the positions of the n samples with the highest scores, best first (two classes).
+
+        For a frame, use ``X.iloc[index]``.
 
         With `groups`, return n samples of each group, all sorted by score. If a group has fewer
         samples, return all of them, with a warning. Tied samples are in the order of X.

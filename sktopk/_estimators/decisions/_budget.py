@@ -275,7 +275,7 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the indices of the samples to review, best first.
+        """Return the positions of the samples to review, best first: ``X.iloc[index]``.
 
         Parameters
         ----------
