@@ -167,11 +167,11 @@ class Categories:
                 self._check_kind(j, X.columns[j], objects)
                 known = pd.Index(self.values[j], dtype=object)
                 codes = known.get_indexer(pd.Index(objects, dtype=object))
-                given = [each for each in objects if each is not None]
-                if len(given) >= LEAST_UNKNOWN and (codes[objects != None] < 0).all():  # noqa: E711
+                given = ~pd.isna(objects)
+                if given.sum() >= LEAST_UNKNOWN and (codes[given] < 0).all():
                     warn(
                         f"column {X.columns[j]!r} of X has no category that fit has seen: all "
-                        f"values, such as {given[0]!r}, count as missing"
+                        f"values, such as {objects[given][0]!r}, count as missing"
                     )
                 columns[j] = codes.astype(dtype)
             else:
@@ -259,7 +259,7 @@ def _warn_of_strings(name, values, total):
         )
         return
     numbers = list(filter(_is_decimal, known))
-    others = [each for each in known if each not in numbers]
+    others = [each for each in known if not _is_decimal(each)]
     # Postal codes have equal lengths and no decimal points.
     varies = any("." in each for each in numbers) or len({*map(len, numbers)}) > 1
     if len(numbers) > LEAST_NUMBERS and len(others) <= len(known) / 10 and varies:
