@@ -11,10 +11,11 @@ import sktopk
 ROOT = Path(sktopk.__file__).parent
 PLACES = {
     "io": (1.7, 6.4),
-    "model_selection": (6.2, 5.0),
+    "model_selection": (5.6, 6.4),
     "callbacks": (9.6, 5.0),
     "_estimators": (1.7, 5.0),
-    "_training": (7.4, 3.4),
+    "_persistence": (5.2, 4.4),
+    "_training": (7.6, 3.3),
     "boosting": (2.4, 3.4),
     "metrics": (1.2, 1.9),
     "losses": (4.0, 1.9),
@@ -25,7 +26,8 @@ PLACES = {
 }
 FILES = {
     "_estimators": "topk, ranking, programs, boosted, decisions",
-    "_training": "net, minibatches, objectives, checkpoint",
+    "_persistence": "checkpoints, state of a net",
+    "_training": "net, minibatches, objectives",
     "_common": "input, files, warnings, extras",
 }
 OUTSIDE = ("torch", "skorch", "numpy", "scipy", "sklearn", "pandas", "matplotlib")

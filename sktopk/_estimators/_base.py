@@ -17,8 +17,8 @@ from sktopk._common._scalars import check_random
 from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned, assign, present
 from sktopk._common._warnings import warn
+from sktopk._persistence._checkpoint import Checkpoint, describe_call
 from sktopk._training._build import takes_tables
-from sktopk._training._checkpoint import Checkpoint, describe_call
 from sktopk._training._net import DivergedError
 from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP

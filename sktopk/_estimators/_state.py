@@ -9,9 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from sktopk._common._versioned import fitted_attributes
-from sktopk._training._build import build_net
-from sktopk._training._process import check_device
-from sktopk._training._state import (
+from sktopk._persistence._net_state import (
     check_net_state,
     load_net_state,
     mapped,
@@ -19,6 +17,8 @@ from sktopk._training._state import (
     to_array,
     to_tensor,
 )
+from sktopk._training._build import build_net
+from sktopk._training._process import check_device
 from sktopk.modules._mlp import Dropout
 
 DTYPES = ("float32", "float64")

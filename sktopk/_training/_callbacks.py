@@ -1,5 +1,7 @@
 """Callbacks of the skorch net."""
 
+import copy
+
 import numpy as np
 import torch
 from skorch.callbacks import (
@@ -16,11 +18,18 @@ from tqdm.auto import tqdm
 from sktopk._common._warnings import warn
 
 from ._process import joined, rank, total
-from ._state import copied_weights
 
 # The best epoch is kept if it is better than the last by this number of standard errors.
 N_ERRORS = 2.0
 HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
+
+
+def copied_weights(module):
+    """Return a copy of the state dict of a module."""
+    return {
+        name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
+        for name, value in module.state_dict().items()
+    }
 
 
 class ProgressBar(Callback):

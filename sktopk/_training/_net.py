@@ -15,7 +15,7 @@ from sktopk.modules import TabularMLP
 from sktopk.modules._members import has_hooks
 from sktopk.modules._mlp import takes_sparse
 
-from ._callbacks import check_what_is_read, has_monitored
+from ._callbacks import check_what_is_read, copied_weights, has_monitored
 from ._process import (
     in_any_process,
     in_parallel,
@@ -29,7 +29,6 @@ from ._process import (
 )
 from ._rows import Rows
 from ._scores import scores_of
-from ._state import copied_weights
 
 # Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15

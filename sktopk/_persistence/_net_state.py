@@ -12,14 +12,6 @@ _GENERATOR = struct.Struct("=QiiQ")
 _GENERATOR_SIZE, _GENERATOR_NUMBERS = 5056, 624
 
 
-def copied_weights(module):
-    """Return a copy of the state dict of a module."""
-    return {
-        name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
-        for name, value in module.state_dict().items()
-    }
-
-
 def net_state(net):
     """Return a dict with weights, optimizer state, random state and history of a net."""
     return {

@@ -16,9 +16,9 @@ from sktopk import __version__
 from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._lazy_rows import LazyRows
 from sktopk._common._warnings import warn
+from sktopk._training._process import check_single_process
 
-from ._process import check_single_process
-from ._state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
+from ._net_state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 
 # Increase this number if older versions cannot continue from the files of the next version.
 FORMAT = 1

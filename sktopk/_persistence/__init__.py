@@ -1,0 +1,1 @@
+"""Trained nets as arrays and plain values, and checkpoint files."""
