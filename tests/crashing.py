@@ -73,7 +73,7 @@ def fitted_state(clf):
     """All that was learned, without how long it took."""
     state = clf.__getstate__()
     history = [{k: v for k, v in row.items() if k != "dur"} for row in state["history_"]]
-    names = ("weights", "optimizer", "generator", "rng_state", "criterion")
+    names = ("weights", "optimizer", "generator", "rng_state", "noise", "criterion")
     learned = {name: state["net_"][name] for name in names}
     fitted = {k: v for k, v in state.items() if k.endswith("_") and not k.startswith("_")}
     rest = {k: v for k, v in fitted.items() if k not in ("net_", "history_")}

@@ -54,7 +54,6 @@ def at(*path, change):
 MOMENT = ("optimizer", "state", 0, "exp_avg")
 STEP = ("optimizer", "state", 0, "step")
 GROUP = ("optimizer", "param_groups", 0)
-NOISE = ("criterion", "named._extra_state", "noise")
 EDITS = {
     "moment of another shape": at(*MOMENT, change=shortened),
     "moment of another dtype": at(*MOMENT, change=widened),
@@ -79,7 +78,7 @@ EDITS = {
     "position of the generator": at("generator", change=with_position),
     "generator of another size": at("generator", change=lambda found: found[:-1]),
     "position of dropout": at("rng_state", 0, change=with_position),
-    "position of the noise": at(*NOISE, change=with_position),
+    "position of the noise": at("noise", change=with_position),
     "missing weights": lambda state: state.pop("weights"),
     "an unknown entry": lambda state: state.update(more=0),
 }

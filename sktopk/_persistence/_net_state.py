@@ -14,11 +14,13 @@ _GENERATOR_SIZE, _GENERATOR_NUMBERS = 5056, 624
 
 def net_state(net):
     """Return a dict with weights, optimizer state, random state and history of a net."""
+    noise = net.criterion_.generator
     return {
         "weights": net.module_.state_dict(),
         "optimizer": net.optimizer_.state_dict(),
         "generator": net.generator.get_state(),
         "rng_state": net.rng_state,
+        "noise": None if noise is None else noise.get_state(),
         "criterion": dict(net.criterion_.state_dict()),
         "history": net.history_.to_list(),
     }
@@ -175,6 +177,10 @@ def load_net_state(net, state):
         net.shared_state = state["rng_state"]
     else:
         net.own_generator.set_state(state["rng_state"][0])
+    noise = net.criterion_.generator
+    # Ignore the state of a generator on another device, because its format is different.
+    if noise is not None and len(state["noise"]) == len(noise.get_state()):
+        noise.set_state(state["noise"].cpu())
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
     # Restore the smallest loss so far, because skorch's callback `train_loss` needs this loss.

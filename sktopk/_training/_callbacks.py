@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from sktopk._common._warnings import warn
 
-from ._process import joined, rank, total
+from ._process import all_objects, joined, rank, total
 
 # The best epoch is kept if it is better than the last by this number of standard errors.
 N_ERRORS = 2.0
@@ -140,9 +140,8 @@ def is_positive(gain, weight, cluster):
 
 def joined_clusters(value, weight, cluster):
     """Return the arrays of all processes. Samples of two processes share no cluster."""
-    of_process = np.column_stack([np.full(len(cluster), rank()), cluster])
-    value, weight, of_process = joined(value, weight, of_process)
-    return value, weight, np.unique(of_process, axis=0, return_inverse=True)[1].ravel()
+    n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
+    return joined(value, weight, n_before + cluster)
 
 
 def check_what_is_read(callbacks, has_val, is_fit):

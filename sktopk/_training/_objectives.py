@@ -80,17 +80,6 @@ class Objective(nn.Module):
         """Draw noise from this torch.Generator from now on."""
         self.generator = generator
 
-    def get_extra_state(self):
-        """Return the state of the random generator."""
-        return {"noise": None if self.generator is None else self.generator.get_state()}
-
-    def set_extra_state(self, state):
-        """Restore the result of `get_extra_state`."""
-        noise = state["noise"]
-        # Ignore the state of a generator on another device, because its format is different.
-        if self.generator is not None and len(noise) == len(self.generator.get_state()):
-            self.generator.set_state(noise.cpu())
-
 
 def mean_loss(losses, weight, drawn):
     """Return the mean loss of each network, with weights of mean 1 over its training samples."""
@@ -184,13 +173,16 @@ def proportional(positive, weight, totals):
     The factors times the weights sum to about 1. A class without samples gets the factor 0.
     """
     counted = torch.ones_like(positive) if weight is None else weight > 0
-    total, factor = totals.weight.sum(0), 0.0
-    for label, mine in enumerate((~positive & counted, positive & counted)):
-        # Estimate the total weight of the class: number of samples times mean weight.
-        seen = mine.sum(1) * totals.mean[label]
-        share = torch.where(seen > 0, totals.weight[label] / total / seen, 0.0)
-        factor = factor + mine * share.unsqueeze(1)
-    return factor
+    n_positives = (positive & counted).sum(1)
+    # Estimate the total weight of a class: number of samples times mean weight.
+    seen = torch.stack([counted.sum(1) - n_positives, n_positives]) * totals.mean
+    share = torch.where(seen > 0, totals.weight / totals.weight.sum(0) / seen, 0.0)
+    return of_class(share, positive)
+
+
+def of_class(values, positive):
+    """Return the value of the class of each sample, from values (2, n_members)."""
+    return torch.where(positive, *values.unsqueeze(2).flip(0))
 
 
 class TopLoss(Objective):
@@ -281,13 +273,10 @@ class TopLoss(Objective):
 def in_training_set(weight, positive, fresh, totals):
     """Return the weight of each sample in the threshold (formula in :class:`TopLoss`)."""
     known = weight * ~fresh
-    others, counts = weight - known, known
-    for label, mine in enumerate((~positive, positive)):
-        there = (others * mine).sum(1, keepdim=True)
-        missing = totals.weight[label].unsqueeze(1) - (known * mine).sum(1, keepdim=True)
-        factor = missing.clamp(min=0) / torch.where(there == 0, 1.0, there)
-        counts = counts + others * mine * factor
-    return counts
+    new, classes = weight - known, torch.stack([~positive, positive])
+    there, missing = (new * classes).sum(2), totals.weight - (known * classes).sum(2)
+    factor = missing.clamp(min=0) / torch.where(there == 0, 1.0, there)
+    return known + new * of_class(factor, positive)
 
 
 class BatchLoss(Objective):
@@ -441,13 +430,6 @@ class Mixture(Objective):
     def seed(self, generator):
         super().seed(generator)
         self.named.seed(generator)
-
-    def get_extra_state(self):
-        # Save nothing here, because both objectives save their own state.
-        return None
-
-    def set_extra_state(self, state):
-        pass
 
     def forward(self, scores, target, weight, drawn):
         loss = self.named(scores, target, weight, drawn)
