@@ -9,9 +9,11 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from ._scalars import on_host, refuse_times_and_complex
+from ._scalars import on_host, place_of, refuse_times_and_complex
 from ._warnings import warn
 
+# Number of classes that a message shows.
+_SHOWN = 5
 _NUMBERS = bool, int, float, np.bool_, np.number
 
 
@@ -152,6 +154,25 @@ def check_classes(y, name="y"):
     if len(classes) < 2:
         raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
     return classes
+
+
+def check_two_classes(y, pos_label, name="y"):
+    """Return the two sorted labels. Check that there are two, and that `pos_label` is one."""
+    classes = check_classes(y, name)
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{name} must have 2 classes; got {listed(classes)}"
+        )
+    if pos_label is not None:
+        place_of(pos_label, classes)  # raises unless it is one of the classes
+    return classes
+
+
+def listed(classes):
+    """Return the number of classes and the first of them, for a message."""
+    more = ", ..." if len(classes) > _SHOWN else ""
+    return f"{len(classes)} ({', '.join(map(repr, classes[:_SHOWN].tolist()))}{more})"
 
 
 def check_weight(sample_weight, n_samples):

@@ -206,7 +206,7 @@ def test_methods_of_several_classes(several):
     assert make("cross_entropy", k=0.5).fit(X, y).k_ == 2
     with pytest.raises(ValueError, match="loss='top_mean' needs two classes; got 4"):
         make().fit(X, y)
-    with pytest.raises(ValueError, match="pos_label must be None for 4 classes; got 1"):
+    with pytest.raises(ValueError, match=r"pos_label=1 needs 2 classes in y; got 4 \(0, 1, 2, 3\)"):
         make("cross_entropy", pos_label=1).fit(X, y)
     with pytest.raises(ValueError, match=r"groups must be None for more than two .* 4 classes"):
         make("cross_entropy").fit(X, y, groups=y)

@@ -262,6 +262,17 @@ def test_parameters_are_checked(params, error, message):
         BudgetClassifier(Column(), **params).fit(column(range(20)), labels(np.arange(20) > 9))
 
 
+def test_a_delta_that_is_probably_a_confidence_level_gives_a_warning():
+    with pytest.warns(UserWarning, match=r"delta=0\.95 is the probability .*: set delta=0\.05"):
+        BudgetClassifier(Column(), delta=0.95).fit(column(range(20)), labels(np.arange(20) > 9))
+
+
+def test_more_than_two_labels_are_shown():
+    y = np.array(["Fraud", "fraud", "ok", "ok"])
+    with pytest.raises(ValueError, match=r"y must have 2 classes; got 3 \('Fraud', 'fraud', 'ok'\)"):
+        BudgetClassifier(LogisticRegression(), pos_label="fraud").fit(column(range(4)), y)
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("steps", [[], [StandardScaler()]], ids=["alone", "in a pipeline"])
 def test_a_classifier_without_a_positive_label_gets_that_of_the_selection(steps):

@@ -95,3 +95,12 @@ def test_other_numbers_of_columns_are_refused():
         SetClassifier.from_scores(np.ones((4, 3)) / 3, [0, 1], classes=[0, 1, 2], method="lac")
     clf = BudgetClassifier.from_scores([0.1, 0.2], [1, 1], classes=[0, 1], budget=1)
     assert clf.classes_.tolist() == [0, 1]
+
+
+def test_reversed_scores_give_a_warning(rng):
+    y = np.where(rng.random(200) < 0.2, "fraud", "ok")
+    y_score = rng.random(200) / 2 + 0.5 * (y == "fraud")
+    params = {"pos_label": "fraud", "budget": 0.5}
+    BudgetClassifier.from_scores(y_score, y, **params)
+    with pytest.warns(UserWarning, match=r"y_score ranks 'fraud' below 'ok' \(ROC AUC 0"):
+        BudgetClassifier.from_scores(1 - y_score, y, **params)

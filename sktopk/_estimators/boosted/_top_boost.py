@@ -26,6 +26,7 @@ from sktopk._common._labels import (
     check_weight,
     class_weights,
     encode,
+    listed,
 )
 from sktopk._common._public import public
 from sktopk._common._scalars import check_number, check_random, positive_label
@@ -91,7 +92,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Maximum number of leaves of a tree, at least 2, and minimum number of samples in a leaf and
         in a group of categories (LightGBM's `min_data_per_group`).
     lightgbm_params : dict, default=None
-        Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``.
+        Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
+        that it does not know; with ``"verbosity": 0`` it prints them.
     n_members : int, default=5
         Number of ensemble members, whose scores are averaged. Each of several members holds out one
         fold of the samples. Identical samples are in the same fold.
@@ -410,7 +412,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             index = (y == self.pos_label_).astype(np.int64)
         elif self.pos_label is not None:
             raise ValueError(
-                f"pos_label must be None for {n_classes} classes; got {self.pos_label!r}"
+                f"pos_label={self.pos_label!r} needs 2 classes in y; got {listed(self.classes_)}: "
+                "merge labels or drop samples"
             )
         checked = {"weight": weight, "groups": groups, "target": index, "count": count}
         return data._replace(X=in_memory(data.X), **checked)

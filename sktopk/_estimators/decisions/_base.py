@@ -24,6 +24,7 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
+from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
 
 from ._any_classifier import GivenScores, out_of_fold_scores, weight_name
@@ -103,6 +104,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if n_classes == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
+            if single:
+                warn_of_scores(labels, np.ravel(y_score), labels == given.pos_label_)
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:

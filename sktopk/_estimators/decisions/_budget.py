@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._input import check_table
-from sktopk._common._labels import check_classes, check_labels, class_counts
+from sktopk._common._labels import check_labels, check_two_classes, class_counts
 from sktopk._common._public import public
 from sktopk._common._scalars import (
     check_count,
@@ -83,7 +83,8 @@ class BudgetClassifier(CalibratedDecision):
     Attributes
     ----------
     estimator_, classes_, pos_label_ : estimator, ndarray of shape (2,), label
-        Fitted classifier, its sorted labels, and the label of the positives.
+        Fitted classifier, its sorted labels, and the label of the positives. Probabilities are
+        those of `estimator_`, if it has them: ``estimator_.predict_proba(X)``.
     threshold_ : float
         Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
         `pos_label_` is ``classes_[0]``) or probability. It is already subtracted in
@@ -193,7 +194,7 @@ class BudgetClassifier(CalibratedDecision):
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
         if not isinstance(self.estimator, FrozenEstimator):
-            self._check_two_classes(y)
+            check_two_classes(y, self.pos_label)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random)
         if not hasattr(trained.estimator, "classes_"):
@@ -395,17 +396,12 @@ class BudgetClassifier(CalibratedDecision):
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
         check_number(self.delta, "delta", 0, 1, bounds="neither")
-        check_pos_label(self.pos_label)
-
-    def _check_two_classes(self, y):
-        classes = check_classes(y)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y must have 2 classes; got {len(classes)}"
+        if self.delta > 0.5:
+            warn(
+                f"delta={self.delta:g} is the probability that the limit is broken, not that it is "
+                f"kept: set delta={1 - self.delta:.3g}, unless you mean it"
             )
-        if self.pos_label is not None:
-            place_of(self.pos_label, classes)  # raises if pos_label is unknown
+        check_pos_label(self.pos_label)
 
     def _bound(self):
         """Return the constraint, an object with the parameters `budget` and `delta`."""
