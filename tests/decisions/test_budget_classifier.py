@@ -269,7 +269,7 @@ def test_a_delta_that_is_probably_a_confidence_level_gives_a_warning():
 
 def test_more_than_two_labels_are_shown():
     y = np.array(["Fraud", "fraud", "ok", "ok"])
-    with pytest.raises(ValueError, match=r"y must have 2 classes; got 3 \('Fraud', 'fraud', 'ok'\)"):
+    with pytest.raises(ValueError, match=r"must have 2 classes; got 3 \('Fraud', 'fraud', 'ok'\)"):
         BudgetClassifier(LogisticRegression(), pos_label="fraud").fit(column(range(4)), y)
 
 
