@@ -19,7 +19,7 @@ from sktopk._training._state import (
     to_array,
     to_tensor,
 )
-from sktopk.modules._mlp import Dropout
+from sktopk.modules._tabular_mlp import Dropout
 
 DTYPES = ("float32", "float64")
 # Numbers that a network may create in addition to its weights, such as columns of categories.

@@ -107,6 +107,18 @@ class LabelTask:
         """Return the label with the highest score."""
         return self.classes[scores.argmax(axis=1)]
 
+    def top_labels(self, scores, k):
+        """Return the k < n_classes labels with the highest scores. Ties keep their order."""
+        scores = torch.from_numpy(scores)
+        best, index = scores.topk(k + 1, dim=1)
+        tied = best[:, k - 1] == best[:, k]
+        index = index[:, :k].sort(1).values
+        order = scores.gather(1, index).argsort(dim=1, descending=True, stable=True)
+        index = index.gather(1, order)
+        # If the k-th and (k+1)-th scores of a row are tied, sort all classes of the row.
+        index[tied] = scores[tied].argsort(dim=1, descending=True, stable=True)[:, :k]
+        return self.classes[index.numpy()]
+
     def proba(self, scores, fitted=None):
         return calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores)
 

@@ -28,7 +28,6 @@ from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
 from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
 from ._parameters import estimator
@@ -133,7 +132,7 @@ class TopKClassifier(BaseNetClassifier):
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else check_k(k, len(now.classes_))
-        return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
+        return now._task_.top_labels(scores, k)
 
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

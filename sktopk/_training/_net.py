@@ -12,8 +12,8 @@ from skorch.dataset import Dataset
 
 from sktopk._common._available import available_if
 from sktopk.modules import TabularMLP
-from sktopk.modules._members import has_hooks
 from sktopk.modules._mlp import takes_sparse
+from sktopk.modules._tabular_mlp import has_hooks
 
 from ._callbacks import check_what_is_read, has_monitored
 from ._process import (

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Self
 
 import numpy as np
-import torch
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -43,7 +42,6 @@ from sktopk._estimators._task import (
 from sktopk.boosting import initial_score, objective
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
-from sktopk.modules._members import best_classes
 
 from ._boosters import constraints, grow, have_splits
 from ._model_text import BoostersAsText
@@ -237,7 +235,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now, scores = self._scored(X)
         k = now.k_ if k is None else k
         check_number(k, "k", 1, len(now.classes_) - 1, integer=True)
-        return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
+        return now._task().top_labels(scores, k)
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
