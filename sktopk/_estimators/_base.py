@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._available import available_if
 from sktopk._common._input import check_rows, check_validation
 from sktopk._common._labels import check_classes
-from sktopk._common._scalars import check_random
+from sktopk._common._scalars import check_parameters, check_random, check_sizes, number, option
 from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned, assign, present
 from sktopk._common._warnings import warn
@@ -24,7 +25,7 @@ from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP
 
 from . import _fit
-from ._parameters import check_net_parameters, routed, routed_entries
+from ._parameters import check_callbacks, check_net_params, routed, routed_entries
 from ._state import copied_net, packed, resumed, unpacked
 from ._task import has_proba
 
@@ -36,7 +37,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     `fit` works on a new estimator with the same parameters (:mod:`sktopk._estimators._fit`). At the
     end, it takes over the fitted attributes. A subclass may override these methods:
 
-    - `_check_params()`: checks all parameters;
+    - `_check_params()`: checks all parameters, by default with the functions in `_checks`;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
     - `_make_task()`: returns the task, see :mod:`sktopk._estimators._task`. It is called when
       `classes_` and `class_count_` are known, and sets fitted attributes such as `k_`.
@@ -135,7 +136,34 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    _check_params = check_net_parameters
+    # How to check each parameter. Subclasses have such a dict of their own parameters.
+    _checks: ClassVar = {
+        "hidden_layer_sizes": check_sizes,
+        "log_loss_share": number(0, 1),
+        # The limit of 1000 networks prevents mistakes that would fill the memory.
+        "n_estimators": number(1, 1000, integer=True, auto=True),
+        "learning_rate": number(0, bounds="neither"),
+        "weight_decay": number(0, bounds="left"),
+        "batch_size": number(1, integer=True, auto=True),
+        "max_epochs": number(1, integer=True, auto=True),
+        "n_iter_no_change": number(1, integer=True, none=True),
+        "calibration": option(None, "temperature"),
+        "random_state": check_random,
+    }
+
+    def _check_params(self):
+        if isinstance(self.module, torch.nn.Module) or not callable(self.module):
+            raise TypeError(
+                "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
+                f"nn.Module, not an instance; got {type(self.module).__name__}"
+            )
+        check_parameters(self)
+        if self.net_params is not None:
+            check_net_params(self)
+        if self.callbacks is not None:
+            check_callbacks(self.callbacks)
+        if not isinstance(self.verbose, Integral):
+            raise TypeError(f"verbose must be an integer; got {self.verbose!r}")
 
     def _check_classes(self, y, name="y"):
         return check_classes(y, name)

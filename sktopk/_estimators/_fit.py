@@ -21,9 +21,12 @@ from sktopk._training._process import (
 from sktopk._training._rows import HeldOut
 from sktopk._training._scores import loss_of, scores_by_member, scores_of, scores_of_members
 
-from ._parameters import batches_and_epochs, n_networks
 from ._task import fit_calibration
 
+# batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
+LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
+# n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
+NETWORKS, MOST_CLASSES = 8, 1000
 # Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 # Number of folds if there is a single network, which holds out the first fold.
@@ -78,6 +81,20 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     return data._replace(weight=weight, target=target)
 
 
+def n_networks(estimator):
+    """Return the number of networks. Warn if "auto" is not `NETWORKS`."""
+    n_classes, given = len(estimator.classes_), estimator.n_estimators
+    if not isinstance(given, str):
+        return int(given)
+    if n_classes <= MOST_CLASSES:
+        return NETWORKS
+    warn(
+        f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
+        f"(more than {MOST_CLASSES}): set n_estimators"
+    )
+    return 1
+
+
 def hold_out(clf, data, seed):
     """Return training samples, held-out samples of one network, and folds of several networks.
 
@@ -112,6 +129,18 @@ def build(clf, data, seed):
     show_data(clf.net_, data.X, data.weight)
     with clf.net_.isolated():
         check_output(clf.net_, data.X)
+
+
+def batches_and_epochs(estimator, n_samples):
+    """Return the batch size and the number of epochs for training on `n_samples` samples."""
+    batch_size, max_epochs = estimator.batch_size, estimator.max_epochs
+    if isinstance(batch_size, str):
+        batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
+    if isinstance(max_epochs, str):
+        n_batches = -(-n_samples // batch_size)
+        training = estimator._task_.training
+        max_epochs = max(training.least_epochs, -(-training.least_steps // n_batches))
+    return int(batch_size), int(max_epochs)
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):

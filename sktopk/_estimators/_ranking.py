@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,11 +13,11 @@ from sktopk._common._groups import encode_groups
 from sktopk._common._input import own_labels
 from sktopk._common._labels import check_classes, check_length, encode_labels, refuse_missing
 from sktopk._common._scalars import (
-    check_number,
-    check_option,
     check_pos_label,
     negative_first,
+    number,
     on_host,
+    option,
     place_of,
     positive_label,
 )
@@ -100,6 +100,8 @@ class RankingClassifier(BaseNetClassifier):
     weight_decay: float = 0.3
     log_loss_share: float = 0.8
     calibration: str | None = "sigmoid"
+
+    _checks: ClassVar = {"calibration": option(None, "sigmoid"), "pos_label": check_pos_label}
 
     # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
@@ -292,10 +294,6 @@ class RankingClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
-        check_pos_label(self.pos_label)
-        self._check_loss_params()
-
-    def _check_loss_params(self):
         if self.loss_params is None:
             return
         known = [name for name in OF_METRICS if name in self.get_params(deep=False)]
@@ -350,13 +348,10 @@ class TopClassifier(RankingClassifier):
     surrogate: str = "quadratic"
     buffer_size: int = 4
 
+    _checks: ClassVar = {"surrogate": option(*SURROGATES), "buffer_size": number(0, integer=True)}
+
     # Errors that count: positives below the threshold.
     errors = "false_negatives"
-
-    def _check_params(self):
-        super()._check_params()
-        check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-        check_number(self.buffer_size, "buffer_size", low=0, integer=True)
 
     def _objective(self):
         return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from sktopk._common._scalars import check_call, check_number, check_option
+from sktopk._common._scalars import check_call, check_number, check_option, number
 from sktopk._common._warnings import warn
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
@@ -19,6 +20,12 @@ from sktopk.metrics import positives_at_top_score, recall_at_k_score
 from ._parameters import estimator
 from ._ranking import TopClassifier
 from ._task import midway_above
+
+
+def check_rank(k, name):
+    """Check that k is an integer of at least 1 or a share in (0, 1)."""
+    is_share = isinstance(k, Real) and 0 < k < 1
+    check_number(k, name, 0 if is_share else 1, integer=not is_share)
 
 
 @estimator
@@ -107,9 +114,7 @@ class TopPushKClassifier(TopClassifier):
 
     k: int = 5
 
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.k, "k", 1, integer=True)
+    _checks: ClassVar = {"k": number(1, integer=True)}
 
     def _make_task(self):
         task = super()._make_task()
@@ -171,10 +176,7 @@ class RecallAtKClassifier(TopClassifier):
 
     k: int | float = 100
 
-    def _check_params(self):
-        super()._check_params()
-        is_share = isinstance(self.k, Real) and 0 < self.k < 1
-        check_number(self.k, "k", 0 if is_share else 1, integer=not is_share)
+    _checks: ClassVar = {"k": check_rank}
 
     def _make_task(self):
         if not hasattr(self, "k_"):

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from sktopk._common._input import own_labels
-from sktopk._common._scalars import check_call, check_number, check_option
+from sktopk._common._scalars import check_call, check_number, check_option, number
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import (
@@ -110,6 +111,8 @@ class TopKClassifier(BaseNetClassifier):
     loss_params: dict | None = None
     class_weight: dict | str | None = None
 
+    _checks: ClassVar = {"tau": number(0, bounds="neither"), "sigma": number(0)}
+
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Predict for each sample the k labels with the highest scores.
 
@@ -178,8 +181,6 @@ class TopKClassifier(BaseNetClassifier):
             check_k_distribution(self.k)
         for k in self.k if isinstance(self.k, dict) else [self.k]:
             check_number(k, "k", 1, integer=True)
-        check_number(self.tau, "tau", 0, bounds="neither")
-        check_number(self.sigma, "sigma", 0)
         self._check_loss_params(loss)
 
     def _check_loss_params(self, loss):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -27,7 +27,15 @@ from sktopk._common._labels import (
     encode,
 )
 from sktopk._common._public import public
-from sktopk._common._scalars import check_number, check_random, positive_label
+from sktopk._common._scalars import (
+    check_k,
+    check_number,
+    check_pos_label,
+    check_random,
+    number,
+    option,
+    positive_label,
+)
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._versioned import assign, present
 from sktopk._common._warnings import warn
@@ -40,12 +48,13 @@ from sktopk._estimators._task import (
     midway_above,
 )
 from sktopk.boosting import initial_score, objective
+from sktopk.boosting._objective import HESSIANS
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
 
 from ._boosters import constraints, grow, have_splits
 from ._model_text import BoostersAsText
-from ._parameters import OF_TWO_CLASSES, check_parameters, cut_of, has_proba, loss_in_use
+from ._parameters import OF_TWO_CLASSES, check_params, cut_of, has_proba, loss_in_use
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
@@ -167,6 +176,22 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
+    _checks: ClassVar = {
+        "k": check_k,
+        "log_loss_share": number(0, 1),
+        "hessian": option(*HESSIANS),
+        "n_estimators": number(1, 2**31 - 1, integer=True),
+        "min_child_samples": number(1, 2**31 - 1, integer=True),
+        "n_iter_no_change": number(1, integer=True, none=True),
+        "calibration": option(None, "sigmoid"),
+        "num_leaves": number(2, 131072, integer=True),
+        "n_members": number(1, 1000, integer=True),
+        "learning_rate": number(0, bounds="neither"),
+        "pos_label": check_pos_label,
+        "random_state": check_random,
+        "n_jobs": number(-(2**15), 2**15, integer=True, none=True),
+    }
+
     # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
@@ -195,7 +220,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             threshold, the loss is the mean over groups, and `threshold_` the median of the group
             thresholds. A group is held out as a whole.
         """
-        check_parameters(self)
+        check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         new = type(self)(**self.get_params(deep=False))
         new._fit(lightgbm, X, y, sample_weight, groups)

@@ -1,7 +1,7 @@
 """Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,8 @@ from sktopk._common._input import check_table, take_params, take_rows
 from sktopk._common._labels import check_labels, check_weight, class_counts
 from sktopk._common._scalars import (
     check_flag,
-    check_number,
+    check_parameters,
+    number,
     on_host,
     positive_label,
     refuse_masked,
@@ -48,6 +49,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
 
     # Fitted attributes whose names do not end with an underscore.
     _fitted_names = ("_seed",)
+
+    # How to check each parameter. Subclasses have such a dict of their own parameters.
+    _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
     # Request sample weights by default, because `fit` drops samples of weight 0.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
@@ -130,13 +134,12 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 kind = get_tags(self.estimator).estimator_type
         if kind not in ("classifier", None):
             raise no_classifier(self.estimator)
-        check_flag(self.cross_fit, "cross_fit")
+        check_parameters(self)
         if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
                 "cross_fit must be False for a FrozenEstimator, which is not trained; got True. "
                 "Pass the estimator without FrozenEstimator, or set cross_fit=False"
             )
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _checked(self, X, y, sample_weight, groups, fit_params):
         """Return the validated X, y, groups and fit parameters, without samples of weight 0."""

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,12 @@ from sktopk._common._labels import check_classes, check_labels, class_counts
 from sktopk._common._public import public
 from sktopk._common._scalars import (
     check_count,
-    check_number,
-    check_option,
     check_pos_label,
     check_random,
     negative_first,
+    number,
     on_host,
+    option,
     place_of,
     positive_label,
     refuse_masked,
@@ -153,6 +153,12 @@ class BudgetClassifier(CalibratedDecision):
     >>> clf.hits_interval(X[2000:], 50)  # bounds on the positives among the best 50
     (38, 50)
     """
+
+    _checks: ClassVar = {
+        "constraint": option(*CONSTRAINTS),
+        "delta": number(0, 1, "neither"),
+        "pos_label": check_pos_label,
+    }
 
     estimator: Any
     _: KW_ONLY
@@ -387,15 +393,12 @@ class BudgetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.constraint, "constraint", tuple(CONSTRAINTS))
         if self.cross_fit and self.constraint == "fdr":
             raise ValueError(
                 'constraint must be "count", "fpr", "precision" or "recall" with cross_fit=True; '
                 "got 'fdr', which needs held-out calibration samples"
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
-        check_number(self.delta, "delta", 0, 1, bounds="neither")
-        check_pos_label(self.pos_label)
 
     def _check_two_classes(self, y):
         classes = check_classes(y)

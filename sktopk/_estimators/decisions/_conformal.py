@@ -11,8 +11,6 @@ from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
-METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
-CONDITIONS = (None, "class", "group")
 # Parameters of SetClassifier that only some methods use, with these methods.
 USERS = {
     "k": ("topk", "average_k", "raps"),
@@ -27,7 +25,7 @@ _CHUNK_SIZE = 2**20
 
 @dataclass(frozen=True)
 class Conformity:
-    """Conformity score of one method in `METHODS`, which `SetClassifier` defines."""
+    """Conformity score of one `method` of `SetClassifier`."""
 
     method: str
     k: float = 1

@@ -1,7 +1,7 @@
 """SetClassifier: predict a set of labels for each sample, with any classifier."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,8 @@ from sktopk._common._scalars import (
     check_number,
     check_option,
     check_random,
+    number,
+    option,
     refuse_masked,
 )
 from sktopk._common._types import RowsLike
@@ -156,6 +158,15 @@ class SetClassifier(CalibratedDecision):
     """
 
     _fitted_names = ("_conformity", "_seed", "_use_scores")
+
+    _checks: ClassVar = {
+        "method": option("topk", "average_k", "lac", "aps", "raps", "pas"),
+        "coverage": number(0, 1, "neither"),
+        "conditional": option(None, "class", "group"),
+        "empty": option("allow", "top1"),
+        "randomized": check_flag,
+        "penalty": number(0),
+    }
 
     # Request groups by default, because conditional="group" requires them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -351,21 +362,15 @@ class SetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.method, "method", _conformal.METHODS)
         if self.method == "average_k":
             check_number(self.k, "k", 0, bounds="neither")
         else:
             check_number(self.k, "k", 1, integer=True)
-        check_number(self.coverage, "coverage", 0, 1, bounds="neither")
-        check_option(self.conditional, "conditional", _conformal.CONDITIONS)
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
                 f"conditional must be None for method={self.method!r}, which has no coverage "
                 f"guarantee; got {self.conditional!r}"
             )
-        check_option(self.empty, "empty", ("allow", "top1"))
-        check_flag(self.randomized, "randomized")
-        check_number(self.penalty, "penalty", 0)
         default = type(self)(self.estimator)
         for name, users in _conformal.USERS.items():
             value = getattr(self, name)
