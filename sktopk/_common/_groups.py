@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from ._labels import refuse_missing
-from ._scalars import on_host
+from ._scalars import on_host, refuse_missing
 
 
 def encode_groups(groups, n_samples):

@@ -190,6 +190,27 @@ def refuse_masked(**arrays):
             )
 
 
+def refuse_missing(values, name, what_held="labels"):
+    """Check that no value is NaN, NaT, None or infinite."""
+    if values.dtype.kind == "f":
+        is_nan, infinite = np.isnan(values), np.isinf(values)
+        what, wrong = ("NaN", is_nan) if is_nan.any() else ("infinity", infinite)
+    elif values.dtype.kind in "mM":
+        what, wrong = "NaT", np.isnat(values)
+    elif values.dtype.kind == "O" and values.ndim == 1:
+        # Find None, pandas' NA, NaN and NaT. Only NaN and NaT are not equal to themselves.
+        absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.tolist()]
+        what, wrong = "missing values", np.array(absent, dtype=bool)
+    else:
+        return
+    if wrong.any():
+        raise ValueError(
+            f"Input {name} contains {what}: {name} must not have missing {what_held}; got "
+            f"{np.count_nonzero(wrong)} of {values.size}, first in row {np.flatnonzero(wrong)[0]}. "
+            "Drop these samples, or label them"
+        )
+
+
 def on_host(values, name):
     """Convert arrays of other libraries to NumPy arrays, and return other `values` unchanged.
 
@@ -291,6 +312,36 @@ def positive_label(pos_label, classes, count):
         f"{labels[place]!r}. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
     )
     return labels[place]
+
+
+def class_weights(class_weight, classes, count):
+    """Return the weight of each class. `count` has the sum of sample weights of each class."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # In partial_fit, a class may have no samples so far. Avoid a division by 0.
+        return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
+            f"got {class_weight!r}"
+        )
+    known = set(classes.tolist())
+    unknown = [label for label in class_weight if label not in known]
+    # As in scikit-learn, a label can be absent (from a fold) if every label of y has a weight.
+    if unknown and not known <= class_weight.keys():
+        raise ValueError(
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
+        )
+    try:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    except (OverflowError, TypeError, ValueError):
+        weights = None
+    if weights is None or not ((weights <= 1e100) & (weights >= 0)).all():
+        raise ValueError(
+            f"class_weight must be finite and nonnegative, at most 1e+100; got {class_weight!r}"
+        )
+    return weights
 
 
 # Prefixes of the names of time dtypes in pandas, polars and pyarrow.

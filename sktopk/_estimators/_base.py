@@ -12,13 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import check_rows, check_validation
-from sktopk._common._labels import check_classes
+from sktopk._common._input import check_classes, check_rows, check_validation
 from sktopk._common._scalars import check_parameters, check_random, check_sizes, number, option
 from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned, assign, present
 from sktopk._common._warnings import warn
-from sktopk._training._build import takes_tables
 from sktopk._training._checkpoint import Checkpoint, describe_call
 from sktopk._training._net import DivergedError
 from sktopk._training._scores import scores_of
@@ -27,7 +25,21 @@ from sktopk.modules import TabularMLP
 from . import _fit
 from ._parameters import check_callbacks, check_net_params, routed, routed_entries
 from ._state import copied_net, packed, resumed, unpacked
-from ._task import has_proba
+
+
+def has_proba(estimator):
+    """Return True if `predict_proba` is available, else raise AttributeError."""
+    if hasattr(estimator, "net_"):
+        available = hasattr(estimator, "calibration_") or estimator._task_.models_proba
+    else:
+        available = estimator.calibration is not None or estimator._models_proba()
+    if available:
+        return True
+    raise AttributeError(
+        "predict_proba is not available: the scores of this loss are not probabilities, and no "
+        f"samples were held out for calibration={estimator.calibration!r}. Set log_loss_share "
+        f"above 0, or calibration={type(estimator).calibration!r}"
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -165,8 +177,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if not isinstance(self.verbose, Integral):
             raise TypeError(f"verbose must be an integer; got {self.verbose!r}")
 
-    def _check_classes(self, y, name="y"):
-        return check_classes(y, name)
+    _check_classes = staticmethod(check_classes)
+
+    def _models_proba(self):
+        """Return whether the scores are trained to give probabilities without calibration."""
+        return self.log_loss_share > 0
 
     def fit(
         self,
@@ -369,7 +384,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = takes_tables(self.module)
+        tags.input_tags.allow_nan = bool(getattr(self.module, "takes_tables", False))
         return tags
 
     def __getstate__(self):

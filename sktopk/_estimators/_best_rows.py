@@ -3,7 +3,7 @@
 import numpy as np
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._labels import encode_labels
+from sktopk._common._input import encode_labels
 from sktopk._common._scalars import check_number, place_of
 from sktopk._common._warnings import warn
 from sktopk.metrics._top_scorer import positive_scores

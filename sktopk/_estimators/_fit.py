@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from sktopk._common._folds import Folds, deal, scores_as_unseen
-from sktopk._common._input import Samples, check_labelled, columns_with_missing
-from sktopk._common._labels import check_labels, class_weights, encode
+from sktopk._common._input import check_labelled, check_labels, encode
+from sktopk._common._samples import Folds, Samples, columns_with_missing, deal
+from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._build import OURS, build_net, check_output, show_data, takes_tables
+from sktopk._training._build import OURS, build_net, check_output, show_data
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
     all_objects,
@@ -21,7 +21,7 @@ from sktopk._training._process import (
 from sktopk._training._rows import HeldOut
 from sktopk._training._scores import loss_of, scores_by_member, scores_of, scores_of_members
 
-from ._task import fit_calibration
+from ._calibration import fit_calibration, scores_as_unseen
 
 # batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
@@ -41,8 +41,12 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     If `clf` has a network, as in `partial_fit`, X and y must agree with these attributes.
     """
     resumed = hasattr(clf, "net_")
-    takes = {"takes_tables": takes_tables(clf.module), "takes_images": clf.module not in OURS}
-    data = check_labelled(clf, X, y, sample_weight, groups, reset=not resumed, **takes)
+    data = check_labelled(
+        clf, X, y, sample_weight, groups,
+        reset=not resumed,
+        takes_tables=getattr(clf.module, "takes_tables", False),
+        takes_images=clf.module not in OURS,
+    )  # fmt: skip
     if hasattr(clf, "categories_") and world_size() > 1:
         raise ValueError("X must hold numbers where several processes train: encode categories")
     found = clf.classes_ if resumed else None
@@ -114,7 +118,7 @@ def hold_out(clf, data, seed):
         return data, None, None
     if n_members == 1:
         return data.take(fold != 0), data.take(fold == 0), None
-    return data, None, Folds(fold, order, n_folds, n_members)
+    return data, None, Folds(fold, order, n_folds, np.arange(n_members) % n_folds)
 
 
 def build(clf, data, seed):

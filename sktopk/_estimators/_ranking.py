@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._input import own_labels
-from sktopk._common._labels import check_classes, check_length, encode_labels, refuse_missing
+from sktopk._common._input import check_classes, check_length, encode_labels, own_labels
 from sktopk._common._scalars import (
     check_pos_label,
     negative_first,
@@ -20,6 +19,7 @@ from sktopk._common._scalars import (
     option,
     place_of,
     positive_label,
+    refuse_missing,
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._versioned import fitted_attributes
@@ -30,7 +30,7 @@ from sktopk.metrics._ranking import row_weights
 
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
-from ._task import RankingTask, Training, midway_below, models_proba
+from ._task import RankingTask, Training, midway_below
 
 # Parameters that both a loss and its metric have. A ranker has at most one of them.
 OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
@@ -275,7 +275,7 @@ class RankingClassifier(BaseNetClassifier):
             metric=self._metric,
             cut=self._cut,
             midway=self._midway,
-            models_proba=models_proba(self),
+            models_proba=self._models_proba(),
             # Bins of numerical columns increase the average precision of tabular data.
             training=Training(
                 lambda: Mixture(trained._objective(), TwoClassCrossEntropy(), share),

@@ -32,7 +32,7 @@ from sktopk.metrics import topk_accuracy_score
 
 from ._base import BaseNetClassifier
 from ._parameters import estimator
-from ._task import LabelTask, Training, models_proba
+from ._task import LabelTask, Training
 
 # Arguments that the training passes to loss functions. Users cannot set them in `loss_params`.
 GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
@@ -202,6 +202,12 @@ class TopKClassifier(BaseNetClassifier):
             if isinstance(self.k, dict):
                 raise ValueError(f"loss__k must not be set if k is a dict; got k={self.k!r}")
 
+    def _models_proba(self):
+        if super()._models_proba():
+            return True
+        named = named_like(self.loss)
+        return named is not None and named.models_proba
+
     def _warn_of_ignored(self, used):
         """Warn of parameters that the loss ignores and that have another value than the default."""
         for name in ("tau", "sigma"):
@@ -248,7 +254,7 @@ class TopKClassifier(BaseNetClassifier):
             metric=partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes)),
             k=self.k_,
             training=Training(objective, cosines_for=cosines_for),
-            models_proba=models_proba(self),
+            models_proba=self._models_proba(),
             balanced=named is not None and named.counts,
         )
 

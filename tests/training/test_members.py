@@ -9,7 +9,7 @@ from torch import nn
 
 import sktopk
 from sktopk import TopKClassifier
-from sktopk._common._folds import deal, shuffled_order
+from sktopk._common._samples import deal, shuffled_order
 from sktopk.modules import MLP, TabularMLP
 from sktopk.modules._tabular_mlp import Members
 

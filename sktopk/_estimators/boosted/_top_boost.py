@@ -14,24 +14,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if, chooses_labels, ranks
 from sktopk._common._extras import import_extra
-from sktopk._common._folds import deal, scores_as_unseen
 from sktopk._common._frames import Categories
 from sktopk._common._groups import encode_groups, several_groups
-from sktopk._common._input import check_labelled, check_rows, in_memory
-from sktopk._common._labels import (
+from sktopk._common._input import (
     check_classes,
+    check_labelled,
     check_labels,
     check_length,
+    check_rows,
     check_weight,
-    class_weights,
     encode,
 )
 from sktopk._common._public import public
+from sktopk._common._samples import deal, in_memory
 from sktopk._common._scalars import (
     check_k,
     check_number,
     check_pos_label,
     check_random,
+    class_weights,
     number,
     option,
     positive_label,
@@ -40,10 +41,10 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._versioned import assign, present
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._calibration import fit_calibration, scores_as_unseen
 from sktopk._estimators._task import (
     LabelTask,
     RankingTask,
-    fit_calibration,
     groups_of_both,
     midway_above,
 )

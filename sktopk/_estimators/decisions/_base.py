@@ -11,10 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._folds import calibration_rows
 from sktopk._common._groups import encode_groups
-from sktopk._common._input import check_table, take_params, take_rows
-from sktopk._common._labels import check_labels, check_weight, class_counts
+from sktopk._common._input import check_labels, check_table, check_weight, class_counts
+from sktopk._common._samples import calibration_rows, take_params, take_rows
 from sktopk._common._scalars import (
     check_flag,
     check_parameters,

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._input import check_table
-from sktopk._common._labels import check_classes, check_labels, class_counts
+from sktopk._common._input import check_classes, check_labels, check_table, class_counts
 from sktopk._common._public import public
 from sktopk._common._scalars import (
     check_count,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._labels import encode_labels
+from sktopk._common._input import encode_labels
 from sktopk._common._row_keys import row_keys
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn

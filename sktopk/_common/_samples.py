@@ -1,4 +1,4 @@
-"""Folds of an ensemble. Equal samples are always in the same fold.
+"""Checked samples: access to parts of X, and the folds that networks hold out.
 
 Folds depend only on the lexicographic order of the distinct samples. They do not change if columns
 are multiplied by positive numbers, if float32 is converted to float64, or if samples are shuffled
@@ -6,16 +6,180 @@ or repeated.
 """
 
 import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from ._lazy_rows import LazyRows, SomeRows
-
 # Numbers per chunk.
 BLOCK = 1 << 20
 LAZY_BLOCK = 1 << 25
+# Numbers per chunk in the search for missing values.
+_BLOCK_NUMBERS = 1 << 22
+
+
+class Samples(NamedTuple):
+    """Checked samples, labels, weights and group indices (None without groups).
+
+    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
+    the factors of `class_weight`. Both are None where nobody needs them.
+    If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
+    `coded` is None or the table with categories as integers. It determines the folds, because in
+    X equal samples can have different target statistics. `only_cells`: see `Categories`.
+    """
+
+    X: object
+    y: np.ndarray
+    weight: np.ndarray
+    groups: np.ndarray | None = None
+    target: np.ndarray | None = None
+    count: np.ndarray | None = None
+    present: np.ndarray | None = None
+    coded: np.ndarray | None = None
+    only_cells: bool = False
+
+    def order(self, seed):
+        """Return one random integer per sample, from which folds are made.
+
+        Equal samples and groups get the same integer. In a table of cells, equal samples get
+        different integers: if all samples of a cell were held out, no scores would be known for it.
+        """
+        if self.only_cells and self.groups is None:
+            return np.random.RandomState(seed).permutation(len(self.y))
+        return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
+
+    def as_given(self, values):
+        """Return an array of all samples that the user passed, with NaN for dropped samples."""
+        if self.present is None:
+            return values
+        of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
+        of_all[self.present] = values
+        return of_all
+
+    def take(self, mask):
+        """Return the samples of a mask or of indices."""
+        names = "y", "weight", "groups", "target", "count", "coded"
+        parts = {name: getattr(self, name) for name in names}
+        parts = {name: None if each is None else each[mask] for name, each in parts.items()}
+        return Samples(take(self.X, mask), **parts, only_cells=self.only_cells)
+
+
+class LazyRows:
+    """Base class of containers that have a shape, a dtype and indexing like an array."""
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __array__(self, dtype=None, copy=None):
+        # Scorers of other packages call np.asarray(X).
+        rows = self[:]
+        return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
+
+    def labels(self):
+        """Return the labels if they are stored with the samples, else None."""
+
+
+class SomeRows(LazyRows):
+    """A subset of the rows of a table. Rows are copied only when they are indexed."""
+
+    def __init__(self, table, index):
+        self.table, self.index = table, index
+        self.shape, self.dtype = (len(index), *table.shape[1:]), table.dtype
+        if hasattr(table, "nnz"):
+            # Estimate the number of nonzero values from the share of selected rows.
+            self.nnz = table.nnz * len(index) // max(1, table.shape[0])
+
+    def __getitem__(self, index):
+        return self.table[self.index[index]]
+
+
+def is_dataset(X, kind="Dataset"):
+    """Return whether X is a torch Dataset, without importing torch."""
+    known = getattr(sys.modules.get("torch.utils.data"), kind, ())
+    return isinstance(X, known)
+
+
+def take(X, mask):
+    """Return the samples of a mask or of indices. A large X is not copied, see `SomeRows`."""
+    if isinstance(X, np.ndarray) and not is_memory_map(X):
+        return X[mask]
+    index = np.flatnonzero(mask) if mask.dtype == bool else mask
+    few = issparse(X) and 2 * len(index) < X.shape[0]
+    return X[index] if few else SomeRows(X, index)
+
+
+def take_rows(values, index):
+    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
+    if index is None:
+        return values
+    if is_dataset(values):
+        return sys.modules["torch.utils.data"].Subset(values, list(index))
+    if is_arrow(values):
+        return values.take(index)  # indexing a pyarrow table selects columns
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    if isinstance(values, list | tuple):
+        return [values[i] for i in index]
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
+        # Use `take`, the only integer indexing in the array API standard.
+        xp = values.__array_namespace__()
+        return xp.take(values, xp.asarray(index, device=values.device), axis=0)
+    return values[index]
+
+
+def is_arrow(X):
+    """Return whether X is a pyarrow object."""
+    return type(X).__module__.partition(".")[0] == "pyarrow"
+
+
+def take_params(params, index, n_samples):
+    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
+
+    def length(value):
+        shape = getattr(value, "shape", ())
+        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+
+    return {
+        name: take_rows(value, index) if length(value) == n_samples else value
+        for name, value in params.items()
+    }
+
+
+def in_memory(X):
+    """Return X as an array or matrix. All samples of lazy rows are read."""
+    return X[:] if isinstance(X, LazyRows) else X
+
+
+def is_memory_map(X):
+    """Return whether an array is a memory map, or a view of one."""
+    while X is not None:
+        if isinstance(X, np.memmap):
+            return True
+        X = getattr(X, "base", None)
+    return False
+
+
+def columns_with_missing(X):
+    """Return a tuple of the indices of all columns of X with missing values."""
+    table = X
+    while isinstance(table, SomeRows):
+        table = table.table
+    if len(X.shape) != 2 or isinstance(table, LazyRows):
+        return ()  # Datasets with missing values are rejected
+    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = X[np.arange(start, min(start + step, X.shape[0]))]
+        if issparse(rows):
+            found[rows.indices[np.isnan(rows.data)]] = True
+        else:
+            found |= np.isnan(rows).any(axis=0)
+    return tuple(np.flatnonzero(found).tolist())
 
 
 def shuffled_order(X, seed, groups=None):
@@ -139,7 +303,7 @@ def deal(order, target, n_folds):
 
 @dataclass(frozen=True)
 class Folds:
-    """Folds that the members of an ensemble hold out: member m holds out fold m mod n_folds.
+    """Folds that the members of an ensemble hold out: member m holds out fold `of_member[m]`.
 
     `fold` is -1 for samples that no member holds out. `order` is the result of `shuffled_order`.
     """
@@ -147,12 +311,7 @@ class Folds:
     fold: np.ndarray
     order: np.ndarray
     n_folds: int
-    n_members: int
-
-    @property
-    def of_member(self):
-        """Return the fold that each member holds out."""
-        return np.arange(self.n_members) % self.n_folds
+    of_member: np.ndarray
 
     def holds_out(self):
         """Return for each member the mask of the samples that it holds out."""
@@ -160,7 +319,7 @@ class Folds:
 
     def take(self, mask):
         """Return the folds of the samples where `mask` is true."""
-        return Folds(self.fold[mask], self.order[mask], self.n_folds, self.n_members)
+        return replace(self, fold=self.fold[mask], order=self.order[mask])
 
 
 def calibration_rows(y, fraction, random):
@@ -180,58 +339,3 @@ def calibration_rows(y, fraction, random):
     keeps_none = np.bincount(code[~mask], minlength=len(first)) == 0
     mask[first[keeps_none]] = False
     return mask
-
-
-# Minimum number of different held-out scores per class and ensemble member for the correction.
-LEAST_UNSEEN = 3
-
-
-def scores_as_unseen(scores, unseen, target, weight):
-    r"""Return training scores with the distribution of the ensemble's scores of new samples.
-
-    Most members have trained on a sample, and therefore score it differently from a new one. Let
-    :math:`F_{mc}` and :math:`G_{mc}` be the distributions of the scores of member m for its
-    training and its held-out samples of class c. The score s of a training sample is mapped to
-
-    .. math::
-        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
-
-    interpolated between the ranks of held-out samples, and constant beyond them. The result is the
-    mean over members. `unseen` says which members have held out a sample (at least one). A class
-    with fewer than three different held-out scores in a member gets the mean over these members.
-    """
-    scores = np.array(scores, dtype=np.float64)
-    for label in np.unique(target):
-        of_class = target == label
-        there = of_class & (weight > 0)
-        members = zip(scores[there].T, unseen[there].T, strict=True)
-        if min(_n_distinct(own[left_out]) for own, left_out in members) < LEAST_UNSEEN:
-            few = np.where(unseen[of_class], scores[of_class], np.nan)
-            scores[of_class] = np.nanmean(few, axis=1, keepdims=True)
-            continue
-        for own, left_out in zip(scores.T, unseen.T, strict=True):
-            seen, other = of_class & ~left_out, of_class & left_out
-            if weight[seen].sum() > 0:
-                own[seen] += _shift(own[seen], weight[seen], own[other], weight[other])
-    return scores.mean(axis=1)
-
-
-def _n_distinct(scores):
-    """Return the number of different scores. Scores that are equal up to rounding count once."""
-    return len(np.unique(np.round(scores / max(np.abs(scores).max(initial=0.0), 1e-300), 9)))
-
-
-def _shift(seen, weight, other, other_weight):
-    """Return, for each score in `seen`, the difference to the score of equal rank in `other`."""
-    values, ranks = _mid_ranks(seen, weight)
-    others, other_ranks = _mid_ranks(other, other_weight)
-    shift = others - np.interp(other_ranks, ranks, values)
-    # Interpolate between the ranks of `other`. np.interp is constant beyond these ranks.
-    return np.interp(np.interp(seen, values, ranks), other_ranks, shift)
-
-
-def _mid_ranks(scores, weight):
-    """Return the distinct scores and their mid-ranks, as shares of the total weight."""
-    values, place = np.unique(scores[weight > 0], return_inverse=True)
-    mass = np.bincount(place, weight[weight > 0])
-    return values, (mass.cumsum() - mass / 2) / mass.sum()
