@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from ._frames import TAKES_TABLES, Categories, check_columns, explain
 from ._groups import several_groups
-from ._samples import LazyRows, Samples, is_dataset
+from ._samples import LazyRows, Samples
 from ._scalars import on_host, refuse_missing, refuse_times_and_complex
 from ._warnings import warn
 
@@ -25,7 +25,8 @@ FLOATS = [np.float64, np.float32]
 
 def check_rows(estimator, X):
     """Return X as a float array, canonical CSR or lazy rows, with encoded categories."""
-    X = _coded_rows(estimator, X, reset=False)
+    check_table(X)
+    X = _coded_rows(estimator, as_lazy(X), reset=False)
     if hasattr(estimator, "categories_"):
         X = estimator.categories_.with_statistics(X)
     return _check_shape(estimator, X, reset=False)
@@ -48,8 +49,6 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
     comparing X with them. `takes_tables` allows missing values and categories of data frames,
     which are ordered by `sample_weight`. `takes_images` allows more than two dimensions.
     """
-    check_table(X)
-    X = as_lazy(X)
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:
         raise ValueError(
@@ -160,6 +159,8 @@ def _warn_of_channels_last(shape):
 
 def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **options):
     """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
+    check_table(X)
+    X = as_lazy(X)
     y = check_labels(own_labels(X, y))
     X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
@@ -181,43 +182,20 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     return rows
 
 
-def check_validation(estimator, X_val, y_val, classes):
-    """Check validation samples. Return them with weights of 1; warn of labels not in `classes`."""
-    y_val = own_labels(X_val, y_val)
-    if X_val is None or y_val is None:
-        missing = "X_val" if X_val is None else "y_val"
-        raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
-    try:
-        X_val = check_rows(estimator, X_val)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"X_val is not valid: {error}") from error
-    y_val = check_labels(y_val, "y_val")
-    check_length(y_val, X_val.shape[0], "y_val")
-    unknown = np.unique(y_val[encode_labels(classes, y_val, "y_val") < 0])
-    if len(unknown) == len(np.unique(y_val)):
-        raise ValueError(
-            f"y_val must have labels of y, {_shown(classes)}; got only {_shown(unknown)}"
-        )
-    if len(unknown):
-        warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
-    return Samples(X_val, y_val, np.ones(len(y_val)))
-
-
-def _shown(labels):
-    """Return at most five of the labels as text for an error message."""
-    return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
-
-
 def own_labels(X, y, *, needed=False):
     """Return y, or the labels of the Dataset X if y is None."""
-    check_table(X)
     if y is None:
         X = as_lazy(X)
         y = X.labels() if isinstance(X, LazyRows) else None
     if needed:
         check_given(y)
     return y
+
+
+def is_dataset(X, kind="Dataset"):
+    """Return whether X is a torch Dataset, without importing torch."""
+    known = getattr(sys.modules.get("torch.utils.data"), kind, ())
+    return isinstance(X, known)
 
 
 def as_lazy(X):
@@ -442,3 +420,27 @@ def class_counts(classes, y):
     """Return the number of labels of each class in the sorted `classes`."""
     index = encode_labels(classes, y)
     return np.bincount(index[index >= 0], minlength=len(classes))
+
+
+def take_rows(values, index):
+    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
+    if index is None:
+        return values
+    if is_dataset(values):
+        return sys.modules["torch.utils.data"].Subset(values, list(index))
+    if is_arrow(values):
+        return values.take(index)  # indexing a pyarrow table selects columns
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    if isinstance(values, list | tuple):
+        return [values[i] for i in index]
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
+        # Use `take`, the only integer indexing in the array API standard.
+        xp = values.__array_namespace__()
+        return xp.take(values, xp.asarray(index, device=values.device), axis=0)
+    return values[index]
+
+
+def is_arrow(X):
+    """Return whether X is a pyarrow object."""
+    return type(X).__module__.partition(".")[0] == "pyarrow"

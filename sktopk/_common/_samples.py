@@ -6,7 +6,6 @@ or repeated.
 """
 
 import math
-import sys
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,8 +15,6 @@ from scipy.sparse import issparse
 # Numbers per chunk.
 BLOCK = 1 << 20
 LAZY_BLOCK = 1 << 25
-# Numbers per chunk in the search for missing values.
-_BLOCK_NUMBERS = 1 << 22
 
 
 class Samples(NamedTuple):
@@ -99,12 +96,6 @@ class SomeRows(LazyRows):
         return self.table[self.index[index]]
 
 
-def is_dataset(X, kind="Dataset"):
-    """Return whether X is a torch Dataset, without importing torch."""
-    known = getattr(sys.modules.get("torch.utils.data"), kind, ())
-    return isinstance(X, known)
-
-
 def take(X, mask):
     """Return the samples of a mask or of indices. A large X is not copied, see `SomeRows`."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
@@ -112,43 +103,6 @@ def take(X, mask):
     index = np.flatnonzero(mask) if mask.dtype == bool else mask
     few = issparse(X) and 2 * len(index) < X.shape[0]
     return X[index] if few else SomeRows(X, index)
-
-
-def take_rows(values, index):
-    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
-    if index is None:
-        return values
-    if is_dataset(values):
-        return sys.modules["torch.utils.data"].Subset(values, list(index))
-    if is_arrow(values):
-        return values.take(index)  # indexing a pyarrow table selects columns
-    if hasattr(values, "iloc"):
-        return values.iloc[index]
-    if isinstance(values, list | tuple):
-        return [values[i] for i in index]
-    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
-        # Use `take`, the only integer indexing in the array API standard.
-        xp = values.__array_namespace__()
-        return xp.take(values, xp.asarray(index, device=values.device), axis=0)
-    return values[index]
-
-
-def is_arrow(X):
-    """Return whether X is a pyarrow object."""
-    return type(X).__module__.partition(".")[0] == "pyarrow"
-
-
-def take_params(params, index, n_samples):
-    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
-
-    def length(value):
-        shape = getattr(value, "shape", ())
-        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
-
-    return {
-        name: take_rows(value, index) if length(value) == n_samples else value
-        for name, value in params.items()
-    }
 
 
 def in_memory(X):
@@ -163,23 +117,6 @@ def is_memory_map(X):
             return True
         X = getattr(X, "base", None)
     return False
-
-
-def columns_with_missing(X):
-    """Return a tuple of the indices of all columns of X with missing values."""
-    table = X
-    while isinstance(table, SomeRows):
-        table = table.table
-    if len(X.shape) != 2 or isinstance(table, LazyRows):
-        return ()  # Datasets with missing values are rejected
-    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
-    for start in range(0, X.shape[0], step):
-        rows = X[np.arange(start, min(start + step, X.shape[0]))]
-        if issparse(rows):
-            found[rows.indices[np.isnan(rows.data)]] = True
-        else:
-            found |= np.isnan(rows).any(axis=0)
-    return tuple(np.flatnonzero(found).tolist())
 
 
 def shuffled_order(X, seed, groups=None):

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._available import available_if
-from sktopk._common._input import check_classes, check_rows, check_validation
+from sktopk._common._input import check_classes, check_rows
 from sktopk._common._scalars import check_parameters, check_random, check_sizes, number, option
 from sktopk._common._types import RowsLike
 from sktopk._common._versioned import Versioned, assign, present
@@ -240,8 +240,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             data = _fit.validate(new, X, y, sample_weight, groups)
             train, validation, folds = data, None, None
             if X_val is not None or y_val is not None:
-                validation = check_validation(new, X_val, y_val, new.classes_)
-                validation = validation._replace(target=new._task_.target(validation.y))
+                validation = _fit.check_validation(new, X_val, y_val)
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
                 checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation))

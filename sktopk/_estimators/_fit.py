@@ -2,9 +2,19 @@
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 
-from sktopk._common._input import check_labelled, check_labels, encode
-from sktopk._common._samples import Folds, Samples, columns_with_missing, deal
+from sktopk._common._input import (
+    check_labelled,
+    check_labels,
+    check_length,
+    check_rows,
+    check_table,
+    encode,
+    encode_labels,
+    own_labels,
+)
+from sktopk._common._samples import Folds, LazyRows, Samples, SomeRows, deal
 from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
@@ -27,6 +37,8 @@ from ._calibration import fit_calibration, scores_as_unseen
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
 # n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
 NETWORKS, MOST_CLASSES = 8, 1000
+# Numbers per chunk in the search for missing values.
+_BLOCK_NUMBERS = 1 << 22
 # Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 # Number of folds if there is a single network, which holds out the first fold.
@@ -81,8 +93,54 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     if data.groups is not None:
         clf.n_groups_ = len(np.unique(data.groups))
     clf._task_ = clf._make_task()
-    target = clf._task_.in_target_order(np.arange(n_classes))[index]
+    target = np.arange(n_classes)[clf._task_.order][index]
     return data._replace(weight=weight, target=target)
+
+
+def columns_with_missing(X):
+    """Return a tuple of the indices of all columns of X with missing values."""
+    table = X
+    while isinstance(table, SomeRows):
+        table = table.table
+    if len(X.shape) != 2 or isinstance(table, LazyRows):
+        return ()  # Datasets with missing values are rejected
+    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = X[np.arange(start, min(start + step, X.shape[0]))]
+        if issparse(rows):
+            found[rows.indices[np.isnan(rows.data)]] = True
+        else:
+            found |= np.isnan(rows).any(axis=0)
+    return tuple(np.flatnonzero(found).tolist())
+
+
+def check_validation(clf, X_val, y_val):
+    """Check validation samples. Return them with weights of 1; warn of unknown labels."""
+    check_table(X_val)
+    y_val = own_labels(X_val, y_val)
+    if X_val is None or y_val is None:
+        missing = "X_val" if X_val is None else "y_val"
+        raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
+    try:
+        X_val = check_rows(clf, X_val)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"X_val is not valid: {error}") from error
+    y_val = check_labels(y_val, "y_val")
+    check_length(y_val, X_val.shape[0], "y_val")
+    unknown = np.unique(y_val[encode_labels(clf.classes_, y_val, "y_val") < 0])
+    if len(unknown) == len(np.unique(y_val)):
+        raise ValueError(
+            f"y_val must have labels of y, {_shown(clf.classes_)}; got only {_shown(unknown)}"
+        )
+    if len(unknown):
+        warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
+    return Samples(X_val, y_val, np.ones(len(y_val)), target=clf._task_.target(y_val))
+
+
+def _shown(labels):
+    """Return at most five of the labels as text for an error message."""
+    return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
 
 
 def n_networks(estimator):
@@ -152,7 +210,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     # `partial_fit` counts the samples of all calls.
-    class_total = task.in_target_order(clf._class_total_) if resumed else None
+    class_total = clf._class_total_[task.order] if resumed else None
     encoded = None if resumed else net.encoded_rows(data.X)
     batches = make_batches(
         net.rows(data.X, resident=True) if encoded is None else encoded,

@@ -8,7 +8,7 @@ a decision threshold. An estimator creates its task once per fit and then calls
 - ``decide(scores, fitted)``: returns the result of `decision_function`. `fitted` is the estimator;
 - ``labels(scores, fitted)`` and ``proba(scores, fitted)``: return those of `predict` and
   `predict_proba`;
-- ``in_target_order(values)``: returns values of the classes in the order of `target`;
+- ``values[order]``: values of the classes, in the order of `target`;
 - ``calibration_scores(scores)`` and ``calibration_weights(target, weight)``: return the input of
   `fit_calibration`;
 - ``score(target, scores, weight, groups)``: returns the metric of `score`;
@@ -76,24 +76,18 @@ class LabelTask:
     """Task with one score per class."""
 
     classes: np.ndarray
+    n_outputs: int  # number of classes
     metric: Callable  # of `score`, called as metric(target, result of `decide`, sample_weight=...)
     k: int
     training: Training | None = None
     models_proba: bool = False  # whether the softmax of the scores estimates probabilities
     balanced: bool = False  # whether the loss corrects for class frequencies
 
-    is_ranking = False
-
-    @property
-    def n_outputs(self):
-        return len(self.classes)
+    is_ranking, order = False, slice(None)
 
     def target(self, y):
         """Return class indices; -1 for unknown labels."""
         return encode(self.classes, y)
-
-    def in_target_order(self, values):
-        return values
 
     def finish(self, scores, target, weight, groups):
         return {}
@@ -167,13 +161,14 @@ class RankingTask:
         """Return whether the positive label is the first class."""
         return bool(self.pos_label == self.classes[0])
 
+    @property
+    def order(self):
+        return slice(None, None, -1 if self.turned else None)
+
     def target(self, y):
         """Return 1 for positives, 0 for negatives and -1 for unknown labels."""
         known = np.isin(y, self.classes)
         return np.where(known, (y == self.pos_label).astype(np.intp), -1)
-
-    def in_target_order(self, values):
-        return values[::-1] if self.turned else values
 
     def finish(self, scores, target, weight, groups):
         """Return a dict with `threshold_`. With groups, this is the median over the groups."""

@@ -203,10 +203,8 @@ class TopKClassifier(BaseNetClassifier):
                 raise ValueError(f"loss__k must not be set if k is a dict; got k={self.k!r}")
 
     def _models_proba(self):
-        if super()._models_proba():
-            return True
-        named = named_like(self.loss)
-        return named is not None and named.models_proba
+        named = None if self.log_loss_share > 0 else named_like(self.loss)
+        return self.log_loss_share > 0 or (named is not None and named.models_proba)
 
     def _warn_of_ignored(self, used):
         """Warn of parameters that the loss ignores and that have another value than the default."""
@@ -251,6 +249,7 @@ class TopKClassifier(BaseNetClassifier):
         cosines_for = name_of(loss) if named is not None and named.cosines else ""
         return LabelTask(
             classes=self.classes_,
+            n_outputs=n_classes,
             metric=partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes)),
             k=self.k_,
             training=Training(objective, cosines_for=cosines_for),

@@ -26,8 +26,8 @@ from sktopk._common._input import (
     check_table,
     check_weight,
     class_counts,
+    is_arrow,
 )
-from sktopk._common._samples import is_arrow
 from sktopk._common._scalars import (
     check_count,
     check_flag,

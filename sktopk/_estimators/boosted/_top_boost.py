@@ -355,7 +355,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             self.threshold_ = 0.0
         if task.is_ranking and not self._models_proba_ and grown:
             scores, known = self._as_unseen(rows, held_out)
-            cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
+            cut = cut_of(loss, params, rows, *self.class_count_[task.order])
             known = taken(rows, known)
             task = dataclasses.replace(task, cut=cut)
             found = task.finish(scores, known.target, known.count, known.groups)
@@ -443,10 +443,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """Return the task: a ranking of two classes, or labels of more classes."""
         if len(self.classes_) == 2:
             return RankingTask(self.classes_, self.pos_label_, _average_precision)
-        labels = np.arange(len(self.classes_))
-        return LabelTask(
-            self.classes_, partial(topk_accuracy_score, k=self.k_, labels=labels), self.k_
-        )
+        n_classes = len(self.classes_)
+        metric = partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes))
+        return LabelTask(self.classes_, n_classes, metric, self.k_)
 
     def _raw(self, boosters, X):
         """Return `init_score_` plus the mean raw score of the boosters, for each sample."""

@@ -12,8 +12,8 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sktopk._common._groups import encode_groups
-from sktopk._common._input import check_labels, check_table, check_weight, class_counts
-from sktopk._common._samples import calibration_rows, take_params, take_rows
+from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
+from sktopk._common._samples import calibration_rows
 from sktopk._common._scalars import (
     check_flag,
     check_parameters,
@@ -221,3 +221,16 @@ def give_pos_label(estimator, pos_label):
         estimator = estimator.steps[-1][1]
     if pos_label is not None and getattr(estimator, "pos_label", pos_label) is None:
         estimator.set_params(pos_label=pos_label)
+
+
+def take_params(params, index, n_samples):
+    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
+
+    def length(value):
+        shape = getattr(value, "shape", ())
+        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+
+    return {
+        name: take_rows(value, index) if length(value) == n_samples else value
+        for name, value in params.items()
+    }
