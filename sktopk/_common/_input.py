@@ -14,9 +14,8 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from ._frames import TAKES_TABLES, Categories, check_columns, explain
-from ._groups import several_groups
-from ._samples import LazyRows, Samples
-from ._scalars import on_host, refuse_missing, refuse_times_and_complex
+from ._samples import LazyRows, Samples, several_groups
+from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_complex
 from ._warnings import warn
 
 _NUMBERS = bool, int, float, np.bool_, np.number
@@ -362,6 +361,19 @@ def check_classes(y, name="y"):
     classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
+    return classes
+
+
+def check_two_classes(y, pos_label, name="y"):
+    """Return the two sorted labels, and check that `pos_label` is None or one of them."""
+    classes = check_classes(y, name)
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{name} must have 2 classes; got {len(classes)}"
+        )
+    if pos_label is not None:
+        place_of(pos_label, classes)  # raises unless it is one of the classes
     return classes
 
 

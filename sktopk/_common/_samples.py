@@ -1,4 +1,4 @@
-"""Checked samples: access to parts of X, and the folds that networks hold out.
+"""Checked samples: parts of X, folds that networks hold out, and groups.
 
 Folds depend only on the lexicographic order of the distinct samples. They do not change if columns
 are multiplied by positive numbers, if float32 is converted to float64, or if samples are shuffled
@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+
+from ._scalars import on_host, refuse_missing
 
 # Numbers per chunk.
 BLOCK = 1 << 20
@@ -276,3 +278,36 @@ def calibration_rows(y, fraction, random):
     keeps_none = np.bincount(code[~mask], minlength=len(first)) == 0
     mask[first[keeps_none]] = False
     return mask
+
+
+def encode_groups(groups, n_samples):
+    """Return the group index of each sample. Groups are numbered in order of first appearance."""
+    given, groups = groups, np.asarray(on_host(groups, "groups"))
+    if groups.shape != (n_samples,):
+        came = f"shape {groups.shape}"
+        if isinstance(given, str):
+            came = f"{given!r}: pass the column, such as X[{given!r}]"
+        raise ValueError(f"groups must have one entry per sample ({n_samples}); got {came}")
+    refuse_missing(groups, "groups", "values")
+    code_of = {}
+    code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
+    return np.array(code, dtype=np.intp)
+
+
+def several_groups(groups, weight):
+    """Return the group index of each sample, or None if there is only one group.
+
+    Samples of weight 0 get -1. They do not change the indices of the other samples.
+    """
+    code, present = encode_groups(groups, len(weight)), weight > 0
+    if not present.all():
+        code[present] = encode_groups(code[present], np.count_nonzero(present))
+        code[~present] = -1
+    return code if (code > 0).any() else None
+
+
+def rows_of_groups(groups):
+    """Return a list with one array per group: the indices of its samples."""
+    order = np.argsort(groups, kind="stable")
+    cuts = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, cuts)

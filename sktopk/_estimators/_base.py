@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if
+from sktopk._common._estimator import Versioned, assign, available_if, present
 from sktopk._common._input import check_classes, check_rows
 from sktopk._common._scalars import check_parameters, check_random, check_sizes, number, option
 from sktopk._common._types import RowsLike
-from sktopk._common._versioned import Versioned, assign, present
 from sktopk._common._warnings import warn
 from sktopk._training._checkpoint import Checkpoint, describe_call
 from sktopk._training._net import DivergedError

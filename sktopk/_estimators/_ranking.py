@@ -9,20 +9,19 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
-from sktopk._common._groups import encode_groups
-from sktopk._common._input import check_classes, check_length, encode_labels, own_labels
+from sktopk._common._estimator import fitted_attributes
+from sktopk._common._input import check_length, check_two_classes, encode_labels, own_labels
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_pos_label,
     negative_first,
     number,
     on_host,
     option,
-    place_of,
     positive_label,
     refuse_missing,
 )
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._versioned import fitted_attributes
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
@@ -306,15 +305,7 @@ class RankingClassifier(BaseNetClassifier):
         self._trained()._check_params()
 
     def _check_classes(self, y, name="y"):
-        classes = check_classes(y, name)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"multiclass: {name} must have 2 classes; got {len(classes)}"
-            )
-        if self.pos_label is not None:
-            place_of(self.pos_label, classes)  # raises unless it is one of the classes
-        return classes
+        return check_two_classes(y, self.pos_label, name)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

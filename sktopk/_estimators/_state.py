@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from sktopk._common._versioned import fitted_attributes
+from sktopk._common._estimator import fitted_attributes
 from sktopk._training._build import build_net
 from sktopk._training._process import check_device
 from sktopk._training._state import (

@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._groups import rows_of_groups
 from sktopk._common._input import encode
+from sktopk._common._samples import rows_of_groups
 from sktopk._common._scalars import negative_first
 from sktopk._common._types import Label
 from sktopk._common._warnings import warn

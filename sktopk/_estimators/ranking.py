@@ -119,8 +119,7 @@ class TopPushKClassifier(TopClassifier):
     def _make_task(self):
         task = super()._make_task()
         if not hasattr(self, "k_"):
-            grouped = hasattr(self, "n_groups_")
-            self.k_ = clipped(self.k, self._n_negatives(), "negatives", grouped)
+            self.k_ = clipped(self, self._n_negatives(), "negatives")
         return task
 
     def _threshold(self):
@@ -180,9 +179,9 @@ class RecallAtKClassifier(TopClassifier):
 
     def _make_task(self):
         if not hasattr(self, "k_"):
-            grouped, self.k_ = hasattr(self, "n_groups_"), self.k
+            self.k_ = self.k
             if isinstance(self.k, Integral):
-                self.k_ = clipped(self.k, self.class_count_.sum(), "samples", grouped)
+                self.k_ = clipped(self, self.class_count_.sum(), "samples")
         return super()._make_task()
 
     def _threshold(self):
@@ -273,10 +272,10 @@ class ThresholdClassifier(TopClassifier):
         return score / sum(factor for _, factor in kinds)
 
 
-def clipped(k, n_samples, what, of_groups):
+def clipped(estimator, n_samples, what):
     """Return min(k, n_samples). Warn if this is less than k. With groups, return k itself."""
-    most = max(1, int(n_samples))
-    if of_groups or k <= most:
+    k, most = estimator.k, max(1, int(n_samples))
+    if hasattr(estimator, "n_groups_") or k <= most:
         return k
     warn(f"k={k} must be at most the number of {what} ({most}): k_={most} is used")
     return most

@@ -10,7 +10,7 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
-from sktopk._common._available import available_if
+from sktopk._common._estimator import available_if
 from sktopk.modules import TabularMLP
 from sktopk.modules._mlp import takes_sparse
 from sktopk.modules._tabular_mlp import has_hooks

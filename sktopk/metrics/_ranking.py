@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._groups import encode_groups
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_k,
     check_nonnegative,

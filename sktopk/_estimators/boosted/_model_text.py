@@ -8,8 +8,8 @@ import re
 
 import numpy as np
 
+from sktopk._common._estimator import Versioned
 from sktopk._common._extras import import_extra
-from sktopk._common._versioned import Versioned
 
 MOST_LEAVES = 131072
 # Bits of `decision_type`: 1 for a split by categories, 2 if missing values go left, and 0, 4 or 8

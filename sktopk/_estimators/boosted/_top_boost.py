@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if, chooses_labels, ranks
+from sktopk._common._estimator import assign, available_if, chooses_labels, present, public, ranks
 from sktopk._common._extras import import_extra
 from sktopk._common._frames import Categories
-from sktopk._common._groups import encode_groups, several_groups
 from sktopk._common._input import (
     check_classes,
     check_labelled,
@@ -25,8 +24,7 @@ from sktopk._common._input import (
     check_weight,
     encode,
 )
-from sktopk._common._public import public
-from sktopk._common._samples import deal, in_memory
+from sktopk._common._samples import deal, encode_groups, in_memory, several_groups
 from sktopk._common._scalars import (
     check_k,
     check_number,
@@ -38,7 +36,6 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._versioned import assign, present
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import fit_calibration, scores_as_unseen

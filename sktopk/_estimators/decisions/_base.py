@@ -11,9 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._groups import encode_groups
+from sktopk._common._estimator import Versioned
 from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
-from sktopk._common._samples import calibration_rows
+from sktopk._common._samples import calibration_rows, encode_groups
 from sktopk._common._scalars import (
     check_flag,
     check_parameters,
@@ -22,7 +22,6 @@ from sktopk._common._scalars import (
     positive_label,
     refuse_masked,
 )
-from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk.metrics._scorer import no_classifier
 

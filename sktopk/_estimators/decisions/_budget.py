@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._input import check_classes, check_labels, check_table, class_counts
-from sktopk._common._public import public
+from sktopk._common._estimator import public
+from sktopk._common._input import check_labels, check_table, check_two_classes, class_counts
 from sktopk._common._scalars import (
     check_count,
     check_pos_label,
@@ -25,10 +25,11 @@ from sktopk._common._scalars import (
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
-from sktopk._estimators._best_rows import finite_scores, known_positives, rows_on_top
+from sktopk._estimators._best_rows import rows_on_top
 from sktopk.metrics._scorer import no_classifier
 from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
+from ._any_classifier import finite_scores, known_positives
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
@@ -198,7 +199,7 @@ class BudgetClassifier(CalibratedDecision):
         self._check_params()
         X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
         if not isinstance(self.estimator, FrozenEstimator):
-            self._check_two_classes(y)
+            check_two_classes(y, self.pos_label)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random)
         if not hasattr(trained.estimator, "classes_"):
@@ -398,16 +399,6 @@ class BudgetClassifier(CalibratedDecision):
                 "got 'fdr', which needs held-out calibration samples"
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
-
-    def _check_two_classes(self, y):
-        classes = check_classes(y)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y must have 2 classes; got {len(classes)}"
-            )
-        if self.pos_label is not None:
-            place_of(self.pos_label, classes)  # raises if pos_label is unknown
 
     def _bound(self):
         """Return the constraint, an object with the parameters `budget` and `delta`."""

@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if
+from sktopk._common._estimator import available_if, public
 from sktopk._common._input import check_labels, encode_labels, take_rows
-from sktopk._common._public import public
 from sktopk._common._scalars import (
     check_flag,
     check_number,

@@ -1,11 +1,25 @@
-"""Methods that an estimator has only under a condition, such as two classes."""
+"""What all estimators share: public names, conditional methods, version and fitted attributes."""
 
+import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, TypeVar, cast
 
+from sklearn.exceptions import InconsistentVersionWarning
+
+from sktopk import __version__
+
+Named = TypeVar("Named")
 Method = TypeVar("Method", bound=Callable)
+
+_KEY = "_sktopk_version"
+
+
+def public(named: Named) -> Named:
+    """Set the module of a class or function to `sktopk`, for pickles, errors and documentation."""
+    named.__module__ = "sktopk"
+    return named
 
 
 class AvailableMethod:
@@ -52,3 +66,47 @@ def _has_classes(classifier, two, name, other):
     if fitted is not None and (len(fitted) == 2) != two:
         raise AttributeError(f"{name} is not available for {len(fitted)} classes: use {other}")
     return True
+
+
+class Versioned:
+    """Mixin that stores the version of sktopk in the state, as scikit-learn's estimators do.
+
+    `__setstate__` warns if another version wrote the state.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(super().__getstate__()) | {_KEY: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop(_KEY, "before 0.3.0")
+        if version != __version__:
+            name = f"{type(self).__name__} of sktopk"
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=name,
+                    current_sklearn_version=__version__,
+                    original_sklearn_version=version,
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+
+def fitted_attributes(estimator):
+    """Return the attributes that `fit` sets: those whose names end with an underscore."""
+    return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.endswith("__")}
+
+
+def assign(estimator, fitted):
+    """Replace all fitted attributes in one step, so that other threads see the old or the new."""
+    before = fitted_attributes(estimator)
+    own = {name: value for name, value in vars(estimator).items() if name not in before}
+    estimator.__dict__ = own | fitted_attributes(fitted)
+
+
+def present(estimator):
+    """Return the estimator in its present state, whatever a `fit` in another thread does."""
+    now = object.__new__(type(estimator))
+    now.__dict__ = estimator.__dict__
+    return now
