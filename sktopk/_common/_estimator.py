@@ -51,23 +51,6 @@ def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
     return lambda method: cast(Method, AvailableMethod(method, check))
 
 
-def ranks(classifier):
-    """Return True, or raise `AttributeError` if a fitted classifier has more than two classes."""
-    return _has_classes(classifier, True, "predict_top", "predict_topk(X, k)")
-
-
-def chooses_labels(classifier):
-    """Return True, or raise `AttributeError` if a fitted classifier has only two classes."""
-    return _has_classes(classifier, False, "predict_topk", "predict_top(X, n)")
-
-
-def _has_classes(classifier, two, name, other):
-    fitted = getattr(classifier, "classes_", None)
-    if fitted is not None and (len(fitted) == 2) != two:
-        raise AttributeError(f"{name} is not available for {len(fitted)} classes: use {other}")
-    return True
-
-
 class Versioned:
     """Mixin that stores the version of sktopk in the state, as scikit-learn's estimators do.
 
@@ -101,8 +84,7 @@ def fitted_attributes(estimator):
 def assign(estimator, fitted):
     """Replace all fitted attributes in one step, so that other threads see the old or the new."""
     before = fitted_attributes(estimator)
-    own = {name: value for name, value in vars(estimator).items() if name not in before}
-    estimator.__dict__ = own | fitted_attributes(fitted)
+    estimator.__dict__ = {k: v for k, v in vars(estimator).items() if k not in before} | fitted
 
 
 def present(estimator):

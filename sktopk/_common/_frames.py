@@ -248,14 +248,11 @@ def _check_one_kind(name, values):
         )
 
 
-def _has_decimal_comma(text):
-    return text.count(",") == 1 and _is_decimal(text.replace(",", "."))
-
-
 def _warn_of_strings(name, values, total):
     """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
     known = [each for each in values if isinstance(each, str)]
-    if len(known) > 2 and all(map(_has_decimal_comma, known)):
+    has_comma = (s.count(",") == 1 and _is_decimal(s.replace(",", ".")) for s in known)
+    if len(known) > 2 and all(has_comma):
         warn(
             f"column {name!r} of X has numbers with a decimal comma, such as {known[0]!r}, and is "
             "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._estimator import Versioned, assign, available_if, present
+from sktopk._common._estimator import Versioned, assign, available_if, fitted_attributes, present
 from sktopk._common._input import check_classes, check_rows
 from sktopk._common._scalars import check_parameters, check_random, check_sizes, number, option
 from sktopk._common._types import RowsLike
@@ -255,7 +255,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                     checkpoint.remove()  # a repetition would diverge again
                 raise
             _fit.finish(new, data, validation, folds)
-        assign(self, new)
+        assign(self, fitted_attributes(new))
         if interrupted is not None:
             warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
             raise interrupted
@@ -305,7 +305,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(new).pop(name, None)
-        assign(self, new)
+        assign(self, fitted_attributes(new))
         if interrupted is not None:
             raise interrupted
         return self

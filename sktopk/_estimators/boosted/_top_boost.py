@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._estimator import assign, available_if, chooses_labels, present, public, ranks
+from sktopk._common._estimator import assign, available_if, fitted_attributes, present, public
 from sktopk._common._extras import import_extra
 from sktopk._common._frames import Categories
 from sktopk._common._input import (
@@ -56,6 +56,18 @@ from ._parameters import OF_TWO_CLASSES, check_params, cut_of, has_proba, loss_i
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
+
+
+def has_classes(two, name, other):
+    """Return a check for `available_if`: whether two, or more, classes are known if any are."""
+
+    def check(classifier):
+        fitted = getattr(classifier, "classes_", None)
+        if fitted is not None and (len(fitted) == 2) != two:
+            raise AttributeError(f"{name} is not available for {len(fitted)} classes: use {other}")
+        return True
+
+    return check
 
 
 @public
@@ -222,7 +234,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         new = type(self)(**self.get_params(deep=False))
         new._fit(lightgbm, X, y, sample_weight, groups)
-        assign(self, new)
+        assign(self, fitted_attributes(new))
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
@@ -238,7 +250,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now, scores = self._scored(X)
         return now._task().labels(scores, now)
 
-    @available_if(ranks)
+    @available_if(has_classes(True, "predict_top", "predict_topk(X, k)"))
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, best first (two classes).
 
@@ -249,7 +261,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
-    @available_if(chooses_labels)
+    @available_if(has_classes(False, "predict_topk", "predict_top(X, n)"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return for each sample the k (default `k_`) labels with the highest scores, best first.
 

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._estimator import Versioned
+from sktopk._common._estimator import Versioned, assign
 from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
 from sktopk._common._samples import calibration_rows, encode_groups
 from sktopk._common._scalars import (
@@ -44,9 +44,6 @@ class Trained(NamedTuple):
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
-
-    # Fitted attributes whose names do not end with an underscore.
-    _fitted_names = ("_seed",)
 
     # How to check each parameter. Subclasses have such a dict of their own parameters.
     _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
@@ -195,13 +192,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         """Replace all fitted attributes of an earlier `fit`, and return self."""
         columns = ("n_features_in_", "feature_names_in_")
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
-        kept = {
-            name: value
-            for name, value in vars(self).items()
-            if not name.endswith("_") and name not in self._fitted_names
-        }
-        # Assign all attributes at once, so that an interrupt cannot mix attributes of two fits.
-        self.__dict__ = kept | {"estimator_": estimator} | fitted
+        assign(self, {"estimator_": estimator, **fitted})
         return self
 
     def _warn_if_seen(self, n_samples):

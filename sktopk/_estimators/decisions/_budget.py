@@ -235,7 +235,7 @@ class BudgetClassifier(CalibratedDecision):
             n_samples_fit_=len(y),
             threshold_=float(threshold),
             rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
-            _seed=random.randint(np.iinfo(np.int32).max),
+            _seed_=random.randint(np.iinfo(np.int32).max),
             **({} if self.cross_fit else held_out),
         )
 
@@ -352,7 +352,7 @@ class BudgetClassifier(CalibratedDecision):
             )
         calibration = self._calibration("hits_interval")
         # Create a generator for each call, so that the interval is reproducible.
-        random = np.random.default_rng(self._seed)
+        random = np.random.default_rng(self._seed_)
         low, high = simultaneous_hits(*calibration, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 

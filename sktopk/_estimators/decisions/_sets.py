@@ -155,8 +155,6 @@ class SetClassifier(CalibratedDecision):
     array([0.84, 0.3 , 0.17])
     """
 
-    _fitted_names = ("_conformity", "_seed", "_use_scores")
-
     _checks: ClassVar = {
         "method": option("topk", "average_k", "lac", "aps", "raps", "pas"),
         "coverage": number(0, 1, "neither"),
@@ -259,10 +257,10 @@ class SetClassifier(CalibratedDecision):
             k_=k,
             prevalence_=prevalence,
             n_calibration_=len(code) if calibrates else 0,
-            _conformity=conformity,
-            _seed=seed,
+            _conformity_=conformity,
+            _seed_=seed,
             # After calibration with `cross_fit`, predict from decision scores, as in calibration.
-            _use_scores=trained.y_score is not None,
+            _use_scores_=trained.y_score is not None,
             **fitted,
         )
 
@@ -291,7 +289,7 @@ class SetClassifier(CalibratedDecision):
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
         refuse_masked(X=X, groups=groups)
-        _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores)
+        _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores_)
         n_samples, n_classes = proba.shape
         conditional = "group" if hasattr(self, "groups_") else None
         groups = _conformal.check_conditional_groups(groups, n_samples, conditional)
@@ -300,10 +298,10 @@ class SetClassifier(CalibratedDecision):
             threshold = _conformal.thresholds_of_samples(groups, self.groups_, threshold)[:, None]
         u = np.ones(n_samples)
         if self.randomized:
-            u = self._conformity.draw(X, n_samples, self._seed)
-        max_size = self.k_ if self._conformity.method == "topk" else n_classes
+            u = self._conformity_.draw(X, n_samples, self._seed_)
+        max_size = self.k_ if self._conformity_.method == "topk" else n_classes
         limits = {"threshold": threshold, "max_size": max_size, "empty": self.empty}
-        columns, start = self._conformity.sets(proba, u, **limits)
+        columns, start = self._conformity_.sets(proba, u, **limits)
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
         # A dense array is still smaller than the probabilities, which have the same shape.
