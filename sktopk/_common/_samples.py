@@ -60,9 +60,8 @@ class Samples(NamedTuple):
     def take(self, mask):
         """Return the samples of a mask or of indices."""
         names = "y", "weight", "groups", "target", "count", "coded"
-        parts = {name: getattr(self, name) for name in names}
-        parts = {name: None if each is None else each[mask] for name, each in parts.items()}
-        return Samples(take(self.X, mask), **parts, only_cells=self.only_cells)
+        parts = {k: each[mask] for k in names if (each := getattr(self, k)) is not None}
+        return self._replace(X=take(self.X, mask), present=None, **parts)
 
 
 class LazyRows:

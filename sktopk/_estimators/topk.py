@@ -214,7 +214,8 @@ class TopKClassifier(BaseNetClassifier):
                 warn(f"{name}={value!r} is ignored: loss={self.loss!r} has no parameter {name}")
 
     def _make_task(self):
-        n_classes, loss, named = len(self.classes_), name_or_loss(self.loss), named_like(self.loss)
+        n_classes, loss = len(self.classes_), name_or_loss(self.loss)
+        named = OF_LABELS[loss] if isinstance(loss, str) else named_like(loss)
         k = max(self.k) if isinstance(self.k, dict) else self.k
         if not hasattr(self, "k_"):  # a new fit
             self.k_ = min(int(k), n_classes - 1)
