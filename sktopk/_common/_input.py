@@ -19,7 +19,6 @@ from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_comple
 from ._warnings import warn
 
 _NUMBERS = bool, int, float, np.bool_, np.number
-FLOATS = [np.float64, np.float32]
 
 
 def check_rows(estimator, X):
@@ -102,7 +101,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
             X,
             reset=reset,
             accept_sparse="csr",
-            dtype=FLOATS,
+            dtype=[np.float64, np.float32],
             allow_nd=n_dim > 2,
             ensure_2d=n_dim <= 2,
             ensure_all_finite="allow-nan" if takes_missing else True,

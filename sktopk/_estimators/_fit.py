@@ -87,8 +87,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     clf.class_count_ = count + (clf.class_count_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
-        missing = np.array(columns_with_missing(data.X), dtype=np.intp)
-        clf._missing_ = tuple(np.unique(joined(missing)[0]).tolist())
+        clf._missing_ = tuple(np.unique(joined(columns_with_missing(data.X))[0]).tolist())
     vars(clf).pop("n_groups_", None)
     if data.groups is not None:
         clf.n_groups_ = len(np.unique(data.groups))
@@ -98,12 +97,12 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
 
 
 def columns_with_missing(X):
-    """Return a tuple of the indices of all columns of X with missing values."""
+    """Return the indices of all columns of X with missing values."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
     if len(X.shape) != 2 or isinstance(table, LazyRows):
-        return ()  # Datasets with missing values are rejected
+        return np.zeros(0, np.intp)  # Datasets with missing values are rejected
     found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
     for start in range(0, X.shape[0], step):
         rows = X[np.arange(start, min(start + step, X.shape[0]))]
@@ -111,7 +110,7 @@ def columns_with_missing(X):
             found[rows.indices[np.isnan(rows.data)]] = True
         else:
             found |= np.isnan(rows).any(axis=0)
-    return tuple(np.flatnonzero(found).tolist())
+    return np.flatnonzero(found)
 
 
 def check_validation(clf, X_val, y_val):

@@ -173,17 +173,11 @@ class RankingTask:
     def finish(self, scores, target, weight, groups):
         """Return a dict with `threshold_`. With groups, this is the median over the groups."""
         scores, positive = scores[:, 0], target == 1
-        values = (scores.astype(np.float64), positive, weight)
-        values = tuple(map(torch.from_numpy, values))
-        if groups is None:
-            t = float(self.cut(*values))
-        else:
-            each = [
-                self.cut(*(value[rows] for value in values))
-                for rows in map(torch.from_numpy, groups_of_both(positive, groups))
-            ]
-            each = torch.stack(each) if each else values[0][:0]
-            t = float(each[each.isfinite()].median())
+        values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
+        lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
+        each = [self.cut(*(value[rows] for value in values)) for rows in lists]
+        each = torch.stack(each) if each else values[0][:0]
+        t = float(each[each.isfinite()].median())
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
 
     def above(self, scores, fitted=None):

@@ -167,15 +167,15 @@ class TopKClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
-        loss = name_or_loss(self.loss)
-        if isinstance(self.loss, str):
-            check_option(self.loss, "loss", tuple(OF_LABELS))
-        elif isinstance(self.loss, type) or not callable(self.loss):
+        loss = self.loss
+        if isinstance(loss, str):
+            check_option(loss, "loss", tuple(OF_LABELS))
+        elif isinstance(loss, type) or not callable(loss):
             raise TypeError(
                 f"loss must be one of {', '.join(map(repr, OF_LABELS))}, or an nn.Module or "
-                f"function called as loss(scores, target); got {self.loss!r}"
+                f"function called as loss(scores, target); got {loss!r}"
             )
-        elif not isinstance(loss, str):
+        elif not isinstance(loss := name_or_loss(loss), str):
             check_call(getattr(loss, "forward", loss), "loss", "scores", "target")
         if isinstance(self.k, dict):
             check_k_distribution(self.k)
