@@ -7,9 +7,9 @@ from scipy.sparse import csr_array, csr_matrix
 from torch.utils.data import TensorDataset
 
 from sktopk import DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
-from sktopk._common import _folds
-from sktopk._common._folds import deal, sample_ranks
+from sktopk._common import _samples
 from sktopk._common._input import as_lazy
+from sktopk._common._samples import deal, sample_ranks
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4)).astype(np.float32).astype(float)
@@ -66,8 +66,8 @@ def test_ranks_are_those_of_sorted_tuples():
 def test_ranks_do_not_depend_on_the_chunks_of_columns(monkeypatch):
     table = RNG.integers(0, 2, (60, 9)).astype(float)
     expected = sample_ranks(table)
-    monkeypatch.setattr(_folds, "BLOCK", 18)
-    monkeypatch.setattr(_folds, "LAZY_BLOCK", 120)
+    monkeypatch.setattr(_samples, "BLOCK", 18)
+    monkeypatch.setattr(_samples, "LAZY_BLOCK", 120)
     for given in (table, as_lazy(TensorDataset(torch.from_numpy(table)))):
         np.testing.assert_array_equal(sample_ranks(given), expected)
 

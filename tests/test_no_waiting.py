@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 import sktopk
 from sktopk import losses
-from sktopk._common._folds import Folds
+from sktopk._common._samples import Folds
 from sktopk._training._batches import make_batches
 from sktopk.modules import MLP
 from tests import rankers
@@ -70,7 +70,7 @@ def no_autocast(monkeypatch):
 def batches_of(clf, X, y, weight, device):
     """The minibatches of 32 samples that the network of a fitted classifier trains on."""
     net, n, n_members = clf.net_, len(y), clf.n_estimators
-    folds = Folds(np.arange(n) % n_members, np.arange(n), n_members, n_members)
+    folds = Folds(np.arange(n) % n_members, np.arange(n), n_members, np.arange(n_members))
     batches = make_batches(
         net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n_members,
         batch_size=32, min_positives=net.settings.task.training.min_positives,

@@ -15,7 +15,7 @@ from sklearn.metrics import brier_score_loss
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
 from sktopk._estimators import _fit
-from sktopk._estimators._task import calibrated_proba, fit_calibration
+from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 from sktopk.losses import FocalLoss, LogitAdjustedLoss
 
 # Logarithms of the densities of three normal classes, up to a number for each sample.

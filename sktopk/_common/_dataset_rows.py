@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
-from ._lazy_rows import LazyRows
+from ._samples import LazyRows
 
 # Number of items per batch when reading labels.
 _LABEL_ITEMS = 256

@@ -6,7 +6,6 @@ from numbers import Real
 import numpy as np
 
 from ._scalars import refuse_times_and_complex
-from ._target_statistics import N_PARTS, deal_to_parts, target_statistics
 from ._warnings import warn
 
 # End of error messages about input that only TabularMLP accepts.
@@ -86,6 +85,10 @@ def _missing(name, wrong, what):
 
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
+# Number of parts of the samples. Each part is encoded with the statistics of the other parts.
+N_PARTS = 5
+# Prior weights m that are tried, in multiples of the mean weight of a category.
+_PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
 # A column of strings gets a warning if it has more different numbers than this.
 LEAST_NUMBERS = 12
 # A prediction warns if at least this number of samples have only unknown categories.
@@ -245,14 +248,11 @@ def _check_one_kind(name, values):
         )
 
 
-def _has_decimal_comma(text):
-    return text.count(",") == 1 and _is_decimal(text.replace(",", "."))
-
-
 def _warn_of_strings(name, values, total):
     """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
     known = [each for each in values if isinstance(each, str)]
-    if len(known) > 2 and all(map(_has_decimal_comma, known)):
+    has_comma = (s.count(",") == 1 and _is_decimal(s.replace(",", ".")) for s in known)
+    if len(known) > 2 and all(has_comma):
         warn(
             f"column {name!r} of X has numbers with a decimal comma, such as {known[0]!r}, and is "
             "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"
@@ -314,3 +314,63 @@ def _by_frequency(name, objects, weight):
     _check_one_kind(name, known)
     _warn_of_strings(name, known, np.bincount(there, minlength=len(values))[order])
     return [None] * bool(weight[is_missing].any()) + known
+
+
+def deal_to_parts(code, order):
+    """Return the part of each sample. Each category is spread evenly over the parts, at random.
+
+    If the labels were spread evenly too, the statistics of the other parts would tell the label of
+    a sample. Equal samples, which have equal integers in `order`, are in different parts.
+    """
+    part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
+    part[np.lexsort([ties, order, code])] = np.arange(len(code)) % N_PARTS
+    return part
+
+
+def target_statistics(code, target, n_classes, weight, part):
+    """Return the statistics of all categories, and the cross-fitted statistics of the samples.
+
+    A category c and a class k with the weights W_c and S_ck of their samples have the statistic
+
+        (S_ck + m p_k) / (W_c + m),
+
+    where p_k is the share of class k in all samples. The prior weight m has the smallest squared
+    error for samples that the statistics have not seen. All formulas use sums of sample weights, so
+    that a sample of weight 2 counts as two samples, and a factor of all weights has no effect.
+    scikit-learn's TargetEncoder is not used, because it ignores sample weights.
+
+    The last row of the statistics is for unknown categories. For two classes, there is only the
+    column of the second class. Samples get the statistics of the other parts.
+    """
+    shape = N_PARTS, code.max() + 1, n_classes
+    cells = np.ravel_multi_index((part, code, target), shape)
+    weight = weight / weight.max()
+    own = np.bincount(cells, weight, np.prod(shape)).reshape(shape)
+    total, own_total = own.sum(axis=0), own.sum(axis=2, keepdims=True)
+    if n_classes == 2:
+        own, columns = own[:, :, 1:], total[:, 1:]
+    else:
+        columns = total
+    total = total.sum(axis=1, keepdims=True)
+    unit = total.sum() / len(total)
+    error = np.zeros(len(_PRIOR_WEIGHTS))
+    for i, m in enumerate(_PRIOR_WEIGHTS * unit):
+        for mine, mine_total in zip(own, own_total, strict=True):
+            p = _smoothed(columns - mine, total - mine_total, m)[:-1]
+            error[i] += (mine - 2 * p * mine + p**2 * mine_total).sum()
+    # Of equal errors, the largest m is the one that depends least on single samples.
+    best = error <= error.min() + 1e-9 * total.sum()
+    m = _PRIOR_WEIGHTS[best].max() * unit
+    encoded = np.empty((len(code), own.shape[2]))
+    for number, (mine, mine_total) in enumerate(zip(own, own_total, strict=True)):
+        inside = part == number
+        encoded[inside] = _smoothed(columns - mine, total - mine_total, m)[code[inside]]
+    return _smoothed(columns, total, m), encoded
+
+
+def _smoothed(columns, total, m):
+    """Return the statistics from sums of weights. The last row has the shares in all samples."""
+    prior = columns.sum(axis=0) / max(total.sum(), 1e-300)
+    # The maximum removes negative rounding errors of differences.
+    of_each = (np.maximum(columns, 0) + m * prior) / (np.maximum(total, 0) + m)
+    return np.vstack([of_each, prior])

@@ -2,28 +2,31 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Set
-from typing import NamedTuple
+from contextlib import suppress
+from enum import Enum
+from numbers import Real
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from ._folds import shuffled_order
 from ._frames import TAKES_TABLES, Categories, check_columns, explain
-from ._groups import several_groups
-from ._labels import check_given, check_labels, check_length, check_weight, encode_labels
-from ._lazy_rows import LazyRows, SomeRows
-from ._scalars import on_host, refuse_times_and_complex
+from ._samples import LazyRows, Samples, several_groups
+from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_complex
 from ._warnings import warn
 
-# Numbers per chunk in the search for missing values.
-_BLOCK_NUMBERS = 1 << 22
-FLOATS = [np.float64, np.float32]
+# Number of classes that a message shows.
+_SHOWN = 5
+_NUMBERS = bool, int, float, np.bool_, np.number
 
 
 def check_rows(estimator, X):
     """Return X as a float array, canonical CSR or lazy rows, with encoded categories."""
-    X = _coded_rows(estimator, X, reset=False)
+    check_table(X)
+    X = _coded_rows(estimator, as_lazy(X), reset=False)
     if hasattr(estimator, "categories_"):
         X = estimator.categories_.with_statistics(X)
     return _check_shape(estimator, X, reset=False)
@@ -46,8 +49,6 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
     comparing X with them. `takes_tables` allows missing values and categories of data frames,
     which are ordered by `sample_weight`. `takes_images` allows more than two dimensions.
     """
-    check_table(X)
-    X = as_lazy(X)
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:
         raise ValueError(
@@ -102,7 +103,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
             X,
             reset=reset,
             accept_sparse="csr",
-            dtype=FLOATS,
+            dtype=[np.float64, np.float32],
             allow_nd=n_dim > 2,
             ensure_2d=n_dim <= 2,
             ensure_all_finite="allow-nan" if takes_missing else True,
@@ -123,15 +124,10 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
             takes = TAKES_TABLES.format(what="missing values")
             raise ValueError(f"Input X contains NaN: impute them first; {takes}") from error
         raise
-    return canonical(checked)
-
-
-def canonical(X):
-    """Return X. If X is sparse, return a matrix with sorted indices and without duplicates."""
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    if issparse(checked) and not checked.has_canonical_format:
+        checked = checked.copy()
+        checked.sum_duplicates()
+    return checked
 
 
 def _encode(estimator, X, is_frame):
@@ -150,23 +146,6 @@ def _encode(estimator, X, is_frame):
     return categories.encode(X) if known else X
 
 
-def columns_with_missing(X):
-    """Return a tuple of the indices of all columns of X with missing values."""
-    table = X
-    while isinstance(table, SomeRows):
-        table = table.table
-    if len(X.shape) != 2 or isinstance(table, LazyRows):
-        return ()  # Datasets with missing values are rejected
-    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
-    for start in range(0, X.shape[0], step):
-        rows = X[np.arange(start, min(start + step, X.shape[0]))]
-        if issparse(rows):
-            found[rows.indices[np.isnan(rows.data)]] = True
-        else:
-            found |= np.isnan(rows).any(axis=0)
-    return tuple(np.flatnonzero(found).tolist())
-
-
 def _warn_of_channels_last(shape):
     """Warn if X looks like images of shape (n_samples, height, width, channels)."""
     n_dim, colours = len(shape), (1, 3, 4)
@@ -178,54 +157,10 @@ def _warn_of_channels_last(shape):
         )
 
 
-class Samples(NamedTuple):
-    """Checked samples, labels, weights and group indices (None without groups).
-
-    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
-    the factors of `class_weight`. Both are None where nobody needs them.
-    If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
-    `coded` is None or the table with categories as integers. It determines the folds, because in
-    X equal samples can have different target statistics. `only_cells`: see `Categories`.
-    """
-
-    X: object
-    y: np.ndarray
-    weight: np.ndarray
-    groups: np.ndarray | None = None
-    target: np.ndarray | None = None
-    count: np.ndarray | None = None
-    present: np.ndarray | None = None
-    coded: np.ndarray | None = None
-    only_cells: bool = False
-
-    def order(self, seed):
-        """Return one random integer per sample, from which folds are made.
-
-        Equal samples and groups get the same integer. In a table of cells, equal samples get
-        different integers: if all samples of a cell were held out, no scores would be known for it.
-        """
-        if self.only_cells and self.groups is None:
-            return np.random.RandomState(seed).permutation(len(self.y))
-        return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
-
-    def as_given(self, values):
-        """Return an array of all samples that the user passed, with NaN for dropped samples."""
-        if self.present is None:
-            return values
-        of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
-        of_all[self.present] = values
-        return of_all
-
-    def take(self, mask):
-        """Return the samples of a mask or of indices."""
-        names = "y", "weight", "groups", "target", "count", "coded"
-        parts = {name: getattr(self, name) for name in names}
-        parts = {name: None if each is None else each[mask] for name, each in parts.items()}
-        return Samples(take(self.X, mask), **parts, only_cells=self.only_cells)
-
-
 def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **options):
     """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
+    check_table(X)
+    X = as_lazy(X)
     y = check_labels(own_labels(X, y))
     X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
@@ -233,9 +168,9 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     groups = None if groups is None else several_groups(groups, weight)
     rows, mask = Samples(X, y, weight, groups), weight > 0
     rows = rows if mask.all() else rows.take(mask)._replace(present=mask)
-    categories = getattr(estimator, "categories_", Categories({}))
-    rows = rows._replace(only_cells=categories.only_cells)
-    if categories.many:
+    categories = getattr(estimator, "categories_", None)
+    rows = rows._replace(only_cells=categories is not None and categories.only_cells)
+    if categories is not None and categories.many:
         rows = rows._replace(coded=rows.X)
         if reset:
             order = rows.order(0)
@@ -247,97 +182,8 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     return rows
 
 
-def check_validation(estimator, X_val, y_val, classes):
-    """Check validation samples. Return them with weights of 1; warn of labels not in `classes`."""
-    y_val = own_labels(X_val, y_val)
-    if X_val is None or y_val is None:
-        missing = "X_val" if X_val is None else "y_val"
-        raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
-    try:
-        X_val = check_rows(estimator, X_val)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"X_val is not valid: {error}") from error
-    y_val = check_labels(y_val, "y_val")
-    check_length(y_val, X_val.shape[0], "y_val")
-    unknown = np.unique(y_val[encode_labels(classes, y_val, "y_val") < 0])
-    if len(unknown) == len(np.unique(y_val)):
-        raise ValueError(
-            f"y_val must have labels of y, {_shown(classes)}; got only {_shown(unknown)}"
-        )
-    if len(unknown):
-        warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
-    return Samples(X_val, y_val, np.ones(len(y_val)))
-
-
-def _shown(labels):
-    """Return at most five of the labels as text for an error message."""
-    return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
-
-
-def take(X, mask):
-    """Return the samples of a mask or of indices. A large X is not copied, see `SomeRows`."""
-    if isinstance(X, np.ndarray) and not is_memory_map(X):
-        return X[mask]
-    index = np.flatnonzero(mask) if mask.dtype == bool else mask
-    few = issparse(X) and 2 * len(index) < X.shape[0]
-    return X[index] if few else SomeRows(X, index)
-
-
-def take_rows(values, index):
-    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
-    if index is None:
-        return values
-    if is_dataset(values):
-        return sys.modules["torch.utils.data"].Subset(values, list(index))
-    if is_arrow(values):
-        return values.take(index)  # indexing a pyarrow table selects columns
-    if hasattr(values, "iloc"):
-        return values.iloc[index]
-    if isinstance(values, list | tuple):
-        return [values[i] for i in index]
-    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
-        # Use `take`, the only integer indexing in the array API standard.
-        xp = values.__array_namespace__()
-        return xp.take(values, xp.asarray(index, device=values.device), axis=0)
-    return values[index]
-
-
-def is_arrow(X):
-    """Return whether X is a pyarrow object."""
-    return type(X).__module__.partition(".")[0] == "pyarrow"
-
-
-def take_params(params, index, n_samples):
-    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
-
-    def length(value):
-        shape = getattr(value, "shape", ())
-        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
-
-    return {
-        name: take_rows(value, index) if length(value) == n_samples else value
-        for name, value in params.items()
-    }
-
-
-def in_memory(X):
-    """Return X as an array or matrix. All samples of lazy rows are read."""
-    return X[:] if isinstance(X, LazyRows) else X
-
-
-def is_memory_map(X):
-    """Return whether an array is a memory map, or a view of one."""
-    while X is not None:
-        if isinstance(X, np.memmap):
-            return True
-        X = getattr(X, "base", None)
-    return False
-
-
 def own_labels(X, y, *, needed=False):
     """Return y, or the labels of the Dataset X if y is None."""
-    check_table(X)
     if y is None:
         X = as_lazy(X)
         y = X.labels() if isinstance(X, LazyRows) else None
@@ -399,3 +245,221 @@ def check_table(X):
             "pass X.to_dense(), or scipy.sparse.coo_array((values, indices), shape=X.shape) with "
             "the values and indices of X.to_sparse_coo().coalesce()"
         )
+
+
+def check_given(y, name="y"):
+    """Check that y is not None."""
+    if y is None:
+        raise ValueError(
+            f"requires {name} to be passed, but the target {name} is None: {name} must have one "
+            "class label per sample"
+        )
+
+
+def check_labels(y, name="y"):
+    """Return class labels as an array of shape (n_samples,)."""
+    check_given(y, name)
+    y = _without_nullable_dtype(on_host(y, name))
+    values = np.asarray(y)
+    refuse_missing(values, name)
+    refuse_times_and_complex(
+        values, name, what="class labels", advice="convert them to strings, such as by astype(str)"
+    )
+    if values.dtype.kind == "O" and all(isinstance(v, _NUMBERS) for v in values.flat):
+        y = values = np.array(values.tolist())
+    _refuse_other_types(values, name)
+    try:
+        kind = type_of_target(y, input_name=name)
+    except ValueError as error:
+        if not str(error).startswith("Expected array-like"):
+            raise
+        raise ValueError(f"{name} must be an array or list of labels: {error}") from error
+    except TypeError as error:
+        if values.ndim < 2:
+            _refuse_mixed(np.atleast_1d(values), name, error)
+            raise
+        raise ValueError(
+            f"{name} must hold one class label per sample; got shape {values.shape}"
+        ) from error
+    if kind.startswith(("multilabel", "multiclass-multioutput")):
+        raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
+    if kind.startswith("continuous"):
+        raise ValueError(
+            f"Unknown label type: {name} must hold class labels; got {len(np.unique(values))} "
+            f"continuous values. Make it discrete, for example {name} >= "
+            f"{np.quantile(values, 0.9):.4g}"
+        )
+    y = column_or_1d(y)
+    if values.ndim == 2:
+        # Warn here, because scikit-learn's warning would not point to the user's code.
+        warn(
+            f"A column-vector {name} was passed when a 1d array was expected: "
+            f"pass {name}.ravel(), or the column of a data frame",
+            DataConversionWarning,
+        )
+    if kind not in ("binary", "multiclass"):
+        _refuse_mixed(y, name)
+        raise ValueError(
+            f"Unknown label type: {name} must hold strings, booleans or integers of at most 64 "
+            f"bits; got labels of type {type(y.tolist()[0]).__name__}"
+        )
+    try:
+        n_classes = len(np.unique(y))
+    except TypeError as error:
+        _refuse_mixed(y, name, error)
+        raise
+    if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
+        warn(
+            f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
+            f"samples ({len(y)}). For a numerical target, use a regressor"
+        )
+    return y
+
+
+def _without_nullable_dtype(y):
+    """Return y. Convert pandas' nullable dtypes to NumPy dtypes if no value is missing."""
+    column = y.iloc[:, 0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else y
+    dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", np.dtype(object))
+    return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
+
+
+def _refuse_other_types(values, name):
+    """Check that the labels are not enumerations or other objects."""
+    if values.dtype.kind != "O" or values.ndim != 1:
+        return
+    # scikit-learn describes sequences, such as the label sets of multi-label targets.
+    known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
+    other = next((label for label in values if not isinstance(label, known)), None)
+    if other is not None:
+        text = "label.name" if isinstance(other, Enum) else "str(label)"
+        raise ValueError(
+            f"{name} must hold labels that are strings, numbers or booleans; got "
+            f"{type(other).__name__}. Pass [{text} for label in {name}]"
+        )
+
+
+def _refuse_mixed(y, name, error=None):
+    """Check that the labels are not a mixture of strings and other types."""
+    kinds = {type(label) for label in y.tolist()}
+    if len(kinds) == 1 or not any(issubclass(kind, str) for kind in kinds):
+        return
+    kinds = sorted(kind.__name__ for kind in kinds)
+    raise ValueError(
+        f"{name} must hold only strings or only numbers, without missing labels; got {kinds}"
+    ) from error
+
+
+def check_length(y, n_samples, name="y"):
+    """Check that y contains exactly `n_samples` labels."""
+    if len(y) != n_samples:
+        raise ValueError(
+            f"{name} must have one label per sample ({n_samples}); got inconsistent length {len(y)}"
+        )
+
+
+def check_classes(y, name="y"):
+    """Return the sorted distinct labels, and check that there are at least two."""
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"{name} must have at least 2 classes; got 1 class: {classes.tolist()}")
+    return classes
+
+
+def check_two_classes(y, pos_label, name="y"):
+    """Return the two sorted labels, and check that `pos_label` is None or one of them."""
+    classes = check_classes(y, name)
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{name} must have 2 classes; got {listed(classes)}"
+        )
+    if pos_label is not None:
+        place_of(pos_label, classes)  # raises unless it is one of the classes
+    return classes
+
+
+def listed(classes):
+    """Return the number of classes and the first of them, for a message."""
+    more = ", ..." if len(classes) > _SHOWN else ""
+    return f"{len(classes)} ({', '.join(map(repr, classes[:_SHOWN].tolist()))}{more})"
+
+
+def check_weight(sample_weight, n_samples):
+    """Return float64 weights. Check that they are finite and nonnegative with a positive sum."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_samples, sample_weight)
+    sample_weight = on_host(sample_weight, "sample_weight")
+    refuse_times_and_complex(sample_weight, "sample_weight")
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers; got {sample_weight!r:.80}") from error
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must be 1D with one weight per sample, shape ({n_samples},); "
+            f"got shape {weight.shape}"
+        )
+    refused = weight[~(np.isfinite(weight) & (weight >= 0))]
+    if len(refused):
+        raise ValueError(f"sample_weight must be finite and nonnegative; got {refused[0]:g}")
+    if not weight.any():
+        raise ValueError("sample_weight must be positive for at least one sample; got only zeros")
+    if not weight.max() <= _LARGEST / n_samples:
+        raise ValueError(
+            f"sample_weight must have a sum of at most {_LARGEST:g}; got up to {weight.max():g}: "
+            "divide all weights by their mean"
+        )
+    return weight
+
+
+# Below this limit, products of weights with n_samples and n_classes are finite.
+_LARGEST = 1e150
+
+
+def encode(classes, y):
+    """Return the index of each label in the sorted `classes`; -1 for other labels."""
+    index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    return np.where(classes[index] == y, index, -1)
+
+
+def encode_labels(classes, y, name="y"):
+    """Return the index of each label in the `classes` of a classifier; -1 for other labels."""
+    known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
+    with suppress(TypeError):  # raised if labels cannot be compared
+        if isinstance(known, str) == isinstance(given, str):
+            return encode(classes, y)
+    raise ValueError(
+        f"{name} must have labels of the type known to estimator, such as {known!r}; got {given!r}"
+    )
+
+
+def class_counts(classes, y):
+    """Return the number of labels of each class in the sorted `classes`."""
+    index = encode_labels(classes, y)
+    return np.bincount(index[index >= 0], minlength=len(classes))
+
+
+def take_rows(values, index):
+    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
+    if index is None:
+        return values
+    if is_dataset(values):
+        return sys.modules["torch.utils.data"].Subset(values, list(index))
+    if is_arrow(values):
+        return values.take(index)  # indexing a pyarrow table selects columns
+    if hasattr(values, "iloc"):
+        return values.iloc[index]
+    if isinstance(values, list | tuple):
+        return [values[i] for i in index]
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
+        # Use `take`, the only integer indexing in the array API standard.
+        xp = values.__array_namespace__()
+        return xp.take(values, xp.asarray(index, device=values.device), axis=0)
+    return values[index]
+
+
+def is_arrow(X):
+    """Return whether X is a pyarrow object."""
+    return type(X).__module__.partition(".")[0] == "pyarrow"

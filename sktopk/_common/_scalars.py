@@ -106,13 +106,54 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
         raise ValueError(f"{name} must be finite; got {value!r}")
 
 
+def number(low=None, high=None, bounds="both", *, integer=False, auto=False, none=False):
+    """Return a check for `check_parameters`. `auto` and `none` also allow "auto" and None."""
+
+    def check(value, name):
+        if (auto and isinstance(value, str) and value == "auto") or (none and value is None):
+            return
+        try:
+            check_number(value, name, low, high, bounds, integer)
+        except (TypeError, ValueError) as error:
+            if not auto:
+                raise
+            said = str(error).rstrip(".")
+            got = "" if "; got " in said or " == " in said else f"; got {value!r}"
+            raise type(error)(f"{said}{got}. {name} may also be 'auto'") from None
+
+    return check
+
+
+def option(*allowed):
+    """Return a check for `check_parameters` that allows these strings (or None)."""
+    return lambda value, name: check_option(value, name, allowed)
+
+
+def check_sizes(sizes, name):
+    """Check that `sizes` is a sequence of integers of at least 1."""
+    is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
+    if not is_array and not isinstance(sizes, list | tuple):
+        raise TypeError(f"{name} must be a tuple of integers; got {sizes!r}")
+    for size in sizes:
+        check_number(size, name, 1, integer=True)
+
+
+def check_parameters(estimator):
+    """Check parameters by the dicts `_checks` {name: function(value, name)} of all base classes."""
+    checks = {}
+    for cls in reversed(type(estimator).__mro__):
+        checks |= vars(cls).get("_checks", {})
+    for name, check in checks.items():
+        check(getattr(estimator, name), name)
+
+
 def check_flag(value, name):
     """Check that `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {value!r}")
 
 
-def check_random(random_state):
+def check_random(random_state, name="random_state"):
     """Return the random generator for the parameter `random_state`."""
     try:
         return check_random_state(random_state)
@@ -120,7 +161,7 @@ def check_random(random_state):
         is_generator = isinstance(random_state, np.random.Generator)
         hint = ": pass np.random.RandomState(generator.bit_generator)" if is_generator else ""
         raise ValueError(
-            "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState; "
+            f"{name} must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState; "
             f"got {random_state!r}{hint}"
         ) from error
 
@@ -147,6 +188,27 @@ def refuse_masked(**arrays):
                 f"{name} must have no masked entries; got {np.ma.count_masked(values)} of "
                 f"{values.size}. Drop these samples, or fill them with {name}.filled()"
             )
+
+
+def refuse_missing(values, name, what_held="labels"):
+    """Check that no value is NaN, NaT, None or infinite."""
+    if values.dtype.kind == "f":
+        is_nan, infinite = np.isnan(values), np.isinf(values)
+        what, wrong = ("NaN", is_nan) if is_nan.any() else ("infinity", infinite)
+    elif values.dtype.kind in "mM":
+        what, wrong = "NaT", np.isnat(values)
+    elif values.dtype.kind == "O" and values.ndim == 1:
+        # Find None, pandas' NA, NaN and NaT. Only NaN and NaT are not equal to themselves.
+        absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.tolist()]
+        what, wrong = "missing values", np.array(absent, dtype=bool)
+    else:
+        return
+    if wrong.any():
+        raise ValueError(
+            f"Input {name} contains {what}: {name} must not have missing {what_held}; got "
+            f"{np.count_nonzero(wrong)} of {values.size}, first in row {np.flatnonzero(wrong)[0]}. "
+            "Drop these samples, or label them"
+        )
 
 
 def on_host(values, name):
@@ -191,27 +253,15 @@ def _read(values, copies):
     return values.get() if hasattr(values, "get") else np.from_dlpack(values, device="cpu")
 
 
-def check_auto(value, name, check, **kwargs):
-    """Check that `value` is "auto" or passes `check`."""
-    if isinstance(value, str) and value == "auto":
-        return
-    try:
-        check(value, name, **kwargs)
-    except (TypeError, ValueError) as error:
-        said = str(error).rstrip(".")
-        got = "" if "; got " in said or " == " in said else f"; got {value!r}"
-        raise type(error)(f"{said}{got}. {name} may also be 'auto'") from None
-
-
 def is_told(labels):
     """Return whether the positive label is clear: 1 or True, with 0, -1 or False as the other."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 
-def check_pos_label(pos_label):
+def check_pos_label(pos_label, name="pos_label"):
     """Check that `pos_label` is None or can be a label."""
     if pos_label is not None and not isinstance(pos_label, str | Real | np.bool_):
-        raise TypeError(f"pos_label must be a label or None; got {pos_label!r}")
+        raise TypeError(f"{name} must be a label or None; got {pos_label!r}")
 
 
 def place_of(pos_label, classes):
@@ -262,6 +312,36 @@ def positive_label(pos_label, classes, count):
         f"{labels[place]!r}. Set pos_label={labels[place]!r} or pos_label={labels[1 - place]!r}"
     )
     return labels[place]
+
+
+def class_weights(class_weight, classes, count):
+    """Return the weight of each class. `count` has the sum of sample weights of each class."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # In partial_fit, a class may have no samples so far. Avoid a division by 0.
+        return count.sum() / (len(classes) * np.where(count > 0, count, 1.0))
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f'class_weight must be a dict {{label: weight}}, "balanced" or None; '
+            f"got {class_weight!r}"
+        )
+    known = set(classes.tolist())
+    unknown = [label for label in class_weight if label not in known]
+    # As in scikit-learn, a label can be absent (from a fold) if every label of y has a weight.
+    if unknown and not known <= class_weight.keys():
+        raise ValueError(
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
+        )
+    try:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    except (OverflowError, TypeError, ValueError):
+        weights = None
+    if weights is None or not ((weights <= 1e100) & (weights >= 0)).all():
+        raise ValueError(
+            f"class_weight must be finite and nonnegative, at most 1e+100; got {class_weight!r}"
+        )
+    return weights
 
 
 # Prefixes of the names of time dtypes in pandas, polars and pyarrow.

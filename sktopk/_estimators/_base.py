@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -10,23 +11,34 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if
-from sktopk._common._input import check_rows, check_validation
-from sktopk._common._labels import check_classes
-from sktopk._common._scalars import check_random
+from sktopk._common._estimator import Versioned, assign, available_if, fitted_attributes, present
+from sktopk._common._input import check_classes, check_rows
+from sktopk._common._scalars import check_parameters, check_random, check_sizes, number, option
 from sktopk._common._types import RowsLike
-from sktopk._common._versioned import Versioned, assign, present
 from sktopk._common._warnings import warn
 from sktopk._persistence._checkpoint import Checkpoint, describe_call
-from sktopk._training._build import takes_tables
 from sktopk._training._net import DivergedError
 from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP
 
 from . import _fit
-from ._parameters import check_net_parameters, routed, routed_entries
+from ._parameters import check_callbacks, check_net_params, routed, routed_entries
 from ._state import copied_net, packed, resumed, unpacked
-from ._task import has_proba
+
+
+def has_proba(estimator):
+    """Return True if `predict_proba` is available, else raise AttributeError."""
+    if hasattr(estimator, "net_"):
+        available = hasattr(estimator, "calibration_") or estimator._task_.models_proba
+    else:
+        available = estimator.calibration is not None or estimator._models_proba()
+    if available:
+        return True
+    raise AttributeError(
+        "predict_proba is not available: the scores of this loss are not probabilities, and no "
+        f"samples were held out for calibration={estimator.calibration!r}. Set log_loss_share "
+        f"above 0, or calibration={type(estimator).calibration!r}"
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -36,7 +48,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     `fit` works on a new estimator with the same parameters (:mod:`sktopk._estimators._fit`). At the
     end, it takes over the fitted attributes. A subclass may override these methods:
 
-    - `_check_params()`: checks all parameters;
+    - `_check_params()`: checks all parameters, by default with the functions in `_checks`;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
     - `_make_task()`: returns the task, see :mod:`sktopk._estimators._task`. It is called when
       `classes_` and `class_count_` are known, and sets fitted attributes such as `k_`.
@@ -135,10 +147,40 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    _check_params = check_net_parameters
+    # How to check each parameter. Subclasses have such a dict of their own parameters.
+    _checks: ClassVar = {
+        "hidden_layer_sizes": check_sizes,
+        "log_loss_share": number(0, 1),
+        # The limit of 1000 networks prevents mistakes that would fill the memory.
+        "n_estimators": number(1, 1000, integer=True, auto=True),
+        "learning_rate": number(0, bounds="neither"),
+        "weight_decay": number(0, bounds="left"),
+        "batch_size": number(1, integer=True, auto=True),
+        "max_epochs": number(1, integer=True, auto=True),
+        "n_iter_no_change": number(1, integer=True, none=True),
+        "calibration": option(None, "temperature"),
+        "random_state": check_random,
+    }
 
-    def _check_classes(self, y, name="y"):
-        return check_classes(y, name)
+    def _check_params(self):
+        if isinstance(self.module, torch.nn.Module) or not callable(self.module):
+            raise TypeError(
+                "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
+                f"nn.Module, not an instance; got {type(self.module).__name__}"
+            )
+        check_parameters(self)
+        if self.net_params is not None:
+            check_net_params(self)
+        if self.callbacks is not None:
+            check_callbacks(self.callbacks)
+        if not isinstance(self.verbose, Integral):
+            raise TypeError(f"verbose must be an integer; got {self.verbose!r}")
+
+    _check_classes = staticmethod(check_classes)
+
+    def _models_proba(self):
+        """Return whether the scores are trained to give probabilities without calibration."""
+        return self.log_loss_share > 0
 
     def fit(
         self,
@@ -197,8 +239,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             data = _fit.validate(new, X, y, sample_weight, groups)
             train, validation, folds = data, None, None
             if X_val is not None or y_val is not None:
-                validation = check_validation(new, X_val, y_val, new.classes_)
-                validation = validation._replace(target=new._task_.target(validation.y))
+                validation = _fit.check_validation(new, X_val, y_val)
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
                 checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation))
@@ -214,7 +255,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                     checkpoint.remove()  # a repetition would diverge again
                 raise
             _fit.finish(new, data, validation, folds)
-        assign(self, new)
+        assign(self, fitted_attributes(new))
         if interrupted is not None:
             warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
             raise interrupted
@@ -264,7 +305,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(new).pop(name, None)
-        assign(self, new)
+        assign(self, fitted_attributes(new))
         if interrupted is not None:
             raise interrupted
         return self
@@ -341,7 +382,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = takes_tables(self.module)
+        tags.input_tags.allow_nan = bool(getattr(self.module, "takes_tables", False))
         return tags
 
     def __getstate__(self):

@@ -1,12 +1,10 @@
-"""Scores of any binary classifier, and selection of the samples with the highest scores."""
+"""Selection of the samples with the highest scores."""
 
 import numpy as np
 
-from sktopk._common._groups import encode_groups
-from sktopk._common._labels import encode_labels
-from sktopk._common._scalars import check_number, place_of
+from sktopk._common._samples import encode_groups
+from sktopk._common._scalars import check_number
 from sktopk._common._warnings import warn
-from sktopk.metrics._top_scorer import positive_scores
 
 
 def rows_on_top(scores, n, groups=None):
@@ -23,32 +21,6 @@ def rows_on_top(scores, n, groups=None):
     if n > len(scores):
         warn(f"n={n} exceeds the number of samples of X ({len(scores)}): all are selected")
     return order[:n]
-
-
-def finite_scores(estimator, X, pos_label):
-    """Return the scores of a fitted classifier for `pos_label`, and check that they are finite."""
-    _, scores = positive_scores(estimator, X, pos_label)
-    if scores is None:
-        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
-    if scores.dtype.kind != "f":
-        scores = scores.astype(np.float64)
-    refused = np.flatnonzero(~np.isfinite(scores))
-    if len(refused):
-        raise ValueError(
-            f"estimator must give finite scores; got {scores[refused[0]]} for sample "
-            f"{refused[0]} of X from {type(estimator).__name__}"
-        )
-    return scores
-
-
-def known_positives(y, classes, pos_label):
-    """Return the mask of labels equal to `pos_label`. Check that `classes` contains all labels."""
-    code = encode_labels(classes, y)
-    if (code < 0).any():
-        raise ValueError(
-            f"y must hold labels that estimator knows, {classes.tolist()}; got {y[code < 0][0]!r}"
-        )
-    return code == place_of(pos_label, classes)
 
 
 def _best_of_groups(scores, group, n):

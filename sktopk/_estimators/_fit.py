@@ -2,13 +2,23 @@
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 
-from sktopk._common._folds import Folds, deal, scores_as_unseen
-from sktopk._common._input import Samples, check_labelled, columns_with_missing
-from sktopk._common._labels import check_labels, class_weights, encode
+from sktopk._common._input import (
+    check_labelled,
+    check_labels,
+    check_length,
+    check_rows,
+    check_table,
+    encode,
+    encode_labels,
+    own_labels,
+)
+from sktopk._common._samples import Folds, LazyRows, Samples, SomeRows, deal
+from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._build import OURS, build_net, check_output, show_data, takes_tables
+from sktopk._training._build import OURS, build_net, check_output, show_data
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
     all_objects,
@@ -21,9 +31,14 @@ from sktopk._training._process import (
 from sktopk._training._rows import HeldOut
 from sktopk._training._scores import loss_of, scores_by_member, scores_of, scores_of_members
 
-from ._parameters import batches_and_epochs, n_networks
-from ._task import fit_calibration
+from ._calibration import fit_calibration, scores_as_unseen
 
+# batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
+LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
+# n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
+NETWORKS, MOST_CLASSES = 8, 1000
+# Numbers per chunk in the search for missing values.
+_BLOCK_NUMBERS = 1 << 22
 # Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 # Number of folds if there is a single network, which holds out the first fold.
@@ -38,8 +53,12 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     If `clf` has a network, as in `partial_fit`, X and y must agree with these attributes.
     """
     resumed = hasattr(clf, "net_")
-    takes = {"takes_tables": takes_tables(clf.module), "takes_images": clf.module not in OURS}
-    data = check_labelled(clf, X, y, sample_weight, groups, reset=not resumed, **takes)
+    data = check_labelled(
+        clf, X, y, sample_weight, groups,
+        reset=not resumed,
+        takes_tables=getattr(clf.module, "takes_tables", False),
+        takes_images=clf.module not in OURS,
+    )  # fmt: skip
     if hasattr(clf, "categories_") and world_size() > 1:
         raise ValueError("X must hold numbers where several processes train: encode categories")
     found = clf.classes_ if resumed else None
@@ -68,14 +87,73 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     clf.class_count_ = count + (clf.class_count_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
-        missing = np.array(columns_with_missing(data.X), dtype=np.intp)
-        clf._missing_ = tuple(np.unique(joined(missing)[0]).tolist())
+        clf._missing_ = tuple(np.unique(joined(columns_with_missing(data.X))[0]).tolist())
     vars(clf).pop("n_groups_", None)
     if data.groups is not None:
         clf.n_groups_ = len(np.unique(data.groups))
     clf._task_ = clf._make_task()
-    target = clf._task_.in_target_order(np.arange(n_classes))[index]
+    target = np.arange(n_classes)[clf._task_.order][index]
     return data._replace(weight=weight, target=target)
+
+
+def columns_with_missing(X):
+    """Return the indices of all columns of X with missing values."""
+    table = X
+    while isinstance(table, SomeRows):
+        table = table.table
+    if len(X.shape) != 2 or isinstance(table, LazyRows):
+        return np.zeros(0, np.intp)  # Datasets with missing values are rejected
+    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = X[np.arange(start, min(start + step, X.shape[0]))]
+        if issparse(rows):
+            found[rows.indices[np.isnan(rows.data)]] = True
+        else:
+            found |= np.isnan(rows).any(axis=0)
+    return np.flatnonzero(found)
+
+
+def check_validation(clf, X_val, y_val):
+    """Check validation samples. Return them with weights of 1; warn of unknown labels."""
+    check_table(X_val)
+    y_val = own_labels(X_val, y_val)
+    if X_val is None or y_val is None:
+        missing = "X_val" if X_val is None else "y_val"
+        raise ValueError(f"X_val and y_val must be passed together; {missing} is None")
+    try:
+        X_val = check_rows(clf, X_val)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"X_val is not valid: {error}") from error
+    y_val = check_labels(y_val, "y_val")
+    check_length(y_val, X_val.shape[0], "y_val")
+    unknown = np.unique(y_val[encode_labels(clf.classes_, y_val, "y_val") < 0])
+    if len(unknown) == len(np.unique(y_val)):
+        raise ValueError(
+            f"y_val must have labels of y, {_shown(clf.classes_)}; got only {_shown(unknown)}"
+        )
+    if len(unknown):
+        warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
+    return Samples(X_val, y_val, np.ones(len(y_val)), target=clf._task_.target(y_val))
+
+
+def _shown(labels):
+    """Return at most five of the labels as text for an error message."""
+    return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
+
+
+def n_networks(estimator):
+    """Return the number of networks. Warn if "auto" is not `NETWORKS`."""
+    n_classes, given = len(estimator.classes_), estimator.n_estimators
+    if not isinstance(given, str):
+        return int(given)
+    if n_classes <= MOST_CLASSES:
+        return NETWORKS
+    warn(
+        f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
+        f"(more than {MOST_CLASSES}): set n_estimators"
+    )
+    return 1
 
 
 def hold_out(clf, data, seed):
@@ -97,7 +175,7 @@ def hold_out(clf, data, seed):
         return data, None, None
     if n_members == 1:
         return data.take(fold != 0), data.take(fold == 0), None
-    return data, None, Folds(fold, order, n_folds, n_members)
+    return data, None, Folds(fold, order, n_folds, np.arange(n_members) % n_folds)
 
 
 def build(clf, data, seed):
@@ -114,12 +192,24 @@ def build(clf, data, seed):
         check_output(clf.net_, data.X)
 
 
+def batches_and_epochs(estimator, n_samples):
+    """Return the batch size and the number of epochs for training on `n_samples` samples."""
+    batch_size, max_epochs = estimator.batch_size, estimator.max_epochs
+    if isinstance(batch_size, str):
+        batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
+    if isinstance(max_epochs, str):
+        n_batches = -(-n_samples // batch_size)
+        training = estimator._task_.training
+        max_epochs = max(training.least_epochs, -(-training.least_steps // n_batches))
+    return int(batch_size), int(max_epochs)
+
+
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
     """Train the network. Return the KeyboardInterrupt that ended the training, or None."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     # `partial_fit` counts the samples of all calls.
-    class_total = task.in_target_order(clf._class_total_) if resumed else None
+    class_total = clf._class_total_[task.order] if resumed else None
     encoded = None if resumed else net.encoded_rows(data.X)
     batches = make_batches(
         net.rows(data.X, resident=True) if encoded is None else encoded,

@@ -1,15 +1,11 @@
-"""Signature, docstring and parameter checks of estimators with a network."""
+"""Signature and docstring of estimators with a network, and their dicts of parameters."""
 
 import inspect
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TypeVar, dataclass_transform
 
-import numpy as np
 import torch
 
-from sktopk._common._scalars import check_auto, check_number, check_option, check_random
-from sktopk._common._warnings import warn
 from sktopk.losses._docs import entries, joined, sections
 
 Estimator = TypeVar("Estimator")
@@ -39,37 +35,6 @@ ROUTED = {
     "callbacks__": "net_params",
     "loss__": "loss_params",
 }
-
-# batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
-LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
-# n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
-NETWORKS, MOST_CLASSES = 8, 1000
-
-
-def n_networks(estimator):
-    """Return the number of networks. Warn if "auto" is not `NETWORKS`."""
-    n_classes, given = len(estimator.classes_), estimator.n_estimators
-    if not isinstance(given, str):
-        return int(given)
-    if n_classes <= MOST_CLASSES:
-        return NETWORKS
-    warn(
-        f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
-        f"(more than {MOST_CLASSES}): set n_estimators"
-    )
-    return 1
-
-
-def batches_and_epochs(estimator, n_samples):
-    """Return the batch size and the number of epochs for training on `n_samples` samples."""
-    batch_size, max_epochs = estimator.batch_size, estimator.max_epochs
-    if isinstance(batch_size, str):
-        batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
-    if isinstance(max_epochs, str):
-        n_batches = -(-n_samples // batch_size)
-        training = estimator._task_.training
-        max_epochs = max(training.least_epochs, -(-training.least_steps // n_batches))
-    return int(batch_size), int(max_epochs)
 
 
 def routed_entries(params):
@@ -145,38 +110,6 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
     if cls.__doc__:  # None under python -OO
         cls.__doc__ = assembled(cls)
     return cls
-
-
-def check_net_parameters(estimator):
-    """Check the parameters that are common to all estimators with a network."""
-    module, sizes = estimator.module, estimator.hidden_layer_sizes
-    if isinstance(module, torch.nn.Module) or not callable(module):
-        raise TypeError(
-            "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
-            f"nn.Module, not an instance; got {type(module).__name__}"
-        )
-    is_array = isinstance(sizes, np.ndarray) and sizes.ndim == 1
-    if not is_array and not isinstance(sizes, list | tuple):
-        raise TypeError(f"hidden_layer_sizes must be a tuple of integers; got {sizes!r}")
-    for size in sizes:
-        check_number(size, "hidden_layer_sizes", 1, integer=True)
-    check_number(estimator.log_loss_share, "log_loss_share", 0, 1)
-    # The limit of 1000 networks prevents mistakes that would fill the memory.
-    check_auto(estimator.n_estimators, "n_estimators", check_number, low=1, high=1000, integer=True)
-    check_number(estimator.learning_rate, "learning_rate", 0, bounds="neither")
-    check_number(estimator.weight_decay, "weight_decay", 0, bounds="left")
-    check_auto(estimator.batch_size, "batch_size", check_number, low=1, integer=True)
-    check_auto(estimator.max_epochs, "max_epochs", check_number, low=1, integer=True)
-    if estimator.n_iter_no_change is not None:
-        check_number(estimator.n_iter_no_change, "n_iter_no_change", 1, integer=True)
-    check_option(estimator.calibration, "calibration", (None, type(estimator).calibration))
-    check_random(estimator.random_state)
-    if estimator.net_params is not None:
-        check_net_params(estimator)
-    if estimator.callbacks is not None:
-        check_callbacks(estimator.callbacks)
-    if not isinstance(estimator.verbose, Integral):
-        raise TypeError(f"verbose must be an integer; got {estimator.verbose!r}")
 
 
 def check_net_params(estimator):

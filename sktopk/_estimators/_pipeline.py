@@ -7,10 +7,8 @@ from numpy.typing import ArrayLike
 from sklearn import pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if
-from sktopk._common._public import public
+from sktopk._common._estimator import Versioned, available_if, public
 from sktopk._common._types import RowsLike
-from sktopk._common._versioned import Versioned
 
 
 def _last_has(name):

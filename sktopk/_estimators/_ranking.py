@@ -2,26 +2,26 @@
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
-from sktopk._common._groups import encode_groups
-from sktopk._common._input import own_labels
-from sktopk._common._labels import check_length, check_two_classes, encode_labels, refuse_missing
+from sktopk._common._estimator import fitted_attributes
+from sktopk._common._input import check_length, check_two_classes, encode_labels, own_labels
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
-    check_number,
-    check_option,
     check_pos_label,
     negative_first,
+    number,
     on_host,
+    option,
     positive_label,
+    refuse_missing,
 )
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._versioned import fitted_attributes
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
@@ -29,7 +29,7 @@ from sktopk.metrics._ranking import row_weights
 
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
-from ._task import RankingTask, Training, midway_below, models_proba
+from ._task import RankingTask, Training, midway_below
 
 # Parameters that both a loss and its metric have. A ranker has at most one of them.
 OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
@@ -99,6 +99,8 @@ class RankingClassifier(BaseNetClassifier):
     weight_decay: float = 0.3
     log_loss_share: float = 0.8
     calibration: str | None = "sigmoid"
+
+    _checks: ClassVar = {"calibration": option(None, "sigmoid"), "pos_label": check_pos_label}
 
     # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
@@ -272,7 +274,7 @@ class RankingClassifier(BaseNetClassifier):
             metric=self._metric,
             cut=self._cut,
             midway=self._midway,
-            models_proba=models_proba(self),
+            models_proba=self._models_proba(),
             # Bins of numerical columns increase the average precision of tabular data.
             training=Training(
                 lambda: Mixture(trained._objective(), TwoClassCrossEntropy(), share),
@@ -291,10 +293,6 @@ class RankingClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
-        check_pos_label(self.pos_label)
-        self._check_loss_params()
-
-    def _check_loss_params(self):
         if self.loss_params is None:
             return
         known = [name for name in OF_METRICS if name in self.get_params(deep=False)]
@@ -341,13 +339,10 @@ class TopClassifier(RankingClassifier):
     surrogate: str = "quadratic"
     buffer_size: int = 4
 
+    _checks: ClassVar = {"surrogate": option(*SURROGATES), "buffer_size": number(0, integer=True)}
+
     # Errors that count: positives below the threshold.
     errors = "false_negatives"
-
-    def _check_params(self):
-        super()._check_params()
-        check_option(self.surrogate, "surrogate", tuple(SURROGATES))
-        check_number(self.buffer_size, "buffer_size", low=0, integer=True)
 
     def _objective(self):
         return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from sktopk._common._versioned import fitted_attributes
+from sktopk._common._estimator import fitted_attributes
 from sktopk._persistence._net_state import (
     check_net_state,
     load_net_state,
@@ -19,7 +19,7 @@ from sktopk._persistence._net_state import (
 )
 from sktopk._training._build import build_net
 from sktopk._training._process import check_device
-from sktopk.modules._mlp import Dropout
+from sktopk.modules._tabular_mlp import Dropout
 
 DTYPES = ("float32", "float64")
 # Numbers that a network may create in addition to its weights, such as columns of categories.

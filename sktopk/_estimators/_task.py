@@ -8,7 +8,7 @@ a decision threshold. An estimator creates its task once per fit and then calls
 - ``decide(scores, fitted)``: returns the result of `decision_function`. `fitted` is the estimator;
 - ``labels(scores, fitted)`` and ``proba(scores, fitted)``: return those of `predict` and
   `predict_proba`;
-- ``in_target_order(values)``: returns values of the classes in the order of `target`;
+- ``values[order]``: values of the classes, in the order of `target`;
 - ``calibration_scores(scores)`` and ``calibration_weights(target, weight)``: return the input of
   `fit_calibration`;
 - ``score(target, scores, weight, groups)``: returns the metric of `score`;
@@ -23,16 +23,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, softmax
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._groups import rows_of_groups
-from sktopk._common._labels import encode
+from sktopk._common._input import encode
+from sktopk._common._samples import rows_of_groups
 from sktopk._common._scalars import negative_first
 from sktopk._common._types import Label
 from sktopk._common._warnings import warn
-from sktopk.losses._registry import named_like
+
+from ._calibration import calibrated_proba
 
 
 def midway_below(scores, t):
@@ -77,24 +76,18 @@ class LabelTask:
     """Task with one score per class."""
 
     classes: np.ndarray
+    n_outputs: int  # number of classes
     metric: Callable  # of `score`, called as metric(target, result of `decide`, sample_weight=...)
     k: int
     training: Training | None = None
     models_proba: bool = False  # whether the softmax of the scores estimates probabilities
     balanced: bool = False  # whether the loss corrects for class frequencies
 
-    is_ranking = False
-
-    @property
-    def n_outputs(self):
-        return len(self.classes)
+    is_ranking, order = False, slice(None)
 
     def target(self, y):
         """Return class indices; -1 for unknown labels."""
         return encode(self.classes, y)
-
-    def in_target_order(self, values):
-        return values
 
     def finish(self, scores, target, weight, groups):
         return {}
@@ -106,6 +99,18 @@ class LabelTask:
     def labels(self, scores, fitted=None):
         """Return the label with the highest score."""
         return self.classes[scores.argmax(axis=1)]
+
+    def top_labels(self, scores, k):
+        """Return the k < n_classes labels with the highest scores. Ties keep their order."""
+        scores = torch.from_numpy(scores)
+        best, index = scores.topk(k + 1, dim=1)
+        tied = best[:, k - 1] == best[:, k]
+        index = index[:, :k].sort(1).values
+        order = scores.gather(1, index).argsort(dim=1, descending=True, stable=True)
+        index = index.gather(1, order)
+        # If the k-th and (k+1)-th scores of a row are tied, sort all classes of the row.
+        index[tied] = scores[tied].argsort(dim=1, descending=True, stable=True)[:, :k]
+        return self.classes[index.numpy()]
 
     def proba(self, scores, fitted=None):
         return calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores)
@@ -156,28 +161,23 @@ class RankingTask:
         """Return whether the positive label is the first class."""
         return bool(self.pos_label == self.classes[0])
 
+    @property
+    def order(self):
+        return slice(None, None, -1 if self.turned else None)
+
     def target(self, y):
         """Return 1 for positives, 0 for negatives and -1 for unknown labels."""
         known = np.isin(y, self.classes)
         return np.where(known, (y == self.pos_label).astype(np.intp), -1)
 
-    def in_target_order(self, values):
-        return values[::-1] if self.turned else values
-
     def finish(self, scores, target, weight, groups):
         """Return a dict with `threshold_`. With groups, this is the median over the groups."""
         scores, positive = scores[:, 0], target == 1
-        values = (scores.astype(np.float64), positive, weight)
-        values = tuple(map(torch.from_numpy, values))
-        if groups is None:
-            t = float(self.cut(*values))
-        else:
-            each = [
-                self.cut(*(value[rows] for value in values))
-                for rows in map(torch.from_numpy, groups_of_both(positive, groups))
-            ]
-            each = torch.stack(each) if each else values[0][:0]
-            t = float(each[each.isfinite()].median())
+        values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
+        lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
+        each = [self.cut(*(value[rows] for value in values)) for rows in lists]
+        each = torch.stack(each) if each else values[0][:0]
+        t = float(each[each.isfinite()].median())
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
 
     def above(self, scores, fitted=None):
@@ -261,98 +261,3 @@ def log_fpr_values(positive, scores, weight):
     value = np.zeros(len(scores))
     value[positive] = -np.log(rate.clip(1 / n_negatives, 1)) / np.log(n_negatives)
     return value
-
-
-def fit_calibration(scores, target, weight):
-    """Return the slope and the intercept that calibrate scores.
-
-    Scores have shape (n_samples, n_classes), or (n_samples,) for class 1 of two classes. `target`
-    has class indices.
-    """
-    scores = scores.astype(np.float64)
-    return (fit_sigmoid if scores.ndim == 1 else fit_temperature)(scores, target, weight)
-
-
-def fit_temperature(scores, target, weight):
-    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0."""
-    # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
-    # Masked classes have the score -inf for every slope.
-    present = scores > -np.inf
-    distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
-    spread = max(distance.max(where=present, initial=0.0), 1e-300)
-    rows = np.flatnonzero(weight)  # 0 * inf would be NaN
-
-    def cross_entropy(log_slope):
-        log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
-        return -np.average(log_proba[rows, target[rows]], weights=weight[rows])
-
-    # The softmax is nearly uniform at the lower bound, and nearly one-hot at the upper bound.
-    bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
-    return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x)), 0.0
-
-
-def fit_sigmoid(scores, target, weight):
-    """Return slope and intercept of Platt's sigmoid.
-
-    The targets (n_pos + 1) / (n_pos + 2) and 1 / (n_neg + 2) keep the slope finite if the classes
-    are separable. There, n_pos and n_neg are sums of weights, so that a sample of weight 2 has the
-    effect of two samples. Weights with a mean below 1 are divided by their mean.
-    """
-    # Import this class only if it is needed: the import takes a tenth of a second.
-    from sklearn.linear_model import LogisticRegression
-
-    mean_weight = weight[weight > 0].mean()
-    weight = weight / mean_weight
-    # Standardize the scores, because the stopping criterion of the solver depends on the scale.
-    mean = np.average(scores, weights=weight)
-    spread = np.sqrt(np.average((scores - mean) ** 2, weights=weight))
-    spread = spread if np.ptp(scores[weight > 0]) else 1.0
-    positive, unit = target == 1, max(mean_weight, 1.0)
-    n_pos, n_neg = unit * weight[positive].sum(), unit * weight[~positive].sum()
-    soft = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
-    platt = LogisticRegression(C=np.inf).fit(
-        np.tile((scores[:, np.newaxis] - mean) / spread, (2, 1)),
-        np.repeat([1, 0], len(target)),
-        sample_weight=np.concatenate([weight * soft, weight * (1 - soft)]),
-    )
-    slope, middle = float(platt.coef_[0, 0] / spread), float(platt.intercept_[0])
-    if slope <= 0:
-        # Few held-out samples can be ranked worse than at random. The order is kept: nearly
-        # constant probabilities.
-        share = np.average(soft, weights=weight)
-        slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))
-    return float(slope), float(middle - slope * mean)
-
-
-def calibrated_proba(slope, intercept, scores):
-    """Return probabilities of shape (n_samples, n_classes) in the dtype of the scores.
-
-    Scores of shape (n_samples,) belong to class 1 of two classes.
-    """
-    calibrated = slope * scores.astype(np.float64) + intercept
-    if scores.ndim == 1:
-        proba = np.column_stack([expit(-calibrated), expit(calibrated)])
-    else:
-        proba = softmax(calibrated, axis=1)
-    return proba.astype(scores.dtype)
-
-
-def models_proba(estimator):
-    """Return whether the scores are trained to give probabilities without calibration."""
-    named = named_like(getattr(estimator, "loss", None))
-    return estimator.log_loss_share > 0 or (named is not None and named.models_proba)
-
-
-def has_proba(estimator):
-    """Return True if `predict_proba` is available, else raise AttributeError."""
-    if hasattr(estimator, "net_"):
-        available = hasattr(estimator, "calibration_") or estimator._task_.models_proba
-    else:
-        available = estimator.calibration is not None or models_proba(estimator)
-    if available:
-        return True
-    raise AttributeError(
-        "predict_proba is not available: the scores of this loss are not probabilities, and no "
-        f"samples were held out for calibration={estimator.calibration!r}. Set log_loss_share "
-        f"above 0, or calibration={type(estimator).calibration!r}"
-    )

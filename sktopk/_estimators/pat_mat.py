@@ -2,9 +2,11 @@
 
 import math
 from dataclasses import KW_ONLY
+from functools import partial
 from numbers import Integral
+from typing import ClassVar
 
-from sktopk._common._scalars import check_number
+from sktopk._common._scalars import check_number, number
 from sktopk.losses import SurrogateQuantile
 from sktopk.losses._top_push import pat_mat_np_threshold
 from sktopk.losses._top_quantile import (
@@ -23,14 +25,14 @@ from ._ranking import TopClassifier, cuts
 from ._task import midway_above
 
 
-def check_share(tau, of, of_a_number):
+def check_share(tau, name, *, of, of_number):
     """Check that tau is in (0, 1). For an integer >= 1, the error recommends another class."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
-            f"tau must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
-            f"{of_a_number}(k={tau})"
+            f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
+            f"{of_number}(k={tau})"
         )
-    check_number(tau, "tau", 0, 1, bounds="neither")
+    check_number(tau, name, 0, 1, bounds="neither")
 
 
 @estimator
@@ -72,9 +74,7 @@ class PatMatClassifier(TopClassifier):
 
     tau: float = 0.01
 
-    def _check_params(self):
-        super()._check_params()
-        check_share(self.tau, "samples", "RecallAtKClassifier")
+    _checks: ClassVar = {"tau": partial(check_share, of="samples", of_number="RecallAtKClassifier")}
 
     def _threshold(self):
         return pat_mat_threshold(self.tau)
@@ -120,9 +120,9 @@ class PatMatNPClassifier(TopClassifier):
 
     tau: float = 0.01
 
-    def _check_params(self):
-        super()._check_params()
-        check_share(self.tau, "negatives", "TopPushKClassifier")
+    _checks: ClassVar = {
+        "tau": partial(check_share, of="negatives", of_number="TopPushKClassifier")
+    }
 
     def _threshold(self):
         return pat_mat_np_threshold(self.tau)
@@ -179,11 +179,8 @@ class RecallAtFPRClassifier(TopClassifier):
     _: KW_ONLY
     surrogate: str = "hinge"
 
+    _checks: ClassVar = {"fpr": number(0, 1, "neither")}
     _midway = staticmethod(midway_above)
-
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.fpr, "fpr", 0, 1, bounds="neither")
 
     def _threshold(self):
         return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
@@ -238,11 +235,8 @@ class PrecisionAtRecallClassifier(TopClassifier):
 
     recall: float = 0.8
 
+    _checks: ClassVar = {"recall": number(0, 1, "right")}
     errors = PRECISION_AT_RECALL_ERRORS
-
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.recall, "recall", 0, 1, bounds="right")
 
     def _threshold(self):
         return precision_at_recall_threshold(self.recall)

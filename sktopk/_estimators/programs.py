@@ -1,11 +1,12 @@
 """Classifiers whose losses are linear programs: AUC, F-score, recall at a given precision."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 from sklearn.metrics import fbeta_score, roc_auc_score
 
-from sktopk._common._scalars import check_number, check_option
+from sktopk._common._scalars import number, option
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import BatchLoss
 from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
@@ -14,8 +15,6 @@ from sktopk.metrics import recall_at_precision_score
 
 from ._parameters import estimator
 from ._ranking import RankingClassifier, cuts
-
-AUC_SURROGATES = ("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
 
 
 @dataclass(eq=False, repr=False)
@@ -36,11 +35,8 @@ class BatchClassifier(RankingClassifier):
     _: KW_ONLY
     margin: float = 1.0
 
+    _checks: ClassVar = {"margin": number(0, bounds="neither")}
     _min_positives = 10
-
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.margin, "margin", 0, bounds="neither")
 
 
 @estimator
@@ -80,9 +76,9 @@ class AUCClassifier(BatchClassifier):
 
     surrogate: str = "hinge"
 
-    def _check_params(self):
-        super()._check_params()
-        check_option(self.surrogate, "surrogate", AUC_SURROGATES)
+    _checks: ClassVar = {
+        "surrogate": option("hinge", "quadratic", "squared_hinge", "logistic", "ramp")
+    }
 
     def _objective(self):
         return BatchLoss(PairwiseAUCLoss(margin=self.margin, surrogate=self.surrogate))
@@ -139,9 +135,7 @@ class FScoreClassifier(BatchClassifier):
 
     beta: float = 1.0
 
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.beta, "beta", 0, bounds="neither")
+    _checks: ClassVar = {"beta": number(0, bounds="neither")}
 
     def _objective(self):
         return BatchLoss(FBetaLoss(beta=self.beta, margin=self.margin))
@@ -195,9 +189,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
 
     precision: float = 0.8
 
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.precision, "precision", 0, 1, bounds="right")
+    _checks: ClassVar = {"precision": number(0, 1, "right")}
 
     def _objective(self):
         return BatchLoss(RecallAtPrecisionLoss(precision=self.precision, margin=self.margin))

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from sktopk._common._scalars import check_call, check_number, check_option
+from sktopk._common._scalars import check_call, check_number, check_option, number
 from sktopk._common._warnings import warn
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
@@ -19,6 +20,12 @@ from sktopk.metrics import positives_at_top_score, recall_at_k_score
 from ._parameters import estimator
 from ._ranking import TopClassifier
 from ._task import midway_above
+
+
+def check_rank(k, name):
+    """Check that k is an integer of at least 1 or a share in (0, 1)."""
+    is_share = isinstance(k, Real) and 0 < k < 1
+    check_number(k, name, 0 if is_share else 1, integer=not is_share)
 
 
 @estimator
@@ -107,15 +114,12 @@ class TopPushKClassifier(TopClassifier):
 
     k: int = 5
 
-    def _check_params(self):
-        super()._check_params()
-        check_number(self.k, "k", 1, integer=True)
+    _checks: ClassVar = {"k": number(1, integer=True)}
 
     def _make_task(self):
         task = super()._make_task()
         if not hasattr(self, "k_"):
-            grouped = hasattr(self, "n_groups_")
-            self.k_ = clipped(self.k, self._n_negatives(), "negatives", grouped)
+            self.k_ = clipped(self, self._n_negatives(), "negatives")
         return task
 
     def _threshold(self):
@@ -171,16 +175,13 @@ class RecallAtKClassifier(TopClassifier):
 
     k: int | float = 100
 
-    def _check_params(self):
-        super()._check_params()
-        is_share = isinstance(self.k, Real) and 0 < self.k < 1
-        check_number(self.k, "k", 0 if is_share else 1, integer=not is_share)
+    _checks: ClassVar = {"k": check_rank}
 
     def _make_task(self):
         if not hasattr(self, "k_"):
-            grouped, self.k_ = hasattr(self, "n_groups_"), self.k
+            self.k_ = self.k
             if isinstance(self.k, Integral):
-                self.k_ = clipped(self.k, self.class_count_.sum(), "samples", grouped)
+                self.k_ = clipped(self, self.class_count_.sum(), "samples")
         return super()._make_task()
 
     def _threshold(self):
@@ -271,10 +272,10 @@ class ThresholdClassifier(TopClassifier):
         return score / sum(factor for _, factor in kinds)
 
 
-def clipped(k, n_samples, what, of_groups):
+def clipped(estimator, n_samples, what):
     """Return min(k, n_samples). Warn if this is less than k. With groups, return k itself."""
-    most = max(1, int(n_samples))
-    if of_groups or k <= most:
+    k, most = estimator.k, max(1, int(n_samples))
+    if hasattr(estimator, "n_groups_") or k <= most:
         return k
     warn(f"k={k} must be at most the number of {what} ({most}): k_={most} is used")
     return most

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from sktopk._common._input import own_labels
-from sktopk._common._scalars import check_call, check_number, check_option
+from sktopk._common._scalars import check_call, check_number, check_option, number
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import (
@@ -28,11 +29,10 @@ from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
 from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like
 from sktopk.metrics import topk_accuracy_score
-from sktopk.modules._members import best_classes
 
 from ._base import BaseNetClassifier
 from ._parameters import estimator
-from ._task import LabelTask, Training, models_proba
+from ._task import LabelTask, Training
 
 # Arguments that the training passes to loss functions. Users cannot set them in `loss_params`.
 GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
@@ -111,6 +111,8 @@ class TopKClassifier(BaseNetClassifier):
     loss_params: dict | None = None
     class_weight: dict | str | None = None
 
+    _checks: ClassVar = {"tau": number(0, bounds="neither"), "sigma": number(0)}
+
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Predict for each sample the k labels with the highest scores.
 
@@ -133,7 +135,7 @@ class TopKClassifier(BaseNetClassifier):
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else check_k(k, len(now.classes_))
-        return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
+        return now._task_.top_labels(scores, k)
 
     def score(
         self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -165,22 +167,20 @@ class TopKClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
-        loss = name_or_loss(self.loss)
-        if isinstance(self.loss, str):
-            check_option(self.loss, "loss", tuple(OF_LABELS))
-        elif isinstance(self.loss, type) or not callable(self.loss):
+        loss = self.loss
+        if isinstance(loss, str):
+            check_option(loss, "loss", tuple(OF_LABELS))
+        elif isinstance(loss, type) or not callable(loss):
             raise TypeError(
                 f"loss must be one of {', '.join(map(repr, OF_LABELS))}, or an nn.Module or "
-                f"function called as loss(scores, target); got {self.loss!r}"
+                f"function called as loss(scores, target); got {loss!r}"
             )
-        elif not isinstance(loss, str):
+        elif not isinstance(loss := name_or_loss(loss), str):
             check_call(getattr(loss, "forward", loss), "loss", "scores", "target")
         if isinstance(self.k, dict):
             check_k_distribution(self.k)
         for k in self.k if isinstance(self.k, dict) else [self.k]:
             check_number(k, "k", 1, integer=True)
-        check_number(self.tau, "tau", 0, bounds="neither")
-        check_number(self.sigma, "sigma", 0)
         self._check_loss_params(loss)
 
     def _check_loss_params(self, loss):
@@ -202,6 +202,10 @@ class TopKClassifier(BaseNetClassifier):
             if isinstance(self.k, dict):
                 raise ValueError(f"loss__k must not be set if k is a dict; got k={self.k!r}")
 
+    def _models_proba(self):
+        named = None if self.log_loss_share > 0 else named_like(self.loss)
+        return self.log_loss_share > 0 or (named is not None and named.models_proba)
+
     def _warn_of_ignored(self, used):
         """Warn of parameters that the loss ignores and that have another value than the default."""
         for name in ("tau", "sigma"):
@@ -210,7 +214,8 @@ class TopKClassifier(BaseNetClassifier):
                 warn(f"{name}={value!r} is ignored: loss={self.loss!r} has no parameter {name}")
 
     def _make_task(self):
-        n_classes, loss, named = len(self.classes_), name_or_loss(self.loss), named_like(self.loss)
+        n_classes, loss = len(self.classes_), name_or_loss(self.loss)
+        named = OF_LABELS[loss] if isinstance(loss, str) else named_like(loss)
         k = max(self.k) if isinstance(self.k, dict) else self.k
         if not hasattr(self, "k_"):  # a new fit
             self.k_ = min(int(k), n_classes - 1)
@@ -245,10 +250,11 @@ class TopKClassifier(BaseNetClassifier):
         cosines_for = name_of(loss) if named is not None and named.cosines else ""
         return LabelTask(
             classes=self.classes_,
+            n_outputs=n_classes,
             metric=partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes)),
             k=self.k_,
             training=Training(objective, cosines_for=cosines_for),
-            models_proba=models_proba(self),
+            models_proba=self._models_proba(),
             balanced=named is not None and named.counts,
         )
 

@@ -14,7 +14,7 @@ from skorch.callbacks import Callback, LRScheduler
 
 from sktopk import __version__
 from sktopk._common._atomic_file import read_file, write_atomically
-from sktopk._common._lazy_rows import LazyRows
+from sktopk._common._samples import LazyRows
 from sktopk._common._warnings import warn
 from sktopk._training._process import check_single_process
 

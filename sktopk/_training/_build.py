@@ -10,7 +10,7 @@ import torch
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TableEncoder, TabularMLP
-from sktopk.modules._members import Members, mean_of_members, packs_members
+from sktopk.modules._tabular_mlp import Members, mean_of_members, packs_members
 
 from ._net import Net, Settings
 from ._objectives import CustomLoss

@@ -10,10 +10,10 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
-from sktopk._common._available import available_if
+from sktopk._common._estimator import available_if
 from sktopk.modules import TabularMLP
-from sktopk.modules._members import has_hooks
 from sktopk.modules._mlp import takes_sparse
+from sktopk.modules._tabular_mlp import has_hooks
 
 from ._callbacks import check_what_is_read, copied_weights, has_monitored
 from ._process import (

@@ -8,8 +8,7 @@ import torch
 from scipy.sparse import issparse
 from torch.utils.data import DataLoader
 
-from sktopk._common._input import is_memory_map
-from sktopk._common._lazy_rows import LazyRows, SomeRows
+from sktopk._common._samples import LazyRows, SomeRows, is_memory_map
 from sktopk.modules._mlp import SparseRows
 
 # Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from sktopk.modules._members import mean_of_members, score_of_member
+from sktopk.modules._tabular_mlp import mean_of_members, score_of_member
 
 from ._objectives import Drawn, Totals
 from ._process import note_threads

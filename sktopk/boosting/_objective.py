@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from sktopk._common._labels import check_weight
+from sktopk._common._input import check_weight
 from sktopk._common._scalars import check_number, check_option
 from sktopk.losses._registry import LOSSES
 

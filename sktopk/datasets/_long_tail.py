@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sktopk._common._labels import check_labels, check_length
+from sktopk._common._input import check_labels, check_length
 from sktopk._common._scalars import check_number, check_random
 from sktopk._common._types import RowsLike
 

@@ -7,8 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._groups import encode_groups
-from sktopk._common._labels import refuse_missing
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_k,
     check_nonnegative,
@@ -16,6 +15,7 @@ from sktopk._common._scalars import (
     is_told,
     n_kept,
     on_host,
+    refuse_missing,
 )
 from sktopk._common._warnings import warn
 

@@ -20,8 +20,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import check_table, is_arrow
-from sktopk._common._labels import check_classes, check_labels, check_weight, class_counts
+from sktopk._common._input import (
+    check_classes,
+    check_labels,
+    check_table,
+    check_weight,
+    class_counts,
+    is_arrow,
+)
 from sktopk._common._scalars import (
     check_count,
     check_flag,

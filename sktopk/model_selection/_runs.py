@@ -18,8 +18,8 @@ from sklearn.model_selection import (
     check_cv,
 )
 
-from sktopk._common._folds import calibration_rows
 from sktopk._common._input import take_rows
+from sktopk._common._samples import calibration_rows
 from sktopk._common._scalars import check_random
 from sktopk._estimators.decisions._any_classifier import weight_name
 from sktopk._training._net import DivergedError

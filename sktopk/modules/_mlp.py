@@ -8,8 +8,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from ._members import Members
 from ._normalized_linear import NormalizedLinear
+from ._tabular_mlp import Dropout, Members
 
 with warnings.catch_warnings():
     # torch warns when a process creates its first CSR tensor. Create the first tensor here, at
@@ -99,29 +99,6 @@ def _linear(below, n_in, n_out, dtype, generator):
     bound = 1 / math.sqrt(n_in) if n_in else 0
     nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     return layer
-
-
-class Dropout(nn.Dropout):
-    """Dropout with random numbers from `generator`. None means torch's global generator."""
-
-    def __init__(self, p, *, generator=None):
-        super().__init__(p)
-        self.generator = generator
-
-    def forward(self, x):
-        if self.generator is None or not self.training:
-            return super().forward(x)
-        generator = self.generator
-        if x.device.type != "cpu":
-            # Seed a GPU generator from the CPU generator. Checkpoints then save only the CPU state.
-            seed = torch.randint(2**62, (), generator=generator).item()
-            generator = torch.Generator(x.device).manual_seed(seed)
-        kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=generator)
-        return x * kept if self.p == 1 else x * kept.div_(1 - self.p)
-
-    def __getstate__(self):
-        # Do not copy the generator, because a network and its copy must not share a generator.
-        return vars(self) | {"generator": None}
 
 
 class SparseRows:

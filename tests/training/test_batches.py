@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from sktopk._common._folds import Folds
+from sktopk._common._samples import Folds
 from sktopk._training import _rows
 from sktopk._training._batches import make_batches, one_ahead
 from sktopk._training._rows import Rows
@@ -58,7 +58,7 @@ FOLDS["uneven"] = np.repeat([0, 1, 2, -1], [200, 100, 50, 55])
 @pytest.mark.parametrize("name", FOLDS)
 def test_a_network_draws_nothing_that_it_holds_out_and_nearly_all_else(name, batch_size):
     fold = FOLDS[name]
-    batches = batches_of(batch_size, Folds(fold, np.arange(N), M, M), min_positives=1)
+    batches = batches_of(batch_size, Folds(fold, np.arange(N), M, np.arange(M)), min_positives=1)
     for m, rows in enumerate(drawn(batches)):
         assert len({*rows}) == len(rows)
         assert (fold[rows] != m).all()

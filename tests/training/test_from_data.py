@@ -9,7 +9,7 @@ from torch import nn
 
 from sktopk import PatMatClassifier, TopKClassifier
 from sktopk.modules import TableEncoder
-from sktopk.modules._members import Members
+from sktopk.modules._tabular_mlp import Members
 
 RNG = np.random.default_rng(0)
 X = (RNG.standard_normal((200, 3)) * [1.0, 50.0, 0.1] + [0.0, 7.0, 0.0]).astype(np.float32)

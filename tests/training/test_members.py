@@ -9,9 +9,9 @@ from torch import nn
 
 import sktopk
 from sktopk import TopKClassifier
-from sktopk._common._folds import deal, shuffled_order
+from sktopk._common._samples import deal, shuffled_order
 from sktopk.modules import MLP, TabularMLP
-from sktopk.modules._members import Members
+from sktopk.modules._tabular_mlp import Members
 
 RNG = np.random.default_rng(0)
 N, M = 60, 3

@@ -8,8 +8,8 @@ import re
 
 import numpy as np
 
+from sktopk._common._estimator import Versioned
 from sktopk._common._extras import import_extra
-from sktopk._common._versioned import Versioned
 
 MOST_LEAVES = 131072
 # Bits of `decision_type`: 1 for a split by categories, 2 if missing values go left, and 0, 4 or 8
@@ -79,7 +79,8 @@ def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
     lines += ["feature_infos=" + " ".join(infos), ""]
     for i, tree in enumerate(trees):
         tree = _checked_tree(_fields(tree), n_features)
-        lines += [f"Tree={i}", *(f"{name}={_written(each)}" for name, each in tree.items()), "", ""]
+        values = {k: " ".join(map(repr, np.asarray(v).tolist())) for k, v in tree.items()}
+        lines += [f"Tree={i}", *(f"{name}={each}" for name, each in values.items()), "", ""]
     lines += ["end of trees", ""]
     return lightgbm.Booster(model_str="\n".join(lines))
 
@@ -153,10 +154,6 @@ def _numbers(found, name, kind, length, limit=2**31):
         largest = np.inf if name == "threshold" else largest
         _check((np.abs(values) <= largest).all(), f"finite {name}", values)
     return values
-
-
-def _written(values):
-    return " ".join(map(repr, np.asarray(values).tolist()))
 
 
 def _check(is_met, allowed, got):

@@ -4,54 +4,71 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if, chooses_labels, ranks
+from sktopk._common._estimator import assign, available_if, fitted_attributes, present, public
 from sktopk._common._extras import import_extra
-from sktopk._common._folds import deal, scores_as_unseen
 from sktopk._common._frames import Categories
-from sktopk._common._groups import encode_groups, several_groups
-from sktopk._common._input import check_labelled, check_rows, in_memory
-from sktopk._common._labels import (
+from sktopk._common._input import (
     check_classes,
+    check_labelled,
     check_labels,
     check_length,
+    check_rows,
     check_weight,
-    class_weights,
     encode,
     listed,
 )
-from sktopk._common._public import public
-from sktopk._common._scalars import check_number, check_random, positive_label
+from sktopk._common._samples import deal, encode_groups, in_memory, several_groups
+from sktopk._common._scalars import (
+    check_k,
+    check_number,
+    check_pos_label,
+    check_random,
+    class_weights,
+    number,
+    option,
+    positive_label,
+)
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._versioned import assign, present
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk._estimators._calibration import fit_calibration, scores_as_unseen
 from sktopk._estimators._task import (
     LabelTask,
     RankingTask,
-    fit_calibration,
     groups_of_both,
     midway_above,
 )
 from sktopk.boosting import initial_score, objective
+from sktopk.boosting._objective import HESSIANS
 from sktopk.metrics import topk_accuracy_score
 from sktopk.metrics._ranking import Ranking
-from sktopk.modules._members import best_classes
 
 from ._boosters import constraints, grow, have_splits
 from ._model_text import BoostersAsText
-from ._parameters import OF_TWO_CLASSES, check_parameters, cut_of, has_proba, loss_in_use
+from ._parameters import OF_TWO_CLASSES, check_params, cut_of, has_proba, loss_in_use
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
+
+
+def has_classes(two, name, other):
+    """Return a check for `available_if`: whether two, or more, classes are known if any are."""
+
+    def check(classifier):
+        fitted = getattr(classifier, "classes_", None)
+        if fitted is not None and (len(fitted) == 2) != two:
+            raise AttributeError(f"{name} is not available for {len(fitted)} classes: use {other}")
+        return True
+
+    return check
 
 
 @public
@@ -171,6 +188,22 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 
+    _checks: ClassVar = {
+        "k": check_k,
+        "log_loss_share": number(0, 1),
+        "hessian": option(*HESSIANS),
+        "n_estimators": number(1, 2**31 - 1, integer=True),
+        "min_child_samples": number(1, 2**31 - 1, integer=True),
+        "n_iter_no_change": number(1, integer=True, none=True),
+        "calibration": option(None, "sigmoid"),
+        "num_leaves": number(2, 131072, integer=True),
+        "n_members": number(1, 1000, integer=True),
+        "learning_rate": number(0, bounds="neither"),
+        "pos_label": check_pos_label,
+        "random_state": check_random,
+        "n_jobs": number(-(2**15), 2**15, integer=True, none=True),
+    }
+
     # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
 
@@ -199,11 +232,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             threshold, the loss is the mean over groups, and `threshold_` the median of the group
             thresholds. A group is held out as a whole.
         """
-        check_parameters(self)
+        check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
         new = type(self)(**self.get_params(deep=False))
         new._fit(lightgbm, X, y, sample_weight, groups)
-        assign(self, new)
+        assign(self, fitted_attributes(new))
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
@@ -219,7 +252,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now, scores = self._scored(X)
         return now._task().labels(scores, now)
 
-    @available_if(ranks)
+    @available_if(has_classes(True, "predict_top", "predict_topk(X, k)"))
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, best first (two classes).
 
@@ -230,7 +263,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
-    @available_if(chooses_labels)
+    @available_if(has_classes(False, "predict_topk", "predict_top(X, n)"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Return for each sample the k (default `k_`) labels with the highest scores, best first.
 
@@ -239,7 +272,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now, scores = self._scored(X)
         k = now.k_ if k is None else k
         check_number(k, "k", 1, len(now.classes_) - 1, integer=True)
-        return now.classes_[best_classes(torch.from_numpy(scores), k).numpy()]
+        return now._task().top_labels(scores, k)
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
@@ -333,7 +366,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             self.threshold_ = 0.0
         if task.is_ranking and not self._models_proba_ and grown:
             scores, known = self._as_unseen(rows, held_out)
-            cut = cut_of(loss, params, rows, *task.in_target_order(self.class_count_))
+            cut = cut_of(loss, params, rows, *self.class_count_[task.order])
             known = taken(rows, known)
             task = dataclasses.replace(task, cut=cut)
             found = task.finish(scores, known.target, known.count, known.groups)
@@ -422,10 +455,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """Return the task: a ranking of two classes, or labels of more classes."""
         if len(self.classes_) == 2:
             return RankingTask(self.classes_, self.pos_label_, _average_precision)
-        labels = np.arange(len(self.classes_))
-        return LabelTask(
-            self.classes_, partial(topk_accuracy_score, k=self.k_, labels=labels), self.k_
-        )
+        n_classes = len(self.classes_)
+        metric = partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes))
+        return LabelTask(self.classes_, n_classes, metric, self.k_)
 
     def _raw(self, boosters, X):
         """Return `init_score_` plus the mean raw score of the boosters, for each sample."""

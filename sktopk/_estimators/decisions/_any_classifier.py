@@ -6,8 +6,10 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sktopk._common._scalars import on_host
+from sktopk._common._input import encode_labels
+from sktopk._common._scalars import on_host, place_of
 from sktopk.metrics._scorer import predict_scores
+from sktopk.metrics._top_scorer import positive_scores
 
 
 class GivenScores(ClassifierMixin, BaseEstimator):
@@ -45,6 +47,32 @@ class GivenScores(ClassifierMixin, BaseEstimator):
             scores = self.predict_proba(X)
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best.astype(np.intp)]
+
+
+def finite_scores(estimator, X, pos_label):
+    """Return the scores of a fitted classifier for `pos_label`, and check that they are finite."""
+    _, scores = positive_scores(estimator, X, pos_label)
+    if scores is None:
+        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+    if scores.dtype.kind != "f":
+        scores = scores.astype(np.float64)
+    refused = np.flatnonzero(~np.isfinite(scores))
+    if len(refused):
+        raise ValueError(
+            f"estimator must give finite scores; got {scores[refused[0]]} for sample "
+            f"{refused[0]} of X from {type(estimator).__name__}"
+        )
+    return scores
+
+
+def known_positives(y, classes, pos_label):
+    """Return the mask of labels equal to `pos_label`. Check that `classes` contains all labels."""
+    code = encode_labels(classes, y)
+    if (code < 0).any():
+        raise ValueError(
+            f"y must hold labels that estimator knows, {classes.tolist()}; got {y[code < 0][0]!r}"
+        )
+    return code == place_of(pos_label, classes)
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):

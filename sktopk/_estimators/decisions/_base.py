@@ -1,7 +1,7 @@
 """Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,18 +11,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sktopk._common._folds import calibration_rows
-from sktopk._common._groups import encode_groups
-from sktopk._common._input import check_table, take_params, take_rows
-from sktopk._common._labels import check_labels, check_weight, class_counts
+from sktopk._common._estimator import Versioned, assign
+from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
+from sktopk._common._samples import calibration_rows, encode_groups
 from sktopk._common._scalars import (
     check_flag,
-    check_number,
+    check_parameters,
+    number,
     on_host,
     positive_label,
     refuse_masked,
 )
-from sktopk._common._versioned import Versioned
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
@@ -47,8 +46,8 @@ class Trained(NamedTuple):
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
-    # Fitted attributes whose names do not end with an underscore.
-    _fitted_names = ("_seed",)
+    # How to check each parameter. Subclasses have such a dict of their own parameters.
+    _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
     # Request sample weights by default, because `fit` drops samples of weight 0.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
@@ -133,13 +132,12 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 kind = get_tags(self.estimator).estimator_type
         if kind not in ("classifier", None):
             raise no_classifier(self.estimator)
-        check_flag(self.cross_fit, "cross_fit")
+        check_parameters(self)
         if self.cross_fit and isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
                 "cross_fit must be False for a FrozenEstimator, which is not trained; got True. "
                 "Pass the estimator without FrozenEstimator, or set cross_fit=False"
             )
-        check_number(self.validation_fraction, "validation_fraction", 0, 1, bounds="neither")
 
     def _checked(self, X, y, sample_weight, groups, fit_params):
         """Return the validated X, y, groups and fit parameters, without samples of weight 0."""
@@ -197,13 +195,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         """Replace all fitted attributes of an earlier `fit`, and return self."""
         columns = ("n_features_in_", "feature_names_in_")
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
-        kept = {
-            name: value
-            for name, value in vars(self).items()
-            if not name.endswith("_") and name not in self._fitted_names
-        }
-        # Assign all attributes at once, so that an interrupt cannot mix attributes of two fits.
-        self.__dict__ = kept | {"estimator_": estimator} | fitted
+        assign(self, {"estimator_": estimator, **fitted})
         return self
 
     def _warn_if_seen(self, n_samples):
@@ -222,3 +214,16 @@ def give_pos_label(estimator, pos_label):
         estimator = estimator.steps[-1][1]
     if pos_label is not None and getattr(estimator, "pos_label", pos_label) is None:
         estimator.set_params(pos_label=pos_label)
+
+
+def take_params(params, index, n_samples):
+    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
+
+    def length(value):
+        shape = getattr(value, "shape", ())
+        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+
+    return {
+        name: take_rows(value, index) if length(value) == n_samples else value
+        for name, value in params.items()
+    }

@@ -2,34 +2,34 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._input import check_table
-from sktopk._common._labels import check_labels, check_two_classes, class_counts
-from sktopk._common._public import public
+from sktopk._common._estimator import public
+from sktopk._common._input import check_labels, check_table, check_two_classes, class_counts
 from sktopk._common._scalars import (
     check_count,
-    check_number,
-    check_option,
     check_pos_label,
     check_random,
     negative_first,
+    number,
     on_host,
+    option,
     place_of,
     positive_label,
     refuse_masked,
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
-from sktopk._estimators._best_rows import finite_scores, known_positives, rows_on_top
+from sktopk._estimators._best_rows import rows_on_top
 from sktopk.metrics._scorer import no_classifier
 from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
+from ._any_classifier import finite_scores, known_positives
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
@@ -155,6 +155,12 @@ class BudgetClassifier(CalibratedDecision):
     (38, 50)
     """
 
+    _checks: ClassVar = {
+        "constraint": option(*CONSTRAINTS),
+        "delta": number(0, 1, "neither"),
+        "pos_label": check_pos_label,
+    }
+
     estimator: Any
     _: KW_ONLY
     budget: float = 0.1
@@ -230,7 +236,7 @@ class BudgetClassifier(CalibratedDecision):
             n_samples_fit_=len(y),
             threshold_=float(threshold),
             rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
-            _seed=random.randint(np.iinfo(np.int32).max),
+            _seed_=random.randint(np.iinfo(np.int32).max),
             **({} if self.cross_fit else held_out),
         )
 
@@ -347,7 +353,7 @@ class BudgetClassifier(CalibratedDecision):
             )
         calibration = self._calibration("hits_interval")
         # Create a generator for each call, so that the interval is reproducible.
-        random = np.random.default_rng(self._seed)
+        random = np.random.default_rng(self._seed_)
         low, high = simultaneous_hits(*calibration, scores, each, float(self.delta), random)
         return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
 
@@ -388,20 +394,17 @@ class BudgetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.constraint, "constraint", tuple(CONSTRAINTS))
         if self.cross_fit and self.constraint == "fdr":
             raise ValueError(
                 'constraint must be "count", "fpr", "precision" or "recall" with cross_fit=True; '
                 "got 'fdr', which needs held-out calibration samples"
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
-        check_number(self.delta, "delta", 0, 1, bounds="neither")
         if self.delta > 0.5:
             warn(
                 f"delta={self.delta:g} is the probability that the limit is broken, not that it is "
                 f"kept: set delta={1 - self.delta:.3g}, unless you mean it"
             )
-        check_pos_label(self.pos_label)
 
     def _bound(self):
         """Return the constraint, an object with the parameters `budget` and `delta`."""

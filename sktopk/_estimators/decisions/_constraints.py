@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from sktopk._common._groups import encode_groups
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_k, check_number, check_size, n_kept
 from sktopk.metrics._top_scorer import METRICS
 

@@ -1,22 +1,22 @@
 """SetClassifier: predict a set of labels for each sample, with any classifier."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._available import available_if
-from sktopk._common._input import take_rows
-from sktopk._common._labels import check_labels, encode_labels
-from sktopk._common._public import public
+from sktopk._common._estimator import available_if, public
+from sktopk._common._input import check_labels, encode_labels, take_rows
 from sktopk._common._scalars import (
     check_flag,
     check_number,
     check_option,
     check_random,
+    number,
+    option,
     refuse_masked,
 )
 from sktopk._common._types import RowsLike
@@ -155,7 +155,14 @@ class SetClassifier(CalibratedDecision):
     array([0.84, 0.3 , 0.17])
     """
 
-    _fitted_names = ("_conformity", "_seed", "_use_scores")
+    _checks: ClassVar = {
+        "method": option("topk", "average_k", "lac", "aps", "raps", "pas"),
+        "coverage": number(0, 1, "neither"),
+        "conditional": option(None, "class", "group"),
+        "empty": option("allow", "top1"),
+        "randomized": check_flag,
+        "penalty": number(0),
+    }
 
     # Request groups by default, because conditional="group" requires them.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -250,10 +257,10 @@ class SetClassifier(CalibratedDecision):
             k_=k,
             prevalence_=prevalence,
             n_calibration_=len(code) if calibrates else 0,
-            _conformity=conformity,
-            _seed=seed,
+            _conformity_=conformity,
+            _seed_=seed,
             # After calibration with `cross_fit`, predict from decision scores, as in calibration.
-            _use_scores=trained.y_score is not None,
+            _use_scores_=trained.y_score is not None,
             **fitted,
         )
 
@@ -282,7 +289,7 @@ class SetClassifier(CalibratedDecision):
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
         refuse_masked(X=X, groups=groups)
-        _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores)
+        _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores_)
         n_samples, n_classes = proba.shape
         conditional = "group" if hasattr(self, "groups_") else None
         groups = _conformal.check_conditional_groups(groups, n_samples, conditional)
@@ -291,10 +298,10 @@ class SetClassifier(CalibratedDecision):
             threshold = _conformal.thresholds_of_samples(groups, self.groups_, threshold)[:, None]
         u = np.ones(n_samples)
         if self.randomized:
-            u = self._conformity.draw(X, n_samples, self._seed)
-        max_size = self.k_ if self._conformity.method == "topk" else n_classes
+            u = self._conformity_.draw(X, n_samples, self._seed_)
+        max_size = self.k_ if self._conformity_.method == "topk" else n_classes
         limits = {"threshold": threshold, "max_size": max_size, "empty": self.empty}
-        columns, start = self._conformity.sets(proba, u, **limits)
+        columns, start = self._conformity_.sets(proba, u, **limits)
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
         # A dense array is still smaller than the probabilities, which have the same shape.
@@ -351,21 +358,15 @@ class SetClassifier(CalibratedDecision):
 
     def _check_params(self):
         super()._check_params()
-        check_option(self.method, "method", _conformal.METHODS)
         if self.method == "average_k":
             check_number(self.k, "k", 0, bounds="neither")
         else:
             check_number(self.k, "k", 1, integer=True)
-        check_number(self.coverage, "coverage", 0, 1, bounds="neither")
-        check_option(self.conditional, "conditional", _conformal.CONDITIONS)
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
                 f"conditional must be None for method={self.method!r}, which has no coverage "
                 f"guarantee; got {self.conditional!r}"
             )
-        check_option(self.empty, "empty", ("allow", "top1"))
-        check_flag(self.randomized, "randomized")
-        check_number(self.penalty, "penalty", 0)
         default = type(self)(self.estimator)
         for name, users in _conformal.USERS.items():
             value = getattr(self, name)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sktopk._estimators.topk import TopKClassifier
-from sktopk.modules._members import MemberLinear, mean_of_members
+from sktopk.modules._tabular_mlp import MemberLinear, mean_of_members
 
 
 class _OneByOne(nn.Module):

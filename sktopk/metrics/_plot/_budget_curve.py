@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._groups import encode_groups
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, check_score, is_positive, warn_of_scores

@@ -1,4 +1,4 @@
-"""Folds of an ensemble. Equal samples are always in the same fold.
+"""Checked samples: parts of X, folds that networks hold out, and groups.
 
 Folds depend only on the lexicographic order of the distinct samples. They do not change if columns
 are multiplied by positive numbers, if float32 is converted to float64, or if samples are shuffled
@@ -6,16 +6,118 @@ or repeated.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from ._lazy_rows import LazyRows, SomeRows
+from ._scalars import on_host, refuse_missing
 
 # Numbers per chunk.
 BLOCK = 1 << 20
 LAZY_BLOCK = 1 << 25
+
+
+class Samples(NamedTuple):
+    """Checked samples, labels, weights and group indices (None without groups).
+
+    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
+    the factors of `class_weight`. Both are None where nobody needs them.
+    If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
+    `coded` is None or the table with categories as integers. It determines the folds, because in
+    X equal samples can have different target statistics. `only_cells`: see `Categories`.
+    """
+
+    X: object
+    y: np.ndarray
+    weight: np.ndarray
+    groups: np.ndarray | None = None
+    target: np.ndarray | None = None
+    count: np.ndarray | None = None
+    present: np.ndarray | None = None
+    coded: np.ndarray | None = None
+    only_cells: bool = False
+
+    def order(self, seed):
+        """Return one random integer per sample, from which folds are made.
+
+        Equal samples and groups get the same integer. In a table of cells, equal samples get
+        different integers: if all samples of a cell were held out, no scores would be known for it.
+        """
+        if self.only_cells and self.groups is None:
+            return np.random.RandomState(seed).permutation(len(self.y))
+        return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
+
+    def as_given(self, values):
+        """Return an array of all samples that the user passed, with NaN for dropped samples."""
+        if self.present is None:
+            return values
+        of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
+        of_all[self.present] = values
+        return of_all
+
+    def take(self, mask):
+        """Return the samples of a mask or of indices."""
+        names = "y", "weight", "groups", "target", "count", "coded"
+        parts = {k: each[mask] for k in names if (each := getattr(self, k)) is not None}
+        return self._replace(X=take(self.X, mask), present=None, **parts)
+
+
+class LazyRows:
+    """Base class of containers that have a shape, a dtype and indexing like an array."""
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __array__(self, dtype=None, copy=None):
+        # Scorers of other packages call np.asarray(X).
+        rows = self[:]
+        return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
+
+    def labels(self):
+        """Return the labels if they are stored with the samples, else None."""
+
+
+class SomeRows(LazyRows):
+    """A subset of the rows of a table. Rows are copied only when they are indexed."""
+
+    def __init__(self, table, index):
+        self.table, self.index = table, index
+        self.shape, self.dtype = (len(index), *table.shape[1:]), table.dtype
+        if hasattr(table, "nnz"):
+            # Estimate the number of nonzero values from the share of selected rows.
+            self.nnz = table.nnz * len(index) // max(1, table.shape[0])
+
+    def __getitem__(self, index):
+        return self.table[self.index[index]]
+
+
+def take(X, mask):
+    """Return the samples of a mask or of indices. A large X is not copied, see `SomeRows`."""
+    if isinstance(X, np.ndarray) and not is_memory_map(X):
+        return X[mask]
+    index = np.flatnonzero(mask) if mask.dtype == bool else mask
+    few = issparse(X) and 2 * len(index) < X.shape[0]
+    return X[index] if few else SomeRows(X, index)
+
+
+def in_memory(X):
+    """Return X as an array or matrix. All samples of lazy rows are read."""
+    return X[:] if isinstance(X, LazyRows) else X
+
+
+def is_memory_map(X):
+    """Return whether an array is a memory map, or a view of one."""
+    while X is not None:
+        if isinstance(X, np.memmap):
+            return True
+        X = getattr(X, "base", None)
+    return False
 
 
 def shuffled_order(X, seed, groups=None):
@@ -139,7 +241,7 @@ def deal(order, target, n_folds):
 
 @dataclass(frozen=True)
 class Folds:
-    """Folds that the members of an ensemble hold out: member m holds out fold m mod n_folds.
+    """Folds that the members of an ensemble hold out: member m holds out fold `of_member[m]`.
 
     `fold` is -1 for samples that no member holds out. `order` is the result of `shuffled_order`.
     """
@@ -147,12 +249,7 @@ class Folds:
     fold: np.ndarray
     order: np.ndarray
     n_folds: int
-    n_members: int
-
-    @property
-    def of_member(self):
-        """Return the fold that each member holds out."""
-        return np.arange(self.n_members) % self.n_folds
+    of_member: np.ndarray
 
     def holds_out(self):
         """Return for each member the mask of the samples that it holds out."""
@@ -160,7 +257,7 @@ class Folds:
 
     def take(self, mask):
         """Return the folds of the samples where `mask` is true."""
-        return Folds(self.fold[mask], self.order[mask], self.n_folds, self.n_members)
+        return replace(self, fold=self.fold[mask], order=self.order[mask])
 
 
 def calibration_rows(y, fraction, random):
@@ -182,56 +279,34 @@ def calibration_rows(y, fraction, random):
     return mask
 
 
-# Minimum number of different held-out scores per class and ensemble member for the correction.
-LEAST_UNSEEN = 3
+def encode_groups(groups, n_samples):
+    """Return the group index of each sample. Groups are numbered in order of first appearance."""
+    given, groups = groups, np.asarray(on_host(groups, "groups"))
+    if groups.shape != (n_samples,):
+        came = f"shape {groups.shape}"
+        if isinstance(given, str):
+            came = f"{given!r}: pass the column, such as X[{given!r}]"
+        raise ValueError(f"groups must have one entry per sample ({n_samples}); got {came}")
+    refuse_missing(groups, "groups", "values")
+    code_of = {}
+    code = [code_of.setdefault(label, len(code_of)) for label in groups.tolist()]
+    return np.array(code, dtype=np.intp)
 
 
-def scores_as_unseen(scores, unseen, target, weight):
-    r"""Return training scores with the distribution of the ensemble's scores of new samples.
+def several_groups(groups, weight):
+    """Return the group index of each sample, or None if there is only one group.
 
-    Most members have trained on a sample, and therefore score it differently from a new one. Let
-    :math:`F_{mc}` and :math:`G_{mc}` be the distributions of the scores of member m for its
-    training and its held-out samples of class c. The score s of a training sample is mapped to
-
-    .. math::
-        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
-
-    interpolated between the ranks of held-out samples, and constant beyond them. The result is the
-    mean over members. `unseen` says which members have held out a sample (at least one). A class
-    with fewer than three different held-out scores in a member gets the mean over these members.
+    Samples of weight 0 get -1. They do not change the indices of the other samples.
     """
-    scores = np.array(scores, dtype=np.float64)
-    for label in np.unique(target):
-        of_class = target == label
-        there = of_class & (weight > 0)
-        members = zip(scores[there].T, unseen[there].T, strict=True)
-        if min(_n_distinct(own[left_out]) for own, left_out in members) < LEAST_UNSEEN:
-            few = np.where(unseen[of_class], scores[of_class], np.nan)
-            scores[of_class] = np.nanmean(few, axis=1, keepdims=True)
-            continue
-        for own, left_out in zip(scores.T, unseen.T, strict=True):
-            seen, other = of_class & ~left_out, of_class & left_out
-            if weight[seen].sum() > 0:
-                own[seen] += _shift(own[seen], weight[seen], own[other], weight[other])
-    return scores.mean(axis=1)
+    code, present = encode_groups(groups, len(weight)), weight > 0
+    if not present.all():
+        code[present] = encode_groups(code[present], np.count_nonzero(present))
+        code[~present] = -1
+    return code if (code > 0).any() else None
 
 
-def _n_distinct(scores):
-    """Return the number of different scores. Scores that are equal up to rounding count once."""
-    return len(np.unique(np.round(scores / max(np.abs(scores).max(initial=0.0), 1e-300), 9)))
-
-
-def _shift(seen, weight, other, other_weight):
-    """Return, for each score in `seen`, the difference to the score of equal rank in `other`."""
-    values, ranks = _mid_ranks(seen, weight)
-    others, other_ranks = _mid_ranks(other, other_weight)
-    shift = others - np.interp(other_ranks, ranks, values)
-    # Interpolate between the ranks of `other`. np.interp is constant beyond these ranks.
-    return np.interp(np.interp(seen, values, ranks), other_ranks, shift)
-
-
-def _mid_ranks(scores, weight):
-    """Return the distinct scores and their mid-ranks, as shares of the total weight."""
-    values, place = np.unique(scores[weight > 0], return_inverse=True)
-    mass = np.bincount(place, weight[weight > 0])
-    return values, (mass.cumsum() - mass / 2) / mass.sum()
+def rows_of_groups(groups):
+    """Return a list with one array per group: the indices of its samples."""
+    order = np.argsort(groups, kind="stable")
+    cuts = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, cuts)

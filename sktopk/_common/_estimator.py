@@ -1,0 +1,94 @@
+"""What all estimators share: public names, conditional methods, version and fitted attributes."""
+
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, TypeVar, cast
+
+from sklearn.exceptions import InconsistentVersionWarning
+
+from sktopk import __version__
+
+Named = TypeVar("Named")
+Method = TypeVar("Method", bound=Callable)
+
+_KEY = "_sktopk_version"
+
+
+def public(named: Named) -> Named:
+    """Set the module of a class or function to `sktopk`, for pickles, errors and documentation."""
+    named.__module__ = "sktopk"
+    return named
+
+
+class AvailableMethod:
+    """Descriptor of a method that is available only if ``check(instance)`` is true."""
+
+    def __init__(self, method, check):
+        self.method, self.check = method, check
+        update_wrapper(self, method)
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            # Documentation tools and metadata routing read the method from the class.
+            return self.method
+        try:
+            available = self.check(instance)
+        except AttributeError as reason:
+            raise AttributeError(f"{owner.__name__}: {reason}") from None
+        if not available:
+            raise AttributeError(f"{owner.__name__} has no {self.method.__name__}")
+        return MethodType(self.method, instance)
+
+
+def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
+    """Return a decorator that makes a method available only if ``check(instance)`` is true.
+
+    Unlike in scikit-learn's `available_if`, the error message is the message that `check` raises.
+    """
+    # The cast tells type checkers that the decorator does not change the type of the method.
+    return lambda method: cast(Method, AvailableMethod(method, check))
+
+
+class Versioned:
+    """Mixin that stores the version of sktopk in the state, as scikit-learn's estimators do.
+
+    `__setstate__` warns if another version wrote the state.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(super().__getstate__()) | {_KEY: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop(_KEY, "before 0.3.0")
+        if version != __version__:
+            name = f"{type(self).__name__} of sktopk"
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=name,
+                    current_sklearn_version=__version__,
+                    original_sklearn_version=version,
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+
+def fitted_attributes(estimator):
+    """Return the attributes that `fit` sets: those whose names end with an underscore."""
+    return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.endswith("__")}
+
+
+def assign(estimator, fitted):
+    """Replace all fitted attributes in one step, so that other threads see the old or the new."""
+    before = fitted_attributes(estimator)
+    estimator.__dict__ = {k: v for k, v in vars(estimator).items() if k not in before} | fitted
+
+
+def present(estimator):
+    """Return the estimator in its present state, whatever a `fit` in another thread does."""
+    now = object.__new__(type(estimator))
+    now.__dict__ = estimator.__dict__
+    return now

@@ -1,0 +1,133 @@
+"""Scores of new samples: calibrated probabilities, and the distribution of unseen scores."""
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, softmax
+
+# Minimum number of different held-out scores per class and ensemble member for the correction.
+LEAST_UNSEEN = 3
+
+
+def fit_calibration(scores, target, weight):
+    """Return the slope and the intercept that calibrate scores.
+
+    Scores have shape (n_samples, n_classes), or (n_samples,) for class 1 of two classes. `target`
+    has class indices.
+    """
+    scores = scores.astype(np.float64)
+    return (fit_sigmoid if scores.ndim == 1 else fit_temperature)(scores, target, weight)
+
+
+def fit_temperature(scores, target, weight):
+    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0."""
+    # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
+    # Masked classes have the score -inf for every slope.
+    present = scores > -np.inf
+    distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
+    spread = max(distance.max(where=present, initial=0.0), 1e-300)
+    rows = np.flatnonzero(weight)  # 0 * inf would be NaN
+
+    def cross_entropy(log_slope):
+        log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
+        return -np.average(log_proba[rows, target[rows]], weights=weight[rows])
+
+    # The softmax is nearly uniform at the lower bound, and nearly one-hot at the upper bound.
+    bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
+    return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x)), 0.0
+
+
+def fit_sigmoid(scores, target, weight):
+    """Return slope and intercept of Platt's sigmoid.
+
+    The targets (n_pos + 1) / (n_pos + 2) and 1 / (n_neg + 2) keep the slope finite if the classes
+    are separable. There, n_pos and n_neg are sums of weights, so that a sample of weight 2 has the
+    effect of two samples. Weights with a mean below 1 are divided by their mean.
+    """
+    # Import this class only if it is needed: the import takes a tenth of a second.
+    from sklearn.linear_model import LogisticRegression
+
+    mean_weight = weight[weight > 0].mean()
+    weight = weight / mean_weight
+    # Standardize the scores, because the stopping criterion of the solver depends on the scale.
+    mean = np.average(scores, weights=weight)
+    spread = np.sqrt(np.average((scores - mean) ** 2, weights=weight))
+    spread = spread if np.ptp(scores[weight > 0]) else 1.0
+    positive, unit = target == 1, max(mean_weight, 1.0)
+    n_pos, n_neg = unit * weight[positive].sum(), unit * weight[~positive].sum()
+    soft = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
+    platt = LogisticRegression(C=np.inf).fit(
+        np.tile((scores[:, np.newaxis] - mean) / spread, (2, 1)),
+        np.repeat([1, 0], len(target)),
+        sample_weight=np.concatenate([weight * soft, weight * (1 - soft)]),
+    )
+    slope, middle = float(platt.coef_[0, 0] / spread), float(platt.intercept_[0])
+    if slope <= 0:
+        # Few held-out samples can be ranked worse than at random. The order is kept: nearly
+        # constant probabilities.
+        share = np.average(soft, weights=weight)
+        slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))
+    return float(slope), float(middle - slope * mean)
+
+
+def calibrated_proba(slope, intercept, scores):
+    """Return probabilities of shape (n_samples, n_classes) in the dtype of the scores.
+
+    Scores of shape (n_samples,) belong to class 1 of two classes.
+    """
+    calibrated = slope * scores.astype(np.float64) + intercept
+    if scores.ndim == 1:
+        proba = np.column_stack([expit(-calibrated), expit(calibrated)])
+    else:
+        proba = softmax(calibrated, axis=1)
+    return proba.astype(scores.dtype)
+
+
+def scores_as_unseen(scores, unseen, target, weight):
+    r"""Return training scores with the distribution of the ensemble's scores of new samples.
+
+    Most members have trained on a sample, and therefore score it differently from a new one. Let
+    :math:`F_{mc}` and :math:`G_{mc}` be the distributions of the scores of member m for its
+    training and its held-out samples of class c. The score s of a training sample is mapped to
+
+    .. math::
+        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
+
+    interpolated between the ranks of held-out samples, and constant beyond them. The result is the
+    mean over members. `unseen` says which members have held out a sample (at least one). A class
+    with fewer than three different held-out scores in a member gets the mean over these members.
+    """
+    scores = np.array(scores, dtype=np.float64)
+    for label in np.unique(target):
+        of_class = target == label
+        there = of_class & (weight > 0)
+        members = zip(scores[there].T, unseen[there].T, strict=True)
+        if min(_n_distinct(own[left_out]) for own, left_out in members) < LEAST_UNSEEN:
+            few = np.where(unseen[of_class], scores[of_class], np.nan)
+            scores[of_class] = np.nanmean(few, axis=1, keepdims=True)
+            continue
+        for own, left_out in zip(scores.T, unseen.T, strict=True):
+            seen, other = of_class & ~left_out, of_class & left_out
+            if weight[seen].sum() > 0:
+                own[seen] += _shift(own[seen], weight[seen], own[other], weight[other])
+    return scores.mean(axis=1)
+
+
+def _n_distinct(scores):
+    """Return the number of different scores. Scores that are equal up to rounding count once."""
+    return len(np.unique(np.round(scores / max(np.abs(scores).max(initial=0.0), 1e-300), 9)))
+
+
+def _shift(seen, weight, other, other_weight):
+    """Return, for each score in `seen`, the difference to the score of equal rank in `other`."""
+    values, ranks = _mid_ranks(seen, weight)
+    others, other_ranks = _mid_ranks(other, other_weight)
+    shift = others - np.interp(other_ranks, ranks, values)
+    # Interpolate between the ranks of `other`. np.interp is constant beyond these ranks.
+    return np.interp(np.interp(seen, values, ranks), other_ranks, shift)
+
+
+def _mid_ranks(scores, weight):
+    """Return the distinct scores and their mid-ranks, as shares of the total weight."""
+    values, place = np.unique(scores[weight > 0], return_inverse=True)
+    mass = np.bincount(place, weight[weight > 0])
+    return values, (mass.cumsum() - mass / 2) / mass.sum()
