@@ -7,6 +7,7 @@ or repeated.
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,27 @@ class SomeRows(LazyRows):
 
     def __getitem__(self, index):
         return self.table[self.index[index]]
+
+
+class HeldOut(SomeRows):
+    """The samples that the networks of an ensemble hold out, sorted by fold.
+
+    `parts` has, for each fold, a slice of these samples and the networks that hold out the fold.
+    """
+
+    def __init__(self, X, folds):
+        order = np.argsort(folds.fold, kind="stable")
+        super().__init__(X, order[folds.fold[order] >= 0])
+        stop = np.cumsum(np.bincount(folds.fold[self.index], minlength=folds.n_folds)).tolist()
+        of_member = folds.of_member
+        self.parts = [
+            (slice(*ends), np.flatnonzero(of_member == fold).tolist())
+            for fold, ends in enumerate(pairwise([0, *stop]))
+        ]
+
+    def part(self, own):
+        """Return the samples of a slice."""
+        return SomeRows(self.table, self.index[own])
 
 
 def take(X, mask):

@@ -14,7 +14,7 @@ from sktopk._common._input import (
     encode_labels,
     own_labels,
 )
-from sktopk._common._samples import Folds, LazyRows, Samples, SomeRows, deal
+from sktopk._common._samples import Folds, HeldOut, LazyRows, Samples, SomeRows, deal
 from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
@@ -22,14 +22,17 @@ from sktopk._training._build import OURS, build_net, check_output, show_data
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._process import (
     all_objects,
-    check_device,
     in_any_process,
     joined,
     total,
     world_size,
 )
-from sktopk._training._rows import HeldOut
-from sktopk._training._scores import loss_of, scores_by_member, scores_of, scores_of_members
+from sktopk._training._scores import (
+    loss_of,
+    scores_by_member,
+    scores_of,
+    scores_of_members,
+)
 
 from ._calibration import fit_calibration, scores_as_unseen
 
@@ -202,6 +205,29 @@ def batches_and_epochs(estimator, n_samples):
         training = estimator._task_.training
         max_epochs = max(training.least_epochs, -(-training.least_steps // n_batches))
     return int(batch_size), int(max_epochs)
+
+
+def check_device(device):
+    """Return the torch.device for `device`. "auto" means the first accelerator, or else the CPU."""
+    if isinstance(device, str) and device == "auto":
+        for kind in ("cuda", "xpu", "mps"):
+            backend = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
+            if backend is not None and backend.is_available():
+                return torch.device(kind)
+        return torch.device("cpu")
+    try:
+        checked = torch.device(device)
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f'device must be "auto" or a torch device such as "cpu" or "cuda:0"; got {device!r}'
+        ) from error
+    try:
+        torch.zeros(1, device=checked).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].partition(". ")[0]  # torch adds a list of backends
+        message = f"device={device!r} cannot be used here ({reason}): use 'cpu' or 'auto'"
+        raise ValueError(message) from error
+    return checked
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):

@@ -18,8 +18,9 @@ from sktopk._persistence._net_state import (
     to_tensor,
 )
 from sktopk._training._build import build_net
-from sktopk._training._process import check_device
 from sktopk.modules._tabular_mlp import Dropout
+
+from ._fit import check_device
 
 DTYPES = ("float32", "float64")
 # Numbers that a network may create in addition to its weights, such as columns of categories.

@@ -12,10 +12,10 @@ from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TableEncoder, TabularMLP
 from sktopk.modules._tabular_mlp import Members, mean_of_members, packs_members
 
+from ._batches import Rows
 from ._net import Net, Settings
 from ._objectives import CustomLoss
 from ._process import isolated_rng, share_buffers
-from ._rows import Rows
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)

@@ -15,6 +15,7 @@ from sktopk.modules import TabularMLP
 from sktopk.modules._mlp import takes_sparse
 from sktopk.modules._tabular_mlp import has_hooks
 
+from ._batches import Rows
 from ._callbacks import check_what_is_read, copied_weights, has_monitored
 from ._process import (
     in_any_process,
@@ -27,7 +28,6 @@ from ._process import (
     total,
     world_size,
 )
-from ._rows import Rows
 from ._scores import scores_of
 
 # Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.

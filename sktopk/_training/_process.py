@@ -58,29 +58,6 @@ def rng_state(device):
     return [torch.get_rng_state(), *gpu]
 
 
-def check_device(device):
-    """Return the torch.device for `device`. "auto" means the first accelerator, or else the CPU."""
-    if isinstance(device, str) and device == "auto":
-        for kind in ("cuda", "xpu", "mps"):
-            backend = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
-            if backend is not None and backend.is_available():
-                return torch.device(kind)
-        return torch.device("cpu")
-    try:
-        checked = torch.device(device)
-    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f'device must be "auto" or a torch device such as "cpu" or "cuda:0"; got {device!r}'
-        ) from error
-    try:
-        torch.zeros(1, device=checked).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0].partition(". ")[0]  # torch adds a list of backends
-        message = f"device={device!r} cannot be used here ({reason}): use 'cpu' or 'auto'"
-        raise ValueError(message) from error
-    return checked
-
-
 def world_size():
     """Return the number of processes that train together; 1 without `torch.distributed`."""
     if distributed.is_available() and distributed.is_initialized():

@@ -77,7 +77,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     if not resident:
         if name in RANKERS and getattr(CLASSIFIERS[name], "buffer_size", 0):
             pytest.skip("the numbers of hard samples have to come to the samples")
-        monkeypatch.setattr("sktopk._training._rows.RESIDENT_SHARE", 0.0)
+        monkeypatch.setattr("sktopk._training._batches.RESIDENT_SHARE", 0.0)
     clf = fitted(name, table, dtype=np.float32)
     X, y = table[0].astype(np.float32), table[1]
     y = (y == 0).astype(int) if len(clf.classes_) == 2 else y

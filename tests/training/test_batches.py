@@ -9,9 +9,8 @@ import torch
 from scipy.sparse import csr_array
 
 from sktopk._common._samples import Folds
-from sktopk._training import _rows
-from sktopk._training._batches import make_batches, one_ahead
-from sktopk._training._rows import Rows
+from sktopk._training import _batches
+from sktopk._training._batches import Rows, make_batches, one_ahead
 from sktopk.losses._order_statistics import _draw_kth_largest, mean_noised_kth_largest
 from sktopk.samplers import GroupBatches
 
@@ -141,7 +140,7 @@ def rows_of(table, device=META, dtype=torch.float32):
 def test_a_table_is_moved_once_if_it_takes_at_most_half_of_what_is_free(
     free, resident, monkeypatch
 ):
-    monkeypatch.setattr(_rows, "free_memory", lambda device: free)
+    monkeypatch.setattr(_batches, "free_memory", lambda device: free)
     assert rows_of(TABLE).resident == resident
     assert rows_of(TABLE)[torch.arange(2)].device == META
     # What counts is what it takes there.
