@@ -74,10 +74,10 @@ def batches_of(clf, X, y, weight, device):
     batches = make_batches(
         net.rows(X, resident=True), y, weight, n_classes=len(clf.classes_), n_members=n_members,
         batch_size=32, min_positives=net.settings.task.training.min_positives,
-        n_hard=net.criterion_.n_hard, generator=net.generator, device=device,
+        n_hard=net.criterion_.n_hard, generator=net.generator,
         folds=folds if n_members > 1 else None,
     )  # fmt: skip
-    net.run = SimpleNamespace(batches=batches, forward=net.module_, encoded=False)
+    net.run = SimpleNamespace(batches=batches, forward=net.module_)
     return batches
 
 

@@ -236,9 +236,8 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     callbacks, unseen = {}, validation
     # `partial_fit` counts the samples of all calls.
     class_total = clf._class_total_[task.order] if resumed else None
-    encoded = None if resumed else net.encoded_rows(data.X)
     batches = make_batches(
-        net.rows(data.X, resident=True) if encoded is None else encoded,
+        net.rows(data.X, resident=True) if resumed else net.encoded_rows(data.X),
         target,
         data.weight,
         n_classes=len(clf.classes_),
@@ -247,7 +246,6 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         min_positives=task.training.min_positives,
         n_hard=net.criterion_.n_hard,
         generator=net.generator,
-        device=torch.device(net.device),
         folds=folds,
         groups=data.groups,
         class_total=class_total,
@@ -263,14 +261,22 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     n_epochs = 1 if resumed else clf.max_epochs_
     if clf.verbose == 1:
         callbacks["progress"] = ProgressBar(n_epochs)
-    how = {"is_fit": not resumed, "encoded": encoded is not None}
-    interrupted = net.train(batches, n_epochs, callbacks, data, unseen, checkpoint, **how)
-    clf.history_ = net.plain_history()
+    interrupted = net.train(
+        batches, n_epochs, callbacks, data, unseen, checkpoint, is_fit=not resumed
+    )
+    clf.history_ = [plain_row(row) for row in net.history_.to_list()]
     clf.n_iter_ = len(clf.history_)
     clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
     if task.is_ranking and not resumed:
         check_learned(clf, target, data.weight, batches.totals)
     return interrupted
+
+
+def plain_row(row):
+    """Return a dict with the history of an epoch. Values per step become arrays."""
+    steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
+    values = {name: value for name, value in row.items() if name != "batches"}
+    return steps | {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
 
 
 def values_of(task, unseen, folds, totals):

@@ -6,6 +6,7 @@ from typing import TypeVar, dataclass_transform
 
 import torch
 
+from sktopk._training._build import PRECISIONS
 from sktopk.losses._docs import entries, joined, sections
 
 Estimator = TypeVar("Estimator")
@@ -130,8 +131,14 @@ def check_net_params(estimator):
                 "iterator_train__num_workers (and iterator_valid__num_workers, for predictions) "
                 "and skorch's other arguments"
             )
-    optimizer = net_params.get("optimizer", torch.optim.AdamW)
-    value = estimator.weight_decay
+    if (precision := net_params.get("precision")) not in PRECISIONS:
+        allowed = ", ".join(map(repr, PRECISIONS))
+        raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
+    optimizer, value = net_params.get("optimizer") or torch.optim.AdamW, estimator.weight_decay
+    if not callable(optimizer):
+        raise TypeError(
+            f"net_params: optimizer must be a class such as torch.optim.SGD; got {optimizer!r}"
+        )
     if optimizer is not torch.optim.AdamW and value != type(estimator).weight_decay:
         name = getattr(optimizer, "__name__", optimizer)
         raise ValueError(

@@ -58,11 +58,14 @@ class Rows:
     `resident` copies X to `device` once, if X is a dense array in memory that fits in
     `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed. `sparse`
     returns samples of a CSR matrix as `SparseRows` if this is faster. `loading` has arguments of
-    torch's DataLoader, with which `read` reads the samples of a Dataset.
+    torch's DataLoader, with which `read` reads the samples of a Dataset. `encoded` says that X has
+    the results of a network's encoder.
     """
 
-    def __init__(self, X, device, dtype, *, resident=False, sparse=False, loading=None):
-        self.device, self.dtype = device, dtype
+    def __init__(
+        self, X, device, dtype, *, resident=False, sparse=False, loading=None, encoded=False
+    ):
+        self.device, self.dtype, self.encoded = device, dtype, encoded
         self.loading = loading if isinstance(X, LazyRows) else None
         n_numbers = X.shape[0] * X.shape[1]
         self._sparse = sparse and X.shape[1] >= SPARSE_COLUMNS and X.nnz <= SPARSE_SHARE * n_numbers
@@ -239,9 +242,6 @@ class MiniBatches:
     def keep(self, rows, members, positions):
         """Store the hard examples of some networks, which join the next minibatch."""
         found = rows.gather(1, positions)
-        if len(found) == self.n_members:
-            self.hard = found
-            return
         if self.hard.shape[1] != found.shape[1]:
             self.hard = rows.new_zeros(self.n_members, found.shape[1])
         self.hard[members] = found
@@ -317,7 +317,7 @@ class Groups:
 
 def make_batches(
     rows, target, weight, *,
-    n_classes, n_members, batch_size, min_positives, n_hard, generator, device,
+    n_classes, n_members, batch_size, min_positives, n_hard, generator,
     folds=None, groups=None, class_total=None,
 ):  # fmt: skip
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
@@ -326,10 +326,11 @@ def make_batches(
     minibatch, or None. `class_total` has the weight of each class, if it is not that of these
     samples.
     """
+    n_samples, device = len(target), rows.device
     totals = totals_of(target, weight, folds, n_classes, n_members, class_total, device)
-    n_samples, of_groups, holds_out, fold, least_drawn = len(target), None, None, None, LEAST_DRAWN
-    if folds is not None:
-        holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
+    of_groups, least_drawn = None, LEAST_DRAWN
+    holds_out = None if folds is None else folds.holds_out()
+    fold = None if folds is None else torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
         # Processes join their minibatches: this needs equal numbers and replaces hard examples.

@@ -21,12 +21,8 @@ from ._process import isolated_rng, share_buffers
 OURS = (MLP, TabularMLP)
 # Maximum number of samples for the network's method `from_data`, which computes column scales.
 MOST_SHOWN = 1 << 15
+# Values of net_params["precision"], and the names of their data types.
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
-
-
-def takes_tables(module):
-    """Return whether a network takes missing values, and categories as integers."""
-    return bool(getattr(module, "takes_tables", False))
 
 
 def split_params(estimator, training):
@@ -41,7 +37,7 @@ def split_params(estimator, training):
     if module is TabularMLP:
         n_bins = training.n_bins if len(estimator.hidden_layer_sizes) else 0
         params.setdefault("n_bins", n_bins)
-    if takes_tables(module):
+    if getattr(module, "takes_tables", False):
         params.setdefault("missing_indicator", estimator._missing_ or ())
         if hasattr(estimator, "categories_"):
             params.setdefault("n_categories", estimator.categories_.sizes)
@@ -61,9 +57,6 @@ def build_net(estimator, task, dtypes, seed, device):
     params = dict(net_params)
     dtype, row_dtype = (getattr(torch, name) for name in dtypes)
     precision, compiled = params.pop("precision", None), params.pop("compile", False)
-    if precision not in PRECISIONS:
-        allowed = ", ".join(map(repr, PRECISIONS))
-        raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
     optimizer = params.pop("optimizer", None)
     if optimizer is None:
         optimizer = torch.optim.AdamW
@@ -72,10 +65,6 @@ def build_net(estimator, task, dtypes, seed, device):
             # A decay of the output layer would shrink the scores, and a linear model altogether.
             last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
-    if not callable(optimizer):
-        raise TypeError(
-            f"net_params: optimizer must be a class such as torch.optim.SGD; got {optimizer!r}"
-        )
     if optimizer is torch.optim.AdamW:
         # In other optimizers, weight decay is an L2 penalty with values of another size.
         params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
@@ -100,14 +89,8 @@ def build_net(estimator, task, dtypes, seed, device):
             )
         else:
             row_dtype = dtype
-        settings = Settings(
-            task=task,
-            n_members=n_members,
-            dtype=dtype,
-            row_dtype=row_dtype,
-            precision=PRECISIONS[precision],
-            plain=not compiled and precision is None and device.type == "cpu",
-        )
+        plain = not compiled and precision is None and device.type == "cpu"
+        settings = Settings(task, n_members, dtype, row_dtype, PRECISIONS[precision], plain)
         try:
             net = Net(
                 built,

@@ -76,8 +76,10 @@ class Validation(Callback):
         self.best_loss_ = np.inf
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        *of_samples, loss = self.values(net)
-        value, weight, cluster = joined_clusters(*of_samples)
+        value, weight, cluster, loss = self.values(net)
+        # Samples of two processes share no cluster.
+        n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
+        value, weight, cluster = joined(value, weight, n_before + cluster)
         if loss is not None:
             # Callbacks of skorch read these entries of the history.
             loss, n_processes = total(np.array([loss, 1.0]))
@@ -136,12 +138,6 @@ def is_positive(gain, weight, cluster):
     mean = np.average(gain, weights=weight)
     residual = np.bincount(cluster, weight * (gain - mean))
     return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()) / weight.sum())
-
-
-def joined_clusters(value, weight, cluster):
-    """Return the arrays of all processes. Samples of two processes share no cluster."""
-    n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
-    return joined(value, weight, n_before + cluster)
 
 
 def check_what_is_read(callbacks, has_val, is_fit):

@@ -114,7 +114,6 @@ class Run:
     batches: object
     weight: torch.Tensor
     average: WeightAverage
-    encoded: bool = False  # whether minibatches have encoded samples
     forward: object = None  # the module, with gradients averaged over processes
     rates: list | None = None  # the largest learning rates of a cycle
     progress: tuple = (0.0, 0.0)
@@ -172,30 +171,27 @@ class Net(NeuralNetClassifier):
         return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 
     def encoded_rows(self, X):
-        """Return the encoded training samples, or None if each step has to encode its samples.
+        """Return the training samples: encoded once, if the encoder is that of TabularMLP.
 
-        The encoder of TabularMLP has no weights, so its result is the same in each epoch.
+        It has no weights, so that its result is the same in each epoch.
         """
-        module = self.module_
-        if type(module) is not TabularMLP or has_hooks(module.encoder):
-            return None
-        n_samples, n_outputs = X.shape[0], module.encoder.n_outputs
-        if n_samples * n_outputs > MOST_ENCODED or self._callbacks_read_batches():
-            return None
-        rows = self.rows(X, resident=True)
-        if not rows.resident:
-            return None
+        rows, module = self.rows(X, resident=True), self.module_
+        if type(module) is not TabularMLP or has_hooks(module.encoder) or not rows.resident:
+            return rows
+        n_outputs = module.encoder.n_outputs
+        if len(rows) * n_outputs > MOST_ENCODED or self._callbacks_read_batches():
+            return rows
         with torch.no_grad():
             parts = [module.encoder(rows[part]) for part in rows.chunks(n_outputs)]
         encoded = torch.cat(parts).numpy(force=True)
-        return Rows(encoded, torch.device(self.device), self.settings.dtype, resident=True)
+        return Rows(encoded, rows.device, self.settings.dtype, resident=True, encoded=True)
 
     def get_default_callbacks(self):
         loss = PassthroughScoring("train_loss", on_train=True)
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
-    def train(self, batches, n_epochs, callbacks, data, unseen, checkpoint, *, is_fit, encoded):
+    def train(self, batches, n_epochs, callbacks, data, unseen, checkpoint, *, is_fit):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
         `callbacks` is a dict of callbacks that run before the user's callbacks. With `is_fit`, the
@@ -213,7 +209,7 @@ class Net(NeuralNetClassifier):
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(unseen.X, unseen.target) if has_val else None
         average = WeightAverage(self.module_, len(batches) if is_fit else 1)
-        self.run = run = Run(batches, torch.from_numpy(data.weight), average, encoded)
+        self.run = run = Run(batches, torch.from_numpy(data.weight), average)
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
             run.rates = rates
@@ -337,7 +333,7 @@ class Net(NeuralNetClassifier):
         ours = type(self.module_) is TabularMLP
         selects = ours and own is not None and own.numel() * x.shape[1] <= MOST_SELECTED
         more = {"own": own} if selects else {}
-        if ours and self.run.encoded:
+        if ours and self.run.batches.rows.encoded:
             more["encoded"] = True
         with self.autocast():
             scores = self.run.forward(x, **more)
@@ -359,8 +355,10 @@ class Net(NeuralNetClassifier):
         """Return the mean loss and threshold. The next minibatch gets the hard examples."""
         objective, losses, thresholds = self.criterion_, [], []
         for members, columns, drawn in batch.parts:
-            values = scores, batch.target, batch.weight
-            values = [None if each is None else each[members][:, columns] for each in values]
+            values = [
+                None if each is None else each[members][:, columns]
+                for each in (scores, batch.target, batch.weight)
+            ]
             if objective.compares:
                 values = joined_samples(*values)
             losses.append(objective(*values, drawn))
@@ -369,16 +367,6 @@ class Net(NeuralNetClassifier):
                 self.run.batches.keep(batch.rows[members][:, columns], members, objective.hardest)
         threshold = torch.stack(thresholds).mean() if thresholds else None
         return torch.cat(losses).sum() / self.settings.n_members, threshold
-
-    def plain_history(self):
-        """Return the history as a list with one dict per epoch. Values per step become arrays."""
-        plain = []
-        for row in self.history_.to_list():
-            steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
-            values = {name: value for name, value in row.items() if name != "batches"}
-            values = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
-            plain.append(steps | values)
-        return plain
 
     def autocast(self):
         """Return the context for a forward pass with automatic mixed precision."""

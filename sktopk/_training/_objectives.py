@@ -223,8 +223,7 @@ class TopLoss(Objective):
         if drawn.lists is None:
             return self._losses(scores, positive, weight, drawn, drawn.totals, 1.0)
         place, known = drawn.lists.place, drawn.lists.known
-        values = (each.flatten()[place] for each in (scores, positive, weight))
-        scores, positive, weight = values
+        scores, positive, weight = (each.flatten()[place] for each in (scores, positive, weight))
         weight = weight.masked_fill(~known, 0.0)
         totals, share = drawn.lists.totals, drawn.lists.share
         losses = self._losses(scores, positive, weight, drawn, totals, share)
@@ -291,7 +290,7 @@ class BatchLoss(Objective):
 
     def __init__(self, loss):
         super().__init__()
-        self.loss, self.remedies = loss, remedies_of(loss)
+        self.loss, self.remedies = loss, ("raise margin",) if hasattr(loss, "margin") else ()
 
     def forward(self, scores, target, weight, drawn):
         scores, positive = scores.squeeze(-1), target == 1
@@ -322,9 +321,8 @@ class CustomLoss(Objective):
     def __init__(self, loss):
         super().__init__()
         self.name = name_of(loss)
-        if not isinstance(loss, nn.Module):
-            loss = FunctionLoss(loss)
-        self.loss, self.remedies = loss, remedies_of(loss)
+        loss = loss if isinstance(loss, nn.Module) else FunctionLoss(loss)
+        self.loss, self.remedies = loss, ("raise margin",) if hasattr(loss, "margin") else ()
         has_weight = "sample_weight" in inspect.signature(loss.forward).parameters
         self.takes_weight = getattr(loss, "takes_weight", has_weight)
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
@@ -401,7 +399,6 @@ class FunctionLoss(nn.Module):
             self.reduction = "mean"
 
     def forward(self, scores, target, **weight):
-        """Return the loss."""
         if hasattr(self, "reduction"):
             weight["reduction"] = self.reduction
         return self.function(scores, target, **weight)
@@ -439,8 +436,3 @@ class Mixture(Objective):
         values = scores, target, weight
         fresh = (None if each is None else each[:, : drawn.n_fresh] for each in values)
         return (1 - self.share) * loss + self.share * self.cross_entropy(*fresh, drawn)
-
-
-def remedies_of(loss):
-    """Return advice to users for the error message if training with `loss` diverges."""
-    return ("raise margin",) if hasattr(loss, "margin") else ()

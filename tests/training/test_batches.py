@@ -24,7 +24,7 @@ def batches_of(batch_size=34, folds=None, target=RARE, **params):
     params = {"min_positives": None, "n_hard": 0, "n_members": M} | params
     return make_batches(
         Rows(X, CPU, torch.float64), target, np.ones(N), n_classes=2, batch_size=batch_size,
-        generator=torch.Generator().manual_seed(0), device=CPU, folds=folds, **params,
+        generator=torch.Generator().manual_seed(0), folds=folds, **params,
     )  # fmt: skip
 
 
