@@ -67,7 +67,7 @@ def no_autocast(monkeypatch):
     monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())
 
 
-def batches_of(clf, X, y, weight, device):
+def batches_of(clf, X, y, weight):
     """The minibatches of 32 samples that the network of a fitted classifier trains on."""
     net, n, n_members = clf.net_, len(y), clf.n_estimators
     folds = Folds(np.arange(n) % n_members, np.arange(n), n_members, np.arange(n_members))
@@ -97,7 +97,7 @@ def train_one_epoch_on_meta(clf, n_classes):
     net.device = "meta"
     net.initialize_optimizer()
     weight = 1.0 + y if getattr(clf, "class_weight", None) else np.ones(150)
-    batches = batches_of(clf, X, y, weight, META)
+    batches = batches_of(clf, X, y, weight)
     steps = list(batches._fetched())
     batches._fetched = lambda: steps
     with NoWaiting():
