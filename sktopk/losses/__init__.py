@@ -37,6 +37,20 @@ from ._noised_topk import (
     noised_topk_imbalanced_loss,
     noised_topk_loss,
 )
+from ._ranked_thresholds import (
+    DeepTopPushLoss,
+    PatMatLoss,
+    PatMatNPLoss,
+    PrecisionAtRecallLoss,
+    RecallAtKLoss,
+    TopPushKLoss,
+    pat_mat_loss,
+    pat_mat_np_loss,
+    precision_at_recall_loss,
+    recall_at_k_loss,
+    top_push_k_loss,
+    top_push_loss,
+)
 from ._smooth_topk import (
     SmoothTopKAdjustedLoss,
     SmoothTopKLoss,
@@ -44,22 +58,6 @@ from ._smooth_topk import (
     smooth_topk_loss,
 )
 from ._thresholds import KthLargest, SurrogateQuantile, TopMean
-from ._top_push import (
-    DeepTopPushLoss,
-    PatMatNPLoss,
-    TopPushKLoss,
-    pat_mat_np_loss,
-    top_push_k_loss,
-    top_push_loss,
-)
-from ._top_quantile import (
-    PatMatLoss,
-    PrecisionAtRecallLoss,
-    RecallAtKLoss,
-    pat_mat_loss,
-    precision_at_recall_loss,
-    recall_at_k_loss,
-)
 from ._topk_grouping import (
     TopKGroupingLoss,
     TopKTransitionLoss,

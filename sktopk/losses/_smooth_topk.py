@@ -19,7 +19,6 @@ from ._loss import (
     reduce,
 )
 from ._margins import check_class_counts
-from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
 
@@ -127,9 +126,14 @@ def smooth_topk_loss(
     scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
-        return expected_loss(
-            smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
+        # Only classes with a target other than 0 are evaluated, such as two per sample after mixup.
+        rows, classes = target.nonzero(as_tuple=True)
+        loss = smooth_topk_loss(
+            scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none"
         )
+        loss = (loss * target[rows, classes]).to(scores.dtype)
+        loss = torch.zeros_like(scores[:, 0]).index_add(0, rows, loss)
+        return reduce(loss, sample_weight, reduction)
     tau = check_nonnegative(tau, "tau")
     margin = check_nonnegative(margin, "margin")
     if tau == 0:
