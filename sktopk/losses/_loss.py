@@ -15,10 +15,7 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores, sample_weight=None):
-    """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0.
-
-    Half precision, too imprecise for differences of large sums, becomes float32.
-    """
+    """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
     return without_absent(scores, sample_weight)
 
@@ -43,6 +40,7 @@ def _at_least_single(scores, ndim, shape):
     check_floating(scores, "scores")
     if scores.ndim != ndim:
         raise ValueError(f"scores must have shape {shape}; got shape {tuple(scores.shape)}")
+    # Half precision is too imprecise for differences of large sums.
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
@@ -76,10 +74,7 @@ def without_absent(values, sample_weight):
 
 
 def check_weight(sample_weight, scores):
-    """Return None, or the sample weights with the dtype and device of `scores`.
-
-    Invalid weights raise ValueError. If values cannot be read (see `value_range`), they become NaN.
-    """
+    """Return None, or the sample weights with the dtype and device of `scores`."""
     if sample_weight is None:
         return None
     sample_weight = as_tensor(sample_weight, "sample_weight", scores.dtype, scores.device)
@@ -92,7 +87,7 @@ def check_weight(sample_weight, scores):
     if ends is not None and ends[0] >= 0 and ends[1] < float("inf"):
         return sample_weight
     valid = (sample_weight >= 0) & (sample_weight < torch.inf)
-    if ends is None:
+    if ends is None:  # the values cannot be read
         return torch.where(valid, sample_weight, torch.nan)
     refused = sample_weight[~valid][0].item()
     raise ValueError(f"sample_weight must be finite and nonnegative; got {refused:g}")
@@ -202,10 +197,7 @@ def check_hard(scores, target, sample_weight, name):
 
 
 def check_soft(scores, target, sample_weight):
-    """Return scores, and class indices or soft targets (weights of the classes) as a tensor.
-
-    Both are 0 for samples of weight 0.
-    """
+    """Return scores, and class indices or soft targets. Samples of weight 0 get zeros."""
     scores = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
@@ -286,8 +278,6 @@ def reduce_checked(loss, sample_weight, reduction):
 
 def _as_bytes(tensor):
     """Return a dict with the content of a tensor, as bytes and plain values."""
-    if tensor is None:
-        return None
     own = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     described = {"dtype": str(tensor.dtype).removeprefix("torch."), "device": str(tensor.device)}
     return described | {"shape": list(tensor.shape), "data": bytes(own.tolist())}
@@ -295,14 +285,11 @@ def _as_bytes(tensor):
 
 def _from_bytes(found):
     """Return the tensor of a dict of `_as_bytes`, on the CPU if its device does not exist here."""
-    if found is None:
-        return None
     dtype = getattr(torch, found["dtype"], None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"dtype must be a dtype of torch; got {found['dtype']!r:.80}")
-    tensor = torch.empty(0, dtype=dtype)
-    if found["data"]:
-        tensor = torch.frombuffer(bytearray(found["data"]), dtype=dtype)
+    data = bytearray(found["data"])
+    tensor = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
     tensor = tensor.reshape(found["shape"])
     try:
         return tensor.to(found["device"])

@@ -23,13 +23,10 @@ from ._topk_hinge import topk_hinge_loss
 
 
 def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
-    """Return the loss of each sample and its gradient, or None instead of the gradient.
-
-    For k = 1, sigma_1 is a plain sum and sigma_0 is 1.
-    """
+    """Return the loss of each sample and its gradient, or None instead of the gradient."""
     label = target.unsqueeze(1)
     label_score = scores.gather(1, label).squeeze(1)
-    if k == 1:
+    if k == 1:  # sigma_1 is a plain sum, and sigma_0 is 1
         shares = scores.scatter(1, label, -torch.inf)
         head = shares.amax(1, keepdim=True)
     else:

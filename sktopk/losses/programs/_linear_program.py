@@ -13,8 +13,6 @@ from ._gradients import differentiable_minimiser, differentiable_optimum, differ
 from ._matrices import stack_rows
 from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
-METHODS = ("newton", "penalty", "highs")
-ON_FAILURE = ("warn", "raise", "ignore")
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
 
 
@@ -178,8 +176,8 @@ def linear_program(
     >>> round(b.grad.item(), 6)
     2.0
     """
-    check_name(method, "method", METHODS)
-    check_name(on_failure, "on_failure", ON_FAILURE)
+    check_name(method, "method", ("newton", "penalty", "highs"))
+    check_name(on_failure, "on_failure", ("warn", "raise", "ignore"))
     smoothing = check_nonnegative(smoothing, "smoothing", positive=True)
     if tol is not None:
         tol = check_nonnegative(tol, "tol", positive=True)
@@ -198,7 +196,8 @@ def linear_program(
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
-    cost, *rhs = (_one_row_per_program(vector, batch_shape) for vector in (c, b_ub, b_eq))
+    vectors = (each.expand(*batch_shape, each.shape[-1]).double() for each in (c, b_ub, b_eq))
+    cost, *rhs = (each.reshape(batch_shape.numel(), each.shape[-1]) for each in vectors)
     rhs = torch.cat(rhs, -1)
     n_inequalities = b_ub.shape[-1]
     equality = torch.arange(rhs.shape[-1], device=c.device) >= n_inequalities
@@ -225,11 +224,6 @@ def linear_program(
     multipliers = solution.multipliers.tensor_split([n_inequalities], 1)
     found = (x, fun, *multipliers, solution.status, *residuals, solution.n_iter)
     return LinearProgramResult(*map(batched, found))
-
-
-def _one_row_per_program(vector, batch_shape):
-    size = vector.shape[-1]
-    return vector.expand(*batch_shape, size).reshape(batch_shape.numel(), size).double()
 
 
 def _report(status, on_failure):
