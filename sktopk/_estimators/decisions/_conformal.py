@@ -12,7 +12,6 @@ from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
 METHODS = ("topk", "average_k", "lac", "aps", "raps", "pas")
-CONDITIONS = (None, "class", "group")
 # Parameters of SetClassifier that only some methods use, with these methods.
 USERS = {
     "k": ("topk", "average_k", "raps"),

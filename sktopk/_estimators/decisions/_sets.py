@@ -357,7 +357,7 @@ class SetClassifier(CalibratedDecision):
         else:
             check_number(self.k, "k", 1, integer=True)
         check_number(self.coverage, "coverage", 0, 1, bounds="neither")
-        check_option(self.conditional, "conditional", _conformal.CONDITIONS)
+        check_option(self.conditional, "conditional", (None, "class", "group"))
         if self.conditional is not None and self.method in ("topk", "average_k"):
             raise ValueError(
                 f"conditional must be None for method={self.method!r}, which has no coverage "

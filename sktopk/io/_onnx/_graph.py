@@ -80,18 +80,11 @@ def with_steps(onnx, steps, model, dtype):
     """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`."""
     converted = _converted(onnx, Pipeline(steps), dtype)
     helper, (out,) = onnx.helper, converted.graph.output
-    made = out.type.tensor_type.elem_type
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    node = helper.make_node("Cast", ["made"], ["rows"], to=kind)
-    before = helper.make_tensor_value_info("made", made, ["n_samples", None])
-    after = helper.make_tensor_value_info("rows", kind, ["n_samples", None])
-    graph = helper.make_graph([node], "cast", [before], [after])
-    versions = {"opset_imports": converted.opset_import, "ir_version": IR_VERSION}
-    cast = helper.make_model(graph, **versions)
-    merge = onnx.compose.merge_models
-    converted = merge(converted, cast, io_map=[(out.name, "made")])
+    converted.graph.node.append(helper.make_node("Cast", [out.name], ["rows"], to=kind))
+    out.name, out.type.tensor_type.elem_type = "rows", kind
     model = onnx.compose.add_prefix(model, "net_", rename_outputs=False)
-    return merge(converted, model, io_map=[("rows", "net_X")])
+    return onnx.compose.merge_models(converted, model, io_map=[("rows", "net_X")])
 
 
 def _converted(onnx, steps, dtype):

@@ -3,12 +3,15 @@
 import torch
 from torch import Tensor
 
+from sktopk.losses._accuracy_at_top import accuracy_at_top_loss
+from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import LossModule, check_nonnegative
 
 from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
 from ._matrices import or_one, sparse_matrix
 
 
+@documented_like(accuracy_at_top_loss)
 def fbeta_loss(
     scores: Tensor,
     target: Tensor,
@@ -37,10 +40,6 @@ def fbeta_loss(
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples,)
-        Raw scores. Larger scores mean positive. Half precision is computed in float32.
-    target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}.
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
     margin : float, default=1.0
@@ -61,11 +60,6 @@ def fbeta_loss(
         Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
         with tied scores share their gradient in proportion to their weights.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or range.
-
     References
     ----------
     .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
@@ -77,8 +71,6 @@ def fbeta_loss(
     --------
     At the threshold 0.5, only the negative with score 0 violates the margin, by 1/2:
 
-    >>> import torch
-    >>> from sktopk.losses import fbeta_loss
     >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> fbeta_loss(scores, target)
     tensor(0.1111)
