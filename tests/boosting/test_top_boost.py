@@ -94,6 +94,13 @@ def test_is_repeatable(binary):
     np.testing.assert_array_equal(one, other)
 
 
+def test_parameters_of_lightgbm_set_the_bins(binary):
+    X, y = binary
+    for booster in make(lightgbm_params={"max_bin": 2}).fit(X, y).boosters_:
+        tree = booster.trees_to_dataframe().dropna(subset="threshold")
+        assert (tree.groupby("split_feature")["threshold"].nunique() == 1).all()
+
+
 def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
     X, y = binary
     clf = make().fit(X, y)
