@@ -61,6 +61,11 @@ def check_shape(tensor, name, scores):
         raise ValueError(f"{name} must have the shape of scores {shape}; got {tuple(tensor.shape)}")
 
 
+def check_length(tensor, name, length, each):
+    if tensor.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), {each}; got {tuple(tensor.shape)}")
+
+
 def without_absent(values, sample_weight):
     """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
     sample_weight = check_weight(sample_weight, values)
@@ -78,11 +83,7 @@ def check_weight(sample_weight, scores):
     if sample_weight is None:
         return None
     sample_weight = as_tensor(sample_weight, "sample_weight", scores.dtype, scores.device)
-    if sample_weight.shape != scores.shape[:1]:
-        raise ValueError(
-            f"sample_weight must have shape {tuple(scores.shape[:1])}, one weight per sample; "
-            f"got {tuple(sample_weight.shape)}"
-        )
+    check_length(sample_weight, "sample_weight", scores.shape[0], "one weight per sample")
     ends = value_range(sample_weight)
     if ends is not None and ends[0] >= 0 and ends[1] < float("inf"):
         return sample_weight
@@ -205,11 +206,7 @@ def check_soft(scores, target, sample_weight):
         return scores, without_absent(target.to(scores.dtype), sample_weight)
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
-    if target.shape != scores.shape[:1]:
-        raise ValueError(
-            f"target must have shape ({scores.shape[0]},), one class index per sample; "
-            f"got {tuple(target.shape)}"
-        )
+    check_length(target, "target", scores.shape[0], "one class index per sample")
     return scores, target.long()
 
 

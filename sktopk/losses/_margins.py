@@ -8,18 +8,22 @@ from torch.nn import functional as F
 
 from ._cross_entropy import negative_log_likelihood
 from ._docs import documented_like
-from ._loss import LossModule, as_tensor, check_hard, check_nonnegative, from_largest, reduce
+from ._loss import (
+    LossModule,
+    as_tensor,
+    check_hard,
+    check_length,
+    check_nonnegative,
+    from_largest,
+    reduce,
+)
 from ._topk_hinge import topk_hinge_loss
 
 
 def check_class_counts(class_counts, scores):
     """Return the class counts as a tensor with the dtype and device of `scores`."""
     counts = as_tensor(class_counts, "class_counts")
-    if counts.shape != scores.shape[1:]:
-        raise ValueError(
-            f"class_counts must have shape ({scores.shape[1]},), one count per class; "
-            f"got {tuple(counts.shape)}"
-        )
+    check_length(counts, "class_counts", scores.shape[1], "one count per class")
     # Check only on the CPU: reading values would synchronize with a GPU or break a compiled graph.
     looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
     if looks and not (counts > 0).all():

@@ -13,8 +13,6 @@ from ._loss import LossModule
 
 
 class NamedLoss(NamedTuple):
-    """A loss function and its properties."""
-
     function: Callable
     # "labels": compares the classes of a sample. "ranking": compares the samples of two classes.
     # "both": is for any number of classes. "pairs": the same, but needs several samples.

@@ -197,9 +197,9 @@ def smooth_topk_adjusted_loss(
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score, because the loss depends on scores near this score.
-    adjusted = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
+    scores = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
     return smooth_topk_loss(
-        adjusted,
+        scores,
         target,
         k=k,
         tau=tau,

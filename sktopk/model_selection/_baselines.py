@@ -142,18 +142,15 @@ def _encoding(X, encoder):
 
 def as_pandas(X):
     """Return a data frame as a pandas data frame with columns of floats and of objects."""
-    names = X.column_names if hasattr(X, "column_names") else X.columns
-    return pd.DataFrame({name: _floats_or_objects(X[name]) for name in names})
-
-
-def _floats_or_objects(column):
-    if isinstance(column, pd.Series):
-        column = column.reset_index(drop=True)
-    else:
-        column = pd.Series(np.asarray(column))
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return column.astype(np.float64)
-    return column.astype(object).where(column.notna(), None)
+    columns = {}
+    for name in X.column_names if hasattr(X, "column_names") else X.columns:
+        values = X[name] if isinstance(X[name], pd.Series) else np.asarray(X[name])
+        column = pd.Series(values).reset_index(drop=True)
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            columns[name] = column.astype(np.float64)
+        else:
+            columns[name] = column.astype(object).where(column.notna(), None)
+    return pd.DataFrame(columns)
 
 
 def with_short_indices(X):

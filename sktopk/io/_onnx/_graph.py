@@ -92,13 +92,10 @@ def _converted(onnx, steps, dtype):
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
+    inputs = [("X", kind([None, steps.n_features_in_]))]
     try:
         with _quiet():
-            converted = skl2onnx.convert_sklearn(
-                steps,
-                initial_types=[("X", kind([None, steps.n_features_in_]))],
-                target_opset=OPSETS,
-            )
+            converted = skl2onnx.convert_sklearn(steps, initial_types=inputs, target_opset=OPSETS)
         for out in converted.graph.output:  # the declared number of columns can be wrong
             for dimension in out.type.tensor_type.shape.dim:
                 dimension.Clear()

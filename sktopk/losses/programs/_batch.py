@@ -189,7 +189,6 @@ class Kinks(NamedTuple):
 
 
 def sort_kinks(batch):
-    """Return the :class:`Kinks` of a batch."""
     value, row, groups = batch.groups.sort(batch.kink)
     positive, negative = batch.positive.gather(0, row), batch.negative.gather(0, row)
     return Kinks(value, groups.within(positive), groups.after(negative), groups)

@@ -13,31 +13,25 @@ def check_vector(vector, name, c):
     return _check(vector, name, c, (), shape, lambda size: size and size[-1] >= least)
 
 
-def check_matrix(matrix, name, c):
-    """Return the checked matrix, coalesced if sparse COO. None becomes a matrix without rows."""
-    n = c.shape[-1]
+def check_rows(matrix, rhs, kind, c):
+    """Return the checked matrix and right-hand side, without rows if both are None."""
+    A, b, n = f"A_{kind}", f"b_{kind}", c.shape[-1]
     if matrix is None:
-        return c.new_zeros(0, n)
-    shape = f"(..., n_rows, {n}), one column per entry of c"
-    return _check(
-        matrix, name, c, SPARSE_LAYOUTS, shape, lambda size: len(size) > 1 and size[-1] == n
-    )
-
-
-def check_rhs(rhs, name, matrix, matrix_name, c):
-    """Return the checked right-hand side. None is only valid for a matrix without rows."""
+        matrix = c.new_zeros(0, n)
+    else:
+        shape = f"(..., n_rows, {n}), one column per entry of c"
+        matrix = _check(
+            matrix, A, c, SPARSE_LAYOUTS, shape, lambda size: len(size) > 1 and size[-1] == n
+        )
     n_rows = matrix.shape[-2]
-    if rhs is None:
-        if n_rows:
-            raise ValueError(f"{name} must be given with {matrix_name}; got None")
-        return c.new_zeros(0)
-    rhs = check_vector(rhs, name, c)
+    if rhs is None and n_rows:
+        raise ValueError(f"{b} must be given with {A}; got None")
+    rhs = c.new_zeros(0) if rhs is None else check_vector(rhs, b, c)
     if rhs.shape[-1] != n_rows:
         raise ValueError(
-            f"{name} must have shape (..., {n_rows}), one entry per row of {matrix_name}; "
-            f"got {tuple(rhs.shape)}"
+            f"{b} must have shape (..., {n_rows}), one entry per row of {A}; got {tuple(rhs.shape)}"
         )
-    return rhs
+    return matrix, rhs
 
 
 def check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):

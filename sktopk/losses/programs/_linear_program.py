@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sktopk.losses._loss import check_count, check_name, check_nonnegative
 
-from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
+from ._checks import check_batch_shape, check_rows, check_vector
 from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex
 from ._matrices import stack_rows
 from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
@@ -183,10 +183,8 @@ def linear_program(
         tol = check_nonnegative(tol, "tol", positive=True)
     check_count(max_iter, "max_iter")
     c = check_vector(c, "c", c)
-    A_ub = check_matrix(A_ub, "A_ub", c)
-    b_ub = check_rhs(b_ub, "b_ub", A_ub, "A_ub", c)
-    A_eq = check_matrix(A_eq, "A_eq", c)
-    b_eq = check_rhs(b_eq, "b_eq", A_eq, "A_eq", c)
+    A_ub, b_ub = check_rows(A_ub, b_ub, "ub", c)
+    A_eq, b_eq = check_rows(A_eq, b_eq, "eq", c)
     batch_shape = check_batch_shape(c, A_ub, b_ub, A_eq, b_eq)
 
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
