@@ -23,7 +23,7 @@ Scores are those before a softmax or sigmoid. A score of -inf masks a class.
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import sample_candidates
-from ._margins import (
+from ._cross_entropy import (
     FocalLoss,
     LDAMLoss,
     LogitAdjustedLoss,

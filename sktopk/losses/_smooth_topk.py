@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from . import _elementary_symmetric as symmetric
+from ._cross_entropy import check_class_counts
 from ._docs import documented_like
 from ._loss import (
     LossModule,
@@ -18,7 +19,6 @@ from ._loss import (
     nan_above,
     reduce,
 )
-from ._margins import check_class_counts
 from ._topk_hinge import topk_hinge_loss
 
 

@@ -17,7 +17,6 @@ from sktopk.losses._registry import LOSSES
 
 from ._boosters import MANAGED
 
-NAMES = ("top_mean", *LOSSES)
 OF_TWO_CLASSES = {"top_mean", *(name for name, each in LOSSES.items() if each.of == "ranking")}
 
 
@@ -92,7 +91,7 @@ def has_proba(classifier):
 
 def check_parameters(estimator):
     if isinstance(estimator.loss, str):
-        check_option(estimator.loss, "loss", NAMES)
+        check_option(estimator.loss, "loss", ("top_mean", *LOSSES))
     else:
         loss_function(estimator.loss)
     check_k(estimator.k)
