@@ -149,20 +149,17 @@ class _Newton:
         self._evaluate()
         for _ in range(max_iter):
             self._step()
-            settled = (_largest(self.gradient) <= self._goal()).squeeze(-1) | self.stalled
+            # A subproblem counts as solved up to this gradient.
+            goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
+            if not self.use_multipliers:
+                goal = torch.where(self.width > self.last_width, goal, 0.1 * self.tol)
+            settled = (_largest(self.gradient) <= goal).squeeze(-1) | self.stalled
             settled &= self.status < 0
             if settled.any():
                 self._judge(settled)
             if (self.status >= 0).all():
                 break
         self.status = torch.where(self.status < 0, LIMIT, self.status)
-
-    def _goal(self):
-        """Return the largest gradient at which a subproblem counts as solved."""
-        goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
-        if self.use_multipliers:
-            return goal
-        return torch.where(self.width > self.last_width, goal, 0.1 * self.tol)
 
     def _evaluate(self):
         """Compute the next multipliers and the gradient of the subproblem at x."""
