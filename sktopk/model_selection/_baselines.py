@@ -47,7 +47,11 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 
 def other_baselines(estimator, n_classes, X, y):
     """Return baselines for the last step of `estimator`, and the reason for each omitted one."""
-    X = _input_of_last(estimator, X, y)
+    last = estimator
+    while isinstance(last, Pipeline):
+        if len(last.steps) > 1:
+            X = clone(last[:-1]).fit_transform(X, y)
+        last = last.steps[-1][1]
     numbers = [*_encoding(X, ONE_HOT), ("imputer", SimpleImputer(keep_empty_features=True))]
     # The encoding puts categories into the first columns.
     first = [*range(len(_categories(X)))]
@@ -87,14 +91,6 @@ def last_step(estimator):
         name, estimator = estimator.steps[-1]
         prefix += f"{name}__"
     return prefix, estimator
-
-
-def _input_of_last(estimator, X, y):
-    while isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            X = clone(estimator[:-1]).fit_transform(X, y)
-        estimator = estimator.steps[-1][1]
-    return X
 
 
 def _reason_against(X):

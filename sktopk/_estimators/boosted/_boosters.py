@@ -39,10 +39,8 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
-        # With the feature filter, LightGBM fails if there are too few samples for two leaves.
-        params = {"verbosity": -1, "feature_pre_filter": False}
-        params = {"categorical_feature": categorical, "params": params}
-        return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, **params)
+        options = {"init_score": start, "categorical_feature": categorical}
+        return lightgbm.Dataset(rows.X, rows.target, reference, **options)
 
     def gradients(scores, _):
         return function(rows.target, scores, rows.weight, sizes)
@@ -56,7 +54,9 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
             "feval": lambda scores, _: ("quality", quality(scores), True),
             "callbacks": [lightgbm.early_stopping(patience, verbose=False)],
         }
-    return lightgbm.train({"objective": gradients, **settings}, train, n_rounds, **early)
+    # With the feature filter, LightGBM fails if there are too few samples for two leaves.
+    settings = {**settings, "objective": gradients, "feature_pre_filter": False}
+    return lightgbm.train(settings, train, n_rounds, **early)
 
 
 def constraints(statistics, direction, n_features):
