@@ -9,7 +9,7 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import BatchLoss
 from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
-from sktopk.losses.programs._fbeta import beta_shares
+from sktopk.losses.programs._operating_points import beta_shares
 from sktopk.metrics import recall_at_precision_score
 
 from ._parameters import estimator

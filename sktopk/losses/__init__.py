@@ -72,12 +72,13 @@ from ._topk_hinge import (
     topk_hinge_convex_loss,
     topk_hinge_loss,
 )
-from .programs._fbeta import FBetaLoss, fbeta_loss
 from .programs._linear_program import linear_program
 from .programs._linear_program_loss import LinearProgramLoss
 from .programs._operating_points import (
+    FBetaLoss,
     PrecisionAtRecallProgramLoss,
     RecallAtFPRLoss,
+    fbeta_loss,
     precision_at_recall_program_loss,
     recall_at_fpr_loss,
 )

@@ -19,8 +19,8 @@ from sktopk.losses._loss import (
 )
 
 from ._batch import check_solver, in_units, optimum, reduce_batch, split_classes
-from ._fbeta import fbeta_loss
 from ._matrices import or_one, sparse_matrix
+from ._operating_points import fbeta_loss
 
 _PAIRS_AT_ONCE = 1 << 16
 
