@@ -261,10 +261,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         y = check_labels(y)
         check_length(y, len(scores))
         weight, task = check_weight(sample_weight, len(y)), now._task()
-        if groups is None:
-            return task.score(task.target(y), scores, weight)
-        _refuse_groups(now.classes_)
-        return task.score(task.target(y), scores, weight, encode_groups(groups, len(y)))
+        if groups is not None:
+            _refuse_groups(now.classes_)
+            groups = encode_groups(groups, len(y))
+        return task.score(task.target(y), scores, weight, groups)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -420,9 +420,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if len(self.classes_) == 2:
             return RankingTask(self.classes_, self.pos_label_, _average_precision)
         labels = np.arange(len(self.classes_))
-        return LabelTask(
-            self.classes_, partial(topk_accuracy_score, k=self.k_, labels=labels), self.k_
-        )
+        metric = partial(topk_accuracy_score, k=self.k_, labels=labels)
+        return LabelTask(self.classes_, metric, self.k_)
 
     def _raw(self, boosters, X):
         """Return `init_score_` plus the mean raw score of the boosters, for each sample."""
