@@ -319,6 +319,7 @@ def test_members_of_very_few_samples_are_trained(patience):
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
+        ({"lightgbm_params": {"linear_tree": True}}, ValueError, "must not set linear_tree"),
         ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change == 0"),
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
     ],

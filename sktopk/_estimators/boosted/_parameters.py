@@ -100,9 +100,14 @@ def check_parameters(estimator):
     for name in ("loss_params", "lightgbm_params"):
         if not isinstance(getattr(estimator, name) or {}, dict):
             raise TypeError(f"{name} must be a dict; got {getattr(estimator, name)!r}")
+    params = estimator.lightgbm_params or {}
     for name, aliases in MANAGED.items():
-        for alias in sorted({*aliases.split()} & (estimator.lightgbm_params or {}).keys()):
+        for alias in sorted({*aliases.split()} & params.keys()):
             raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
+    if params.get("linear_tree") or params.get("linear_trees"):
+        raise ValueError(
+            "lightgbm_params must not set linear_tree: it could not be saved and loaded"
+        )
     for name in ("n_estimators", "min_child_samples"):
         check_number(getattr(estimator, name), name, 1, 2**31 - 1, integer=True)
     if estimator.n_iter_no_change is not None:
