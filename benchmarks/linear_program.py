@@ -30,7 +30,7 @@ from loss_speed import peak_of, print_row, seconds, step
 
 from sktopk import losses
 from sktopk.losses._accuracy_at_top import get_surrogate
-from sktopk.losses.programs import _fbeta, _operating_points, _pairwise_auc, _precision
+from sktopk.losses.programs import _operating_points, _pairwise_auc, _precision
 from sktopk.losses.programs._batch import split_classes
 
 BATCHES = (64, 128, 256, 512, 4096)
@@ -55,7 +55,7 @@ def fpr_program(batch):
 # name -> its parameters, and the function that returns the program of a batch
 LOSSES = {
     "pairwise_auc_loss": ({}, auc_program),
-    "fbeta_loss": ({}, partial(_fbeta.fbeta_program, beta=1.0)),
+    "fbeta_loss": ({}, partial(_operating_points.fbeta_program, beta=1.0)),
     "precision_at_recall_program_loss": (
         {"recall": 0.8},
         partial(_operating_points.budget_program, budget=0.2),

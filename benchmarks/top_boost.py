@@ -28,7 +28,7 @@ from top_of_the_table import append
 
 from sktopk import TopBoostClassifier
 from sktopk.metrics._scorer import predict_scores
-from sktopk.metrics._statistics import PairedDifference, clear_sign, verdict_of
+from sktopk.metrics._statistics import PairedDifference, verdict_of
 
 FILE = Path(__file__).parent / "results" / "top_boost.jsonl"
 SPLITS = 5
@@ -91,7 +91,8 @@ def difference(lines, half, job, method, baseline):
         if len(runs) > 1:
             fraction = runs.n_test.iloc[0] / (runs.n_test.iloc[0] + runs.n_train.iloc[0])
             found = PairedDifference.of(runs[job], runs.base, fraction)
-            signs.append(clear_sign(found.mean, found.half_width(0.95)))
+            clear = abs(found.mean) > found.half_width(0.95)
+            signs.append(int(np.sign(found.mean)) if clear else 0)
     return np.array(means).round(9), np.array(signs)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from reproduce._protocol import markdown, plus_minus
 
-from sktopk.metrics._statistics import PairedDifference, clear_sign
+from sktopk.metrics._statistics import PairedDifference
 
 from ._methods import OURS
 
@@ -33,7 +33,8 @@ def by_table(scores, kind):
                     fraction = runs.n_test.iloc[0] / (runs.n_test.iloc[0] + runs.n_train.iloc[0])
                     found = PairedDifference.of(runs.score, runs.other, fraction)
                     half_width = 100 * found.half_width(0.95)
-                    sign = clear_sign(found.mean, found.half_width(0.95))
+                    clear = abs(found.mean) > found.half_width(0.95)
+                    sign = int(np.sign(found.mean)) if clear else 0
                 rows.append(
                     {
                         "job": job,

@@ -7,13 +7,7 @@ from numbers import Integral
 from typing import ClassVar
 
 from sktopk._common._scalars import check_number, number
-from sktopk.losses import SurrogateQuantile
-from sktopk.losses._top_push import pat_mat_np_threshold
-from sktopk.losses._top_quantile import (
-    PRECISION_AT_RECALL_ERRORS,
-    pat_mat_threshold,
-    precision_at_recall_threshold,
-)
+from sktopk.losses import KthLargest, SurrogateQuantile
 from sktopk.metrics import (
     precision_at_recall_score,
     recall_at_k_score,
@@ -77,7 +71,7 @@ class PatMatClassifier(TopClassifier):
     _checks: ClassVar = {"tau": partial(check_share, of="samples", of_number="RecallAtKClassifier")}
 
     def _threshold(self):
-        return pat_mat_threshold(self.tau)
+        return KthLargest("all", tau=self.tau)
 
     def _metric(self, positive, scores, weight):
         return recall_at_k_score(positive, scores, k=self.tau, sample_weight=weight)
@@ -125,7 +119,7 @@ class PatMatNPClassifier(TopClassifier):
     }
 
     def _threshold(self):
-        return pat_mat_np_threshold(self.tau)
+        return KthLargest("negatives", tau=self.tau)
 
     def _metric(self, positive, scores, weight):
         return true_positive_rate_at_fpr_score(positive, scores, fpr=self.tau, sample_weight=weight)
@@ -236,10 +230,10 @@ class PrecisionAtRecallClassifier(TopClassifier):
     recall: float = 0.8
 
     _checks: ClassVar = {"recall": number(0, 1, "right")}
-    errors = PRECISION_AT_RECALL_ERRORS
+    errors = "false_positives"
 
     def _threshold(self):
-        return precision_at_recall_threshold(self.recall)
+        return KthLargest("positives", tau=float(self.recall))
 
     def _metric(self, positive, scores, weight):
         return precision_at_recall_score(positive, scores, recall=self.recall, sample_weight=weight)

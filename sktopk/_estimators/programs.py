@@ -10,7 +10,7 @@ from sktopk._common._scalars import number, option
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import BatchLoss
 from sktopk.losses import FBetaLoss, PairwiseAUCLoss, RecallAtPrecisionLoss
-from sktopk.losses.programs._fbeta import beta_shares
+from sktopk.losses.programs._operating_points import beta_shares
 from sktopk.metrics import recall_at_precision_score
 
 from ._parameters import estimator

@@ -13,8 +13,7 @@ from sktopk._common._warnings import warn
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
 from sktopk.losses._groups import check_takes_groups
-from sktopk.losses._top_push import top_push_k_threshold, top_push_threshold
-from sktopk.losses._top_quantile import pat_mat_threshold, recall_at_k_threshold
+from sktopk.losses._thresholds import Largest
 from sktopk.metrics import positives_at_top_score, recall_at_k_score
 
 from ._parameters import estimator
@@ -67,8 +66,10 @@ class DeepTopPushClassifier(TopClassifier):
     _: KW_ONLY
     buffer_size: int = 1
 
-    _threshold = staticmethod(top_push_threshold)
     _midway = staticmethod(midway_above)
+
+    def _threshold(self):
+        return Largest("negatives")
 
     def _metric(self, positive, scores, weight):
         return positives_at_top_score(positive, scores, sample_weight=weight)
@@ -123,7 +124,7 @@ class TopPushKClassifier(TopClassifier):
         return task
 
     def _threshold(self):
-        return top_push_k_threshold(self.k_)
+        return KthLargest("negatives", k=self.k_)
 
     def _metric(self, positive, scores, weight):
         return positives_at_top_score(positive, scores, k=self.k, sample_weight=weight)
@@ -185,8 +186,9 @@ class RecallAtKClassifier(TopClassifier):
         return super()._make_task()
 
     def _threshold(self):
-        is_number = isinstance(self.k_, Integral)
-        return recall_at_k_threshold(self.k_) if is_number else pat_mat_threshold(float(self.k_))
+        if isinstance(self.k_, Integral):
+            return KthLargest("all", k=self.k_)
+        return KthLargest("all", tau=float(self.k_))
 
     def _metric(self, positive, scores, weight):
         return recall_at_k_score(positive, scores, k=self.k, sample_weight=weight)

@@ -12,8 +12,6 @@ from sktopk.metrics._top_scorer import METRICS
 
 from ._objective import group_codes
 
-LIBRARIES = ("lightgbm", "xgboost")
-
 
 def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric":
     """Return a metric of :mod:`sktopk.metrics` as `eval_metric` for LightGBM or XGBoost.
@@ -57,7 +55,7 @@ class Metric:
         self.name = name
         self.library = library
         self.params = params
-        check_option(library, "library", LIBRARIES)
+        check_option(library, "library", ("lightgbm", "xgboost"))
         if name == "topk_accuracy":
             make_topk_scorer(**params)
             self.__name__ = "_".join(map(str, [name, *params.values()]))

@@ -94,11 +94,10 @@ class Objective:
         self.log_loss_share = log_loss_share
         self.hessian = hessian
         self.loss_params = loss_params
-        loss_function(loss)  # raises if `loss` is not valid
+        self._takes = frozenset(_signature(loss))  # raises if `loss` is not valid
         check_number(log_loss_share, "log_loss_share", 0, 1)
         check_option(hessian, "hessian", HESSIANS)
         _check_loss_params(loss, loss_params)
-        self._takes = frozenset(_signature(loss))
 
     def __repr__(self):
         params = "".join(f", {name}={value!r}" for name, value in self.loss_params.items())

@@ -141,8 +141,9 @@ def _check_sparse(data, n_bytes):
 
 def _check_nodes(schema, sizes, constructed):
     """Check the description of the nodes, and return the full names of their types."""
-    names, reader, size_of = set(), {}, {}
-    for node, n_values in _nodes(schema):
+    names, reader, size_of, nodes = set(), {}, {}, []
+    _count_values(schema, nodes)
+    for node, n_values in nodes:
         name, number = f"{node.get('__module__')}.{node.get('__class__')}", node.get("__id__")
         names.add(name)
         loader = node["__loader__"]
@@ -163,19 +164,10 @@ def _check_nodes(schema, sizes, constructed):
     return names
 
 
-def _nodes(schema):
-    """Return pairs of a node and the number of JSON values in it, for all nodes."""
-    found, order, stack = [], [], [(schema, -1)]
-    while stack:
-        value, parent = stack.pop()
-        place = len(order)
-        order.append([value, parent, 1])
-        if isinstance(value, dict | list):
-            own = value.values() if isinstance(value, dict) else value
-            stack.extend((each, place) for each in own)
-    for value, parent, n_values in reversed(order):
-        if parent >= 0:
-            order[parent][2] += n_values
-        if isinstance(value, dict) and isinstance(value.get("__loader__"), str):
-            found.append((value, n_values))
-    return found
+def _count_values(value, nodes):
+    """Return the number of JSON values in `value`. Append (node, number) to `nodes`."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    n_values = 1 + sum(_count_values(each, nodes) for each in parts)
+    if isinstance(value, dict) and isinstance(value.get("__loader__"), str):
+        nodes.append((value, n_values))
+    return n_values

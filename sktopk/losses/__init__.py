@@ -23,7 +23,7 @@ Scores are those before a softmax or sigmoid. A score of -inf masks a class.
 
 from ._accuracy_at_top import accuracy_at_top_loss
 from ._candidates import sample_candidates
-from ._margins import (
+from ._cross_entropy import (
     FocalLoss,
     LDAMLoss,
     LogitAdjustedLoss,
@@ -37,6 +37,20 @@ from ._noised_topk import (
     noised_topk_imbalanced_loss,
     noised_topk_loss,
 )
+from ._ranked_thresholds import (
+    DeepTopPushLoss,
+    PatMatLoss,
+    PatMatNPLoss,
+    PrecisionAtRecallLoss,
+    RecallAtKLoss,
+    TopPushKLoss,
+    pat_mat_loss,
+    pat_mat_np_loss,
+    precision_at_recall_loss,
+    recall_at_k_loss,
+    top_push_k_loss,
+    top_push_loss,
+)
 from ._smooth_topk import (
     SmoothTopKAdjustedLoss,
     SmoothTopKLoss,
@@ -44,22 +58,6 @@ from ._smooth_topk import (
     smooth_topk_loss,
 )
 from ._thresholds import KthLargest, SurrogateQuantile, TopMean
-from ._top_push import (
-    DeepTopPushLoss,
-    PatMatNPLoss,
-    TopPushKLoss,
-    pat_mat_np_loss,
-    top_push_k_loss,
-    top_push_loss,
-)
-from ._top_quantile import (
-    PatMatLoss,
-    PrecisionAtRecallLoss,
-    RecallAtKLoss,
-    pat_mat_loss,
-    precision_at_recall_loss,
-    recall_at_k_loss,
-)
 from ._topk_grouping import (
     TopKGroupingLoss,
     TopKTransitionLoss,
@@ -74,12 +72,13 @@ from ._topk_hinge import (
     topk_hinge_convex_loss,
     topk_hinge_loss,
 )
-from .programs._fbeta import FBetaLoss, fbeta_loss
 from .programs._linear_program import linear_program
 from .programs._linear_program_loss import LinearProgramLoss
 from .programs._operating_points import (
+    FBetaLoss,
     PrecisionAtRecallProgramLoss,
     RecallAtFPRLoss,
+    fbeta_loss,
     precision_at_recall_program_loss,
     recall_at_fpr_loss,
 )

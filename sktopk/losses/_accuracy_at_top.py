@@ -210,10 +210,7 @@ def largest_score(scores, weight):
 
 
 def distance(t, scores, counted, errors):
-    """Return how far each sample is on the wrong side of the threshold t.
-
-    It is -inf outside the mask `counted`, and for all samples if t is -inf: the surrogate is then
-    0, where infinite scores could make it NaN.
-    """
+    """Return how far each sample is on the wrong side of t; -inf outside `counted`, or if t is."""
     wrong = t - scores if errors == "false_negatives" else scores - t
+    # The surrogate of -inf is 0, where infinite scores could make it NaN.
     return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)

@@ -109,9 +109,8 @@ def sample_candidates(
             )
     n_rows, device = len(target), target.device
     if n_rows + n_candidates >= n_classes:
-        everything = torch.arange(n_classes, device=device)
-        nothing = torch.zeros(n_classes, device=device, dtype=torch.float32)
-        return Candidates(everything, target, nothing)
+        classes = torch.arange(n_classes, device=device)
+        return Candidates(classes, target, torch.zeros_like(classes, dtype=torch.float32))
     drawn = torch.randint(n_classes, (n_candidates,), generator=generator, device=device)
     classes, order = torch.cat([target, drawn]).sort(stable=True)
     first = torch.ones_like(classes, dtype=torch.bool)

@@ -1,11 +1,25 @@
-"""Cross-entropy, trained alone or together with another loss."""
+"""Cross-entropy and its variants: focal, LDAM and logit-adjusted losses."""
 
 import math
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
-from ._loss import check_nonnegative, check_soft, reduce, value_range
+from ._docs import documented_like
+from ._loss import (
+    LossModule,
+    as_tensor,
+    check_hard,
+    check_length,
+    check_nonnegative,
+    check_soft,
+    from_largest,
+    reduce,
+    value_range,
+)
+from ._topk_hinge import topk_hinge_loss
 
 _NO_LABEL = torch.iinfo(torch.int64).min
 
@@ -55,3 +69,174 @@ def negative_log_likelihood(log_proba, target):
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
     # Do not use nll_loss, which would ignore the index -100.
     return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+def check_class_counts(class_counts, scores):
+    """Return the class counts as a tensor with the dtype and device of `scores`."""
+    counts = as_tensor(class_counts, "class_counts")
+    check_length(counts, "class_counts", scores.shape[1], "one count per class")
+    # Check only on the CPU: reading values would synchronize with a GPU or break a compiled graph.
+    looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looks and not (counts > 0).all():
+        raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
+    return counts.to(scores.device, scores.dtype)
+
+
+def class_margins(class_counts, max_margin, scores):
+    r"""Return the margins :math:`m_c \propto n_c^{-1/4}` whose largest is `max_margin`."""
+    max_margin = check_nonnegative(max_margin, "max_margin")
+    margins = check_class_counts(class_counts, scores) ** -0.25
+    return max_margin * margins / margins.amax()
+
+
+@documented_like(topk_hinge_loss)
+def focal_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    gamma: float = 2.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a cross-entropy that gives well-classified samples less weight.
+
+    .. math::
+        L(s, y) = -(1 - q_y)^\gamma \log q_y
+
+    where :math:`q` is the softmax of the scores [1]_. For ``gamma=0``, the loss is cross-entropy.
+    It is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+
+    Parameters
+    ----------
+    gamma : float, default=2.0
+        Nonnegative. Larger values put more focus on misclassified samples.
+
+    Returns
+    -------
+    loss : Tensor of shape () or (n_samples,)
+        Nonnegative, in nats.
+
+    References
+    ----------
+    .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection.
+       ICCV. Equation 4.
+
+    Examples
+    --------
+    >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
+    tensor(1.0397)
+    """
+    scores, target = check_hard(scores, target, sample_weight, "focal_loss")
+    gamma = check_nonnegative(gamma, "gamma")
+    cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
+    # Clamp 1 - q_y above 0, because its power has an infinite slope at 0 if gamma < 1. If q_y is 0,
+    # 1 - q_y has no slope: differentiate the constant 1, because 0 * inf is NaN.
+    absent = cross_entropy == torch.inf
+    miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
+    miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)
+    return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
+
+
+@documented_like(focal_loss)
+def logit_adjusted_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Tensor | Sequence[float],
+    tau: float = 1.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute cross-entropy with logits adjusted for class frequencies.
+
+    .. math::
+        L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
+
+    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
+    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
+    The loss equals cross-entropy for ``tau=0``.
+
+    Parameters
+    ----------
+    class_counts : array-like of shape (n_classes,)
+        Number of training samples per class, positive. Values on a GPU are not checked.
+    tau : float, default=1.0
+        Strength of the adjustment, nonnegative.
+
+    References
+    ----------
+    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
+       logit adjustment. ICLR. Equation 10.
+
+    Examples
+    --------
+    >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
+    tensor(1.3863)
+    """
+    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
+    tau = check_nonnegative(tau, "tau")
+    counts = check_class_counts(class_counts, scores)
+    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
+    loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
+    return reduce(loss, sample_weight, reduction)
+
+
+@documented_like(logit_adjusted_loss)
+def ldam_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Tensor | Sequence[float],
+    max_margin: float = 0.5,
+    scale: float = 30.0,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute cross-entropy with larger margins for rare classes.
+
+    .. math::
+        L(s, y) = -\log \frac{\exp(\alpha (s_y - m_y))}
+        {\exp(\alpha (s_y - m_y)) + \sum_{j \neq y} \exp(\alpha s_j)},
+        \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
+
+    where :math:`n_c` is the number of training samples of class c, :math:`m` is ``max_margin`` and
+    :math:`\alpha` is ``scale`` [1]_. The scores should be cosines, so that the margin has the same
+    meaning for every sample. ``sktopk.modules.MLP(normalize=True)`` returns cosines. The loss is at
+    least log(k+1) times the top-k error.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (n_samples, n_classes)
+        Scores before scaling, such as cosines. A score of -inf masks a class.
+    max_margin : float, default=0.5
+        Margin of the rarest class, nonnegative.
+    scale : float, default=30.0
+        Factor for scores and margins, positive.
+
+    References
+    ----------
+    .. [1] Cao, Wei, Gaidon, Arechiga and Ma (2019). Learning imbalanced datasets with
+       label-distribution-aware margin loss. NeurIPS. Equations 12 and 13.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([[0.9, 0.8], [0.9, 0.8]])
+    >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
+    tensor([0.7710, 1.0375])
+    """
+    scores, target = check_hard(scores, target, sample_weight, "ldam_loss")
+    scale = check_nonnegative(scale, "scale", positive=True)
+    margins = class_margins(class_counts, max_margin, scores)
+    label = target.unsqueeze(1)
+    demanded = from_largest(scores).scatter_add_(1, label, -margins[label])
+    loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
+    return reduce(loss, sample_weight, reduction)
+
+
+class FocalLoss(LossModule, of=focal_loss): ...
+
+
+class LDAMLoss(LossModule, of=ldam_loss): ...
+
+
+class LogitAdjustedLoss(LossModule, of=logit_adjusted_loss): ...

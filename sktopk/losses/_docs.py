@@ -22,7 +22,6 @@ def entries(section):
 
 
 def joined(lead, of_title):
-    """Return the docstring with these sections."""
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in of_title.items()]
     return "\n\n".join([lead.strip(), *parts])
 

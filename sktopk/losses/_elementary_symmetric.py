@@ -65,10 +65,7 @@ def largest_others(scores, target, m):
 
 
 def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
-    """Return `rest` (v, but 0 for the classes in `left_out`) and its sums of v, v^2, ..., v^k.
-
-    The sums over the classes have shape (k, n_samples).
-    """
+    """Return `rest` (v, but 0 for the classes in `left_out`) and its power sums (k, n_samples)."""
     blocks = row_blocks(scores)
     rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
     p = []

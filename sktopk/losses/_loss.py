@@ -15,10 +15,7 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores, sample_weight=None):
-    """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0.
-
-    Half precision, too imprecise for differences of large sums, becomes float32.
-    """
+    """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
     return without_absent(scores, sample_weight)
 
@@ -43,6 +40,7 @@ def _at_least_single(scores, ndim, shape):
     check_floating(scores, "scores")
     if scores.ndim != ndim:
         raise ValueError(f"scores must have shape {shape}; got shape {tuple(scores.shape)}")
+    # Half precision is too imprecise for differences of large sums.
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
@@ -63,6 +61,11 @@ def check_shape(tensor, name, scores):
         raise ValueError(f"{name} must have the shape of scores {shape}; got {tuple(tensor.shape)}")
 
 
+def check_length(tensor, name, length, each):
+    if tensor.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), {each}; got {tuple(tensor.shape)}")
+
+
 def without_absent(values, sample_weight):
     """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
     sample_weight = check_weight(sample_weight, values)
@@ -76,23 +79,16 @@ def without_absent(values, sample_weight):
 
 
 def check_weight(sample_weight, scores):
-    """Return None, or the sample weights with the dtype and device of `scores`.
-
-    Invalid weights raise ValueError. If values cannot be read (see `value_range`), they become NaN.
-    """
+    """Return None, or the sample weights with the dtype and device of `scores`."""
     if sample_weight is None:
         return None
     sample_weight = as_tensor(sample_weight, "sample_weight", scores.dtype, scores.device)
-    if sample_weight.shape != scores.shape[:1]:
-        raise ValueError(
-            f"sample_weight must have shape {tuple(scores.shape[:1])}, one weight per sample; "
-            f"got {tuple(sample_weight.shape)}"
-        )
+    check_length(sample_weight, "sample_weight", scores.shape[0], "one weight per sample")
     ends = value_range(sample_weight)
     if ends is not None and ends[0] >= 0 and ends[1] < float("inf"):
         return sample_weight
     valid = (sample_weight >= 0) & (sample_weight < torch.inf)
-    if ends is None:
+    if ends is None:  # the values cannot be read
         return torch.where(valid, sample_weight, torch.nan)
     refused = sample_weight[~valid][0].item()
     raise ValueError(f"sample_weight must be finite and nonnegative; got {refused:g}")
@@ -202,10 +198,7 @@ def check_hard(scores, target, sample_weight, name):
 
 
 def check_soft(scores, target, sample_weight):
-    """Return scores, and class indices or soft targets (weights of the classes) as a tensor.
-
-    Both are 0 for samples of weight 0.
-    """
+    """Return scores, and class indices or soft targets. Samples of weight 0 get zeros."""
     scores = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
@@ -213,11 +206,7 @@ def check_soft(scores, target, sample_weight):
         return scores, without_absent(target.to(scores.dtype), sample_weight)
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
-    if target.shape != scores.shape[:1]:
-        raise ValueError(
-            f"target must have shape ({scores.shape[0]},), one class index per sample; "
-            f"got {tuple(target.shape)}"
-        )
+    check_length(target, "target", scores.shape[0], "one class index per sample")
     return scores, target.long()
 
 
@@ -286,8 +275,6 @@ def reduce_checked(loss, sample_weight, reduction):
 
 def _as_bytes(tensor):
     """Return a dict with the content of a tensor, as bytes and plain values."""
-    if tensor is None:
-        return None
     own = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     described = {"dtype": str(tensor.dtype).removeprefix("torch."), "device": str(tensor.device)}
     return described | {"shape": list(tensor.shape), "data": bytes(own.tolist())}
@@ -295,14 +282,11 @@ def _as_bytes(tensor):
 
 def _from_bytes(found):
     """Return the tensor of a dict of `_as_bytes`, on the CPU if its device does not exist here."""
-    if found is None:
-        return None
     dtype = getattr(torch, found["dtype"], None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"dtype must be a dtype of torch; got {found['dtype']!r:.80}")
-    tensor = torch.empty(0, dtype=dtype)
-    if found["data"]:
-        tensor = torch.frombuffer(bytearray(found["data"]), dtype=dtype)
+    data = bytearray(found["data"])
+    tensor = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
     tensor = tensor.reshape(found["shape"])
     try:
         return tensor.to(found["device"])

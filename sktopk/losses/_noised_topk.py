@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ._cross_entropy import class_margins
 from ._docs import documented_like
 from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
-from ._margins import class_margins
 from ._order_statistics import lead, noised_kth_largest, score_of_label
 from ._topk_hinge import topk_hinge_loss
 

@@ -64,11 +64,7 @@ def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
 
 
 def mean_noised_kth_largest(scores, k, sigma, noise):
-    """Return the mean over draws of the k-th largest entry of the scores plus sigma times noise.
-
-    Its derivative by the score of a class is the frequency with which this class is the k-th
-    largest.
-    """
+    """Return the mean over draws of the k-th largest entry of the scores plus sigma times noise."""
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
         best, winner = noised.topk(k, dim=1)
@@ -136,12 +132,9 @@ def _expected_rises(k):
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
-    """Draw noise for all classes, and return the k-th largest entry and its class.
-
-    On a GPU, this is faster than :func:`_sample_kth_largest`. One draw at a time limits the memory.
-    """
+    """Draw noise for all classes: faster on a GPU than :func:`_sample_kth_largest`."""
     best = []
-    for _ in range(n_draws):
+    for _ in range(n_draws):  # one at a time, which limits the memory
         noised = _standard_normal(scores.shape, scores, generator).mul_(sigma).add_(scores)
         value, winner = noised.topk(k, dim=1)
         best.append((nan_above(value[:, -1], value[:, 0]), winner[:, -1]))

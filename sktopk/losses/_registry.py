@@ -1,6 +1,7 @@
 """Each loss by name: of the classes of a sample, or of a ranking of the samples."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import NamedTuple
 
 from torch import nn
@@ -12,21 +13,21 @@ from ._loss import LossModule
 
 
 class NamedLoss(NamedTuple):
-    """A loss function and its properties."""
-
     function: Callable
     # "labels": compares the classes of a sample. "ranking": compares the samples of two classes.
     # "both": is for any number of classes. "pairs": the same, but needs several samples.
     of: str = "labels"
     params: tuple = ()  # parameters of TopKClassifier that the function takes
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
-    counts: bool = False  # whether the function has the parameter `class_counts`
-    draws: bool = False  # whether the function draws noise with the parameter `generator`
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
     # The threshold is the score at a rank, or at a share, among these samples. The second entry is
     # the parameter with the rank or share (None: rank 1).
     threshold: tuple = ("all", "")
+
+    # Whether the function takes the sizes of the classes, or draws noise.
+    counts = property(lambda self: "class_counts" in signature(self.function).parameters)
+    draws = property(lambda self: "generator" in signature(self.function).parameters)
 
 
 def _of_ranking(function, of="all", name=""):
@@ -41,21 +42,15 @@ LOSSES = {
     "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, params=("k",)),
     "topk_grouping": NamedLoss(losses.topk_grouping_loss, params=("k",)),
     "topk_transition": NamedLoss(losses.topk_transition_loss, params=("k",)),
-    "noised_topk": NamedLoss(losses.noised_topk_loss, params=("k", "sigma"), draws=True),
+    "noised_topk": NamedLoss(losses.noised_topk_loss, params=("k", "sigma")),
     "focal": NamedLoss(losses.focal_loss),
-    "logit_adjusted": NamedLoss(
-        losses.logit_adjusted_loss, models_proba=True, counts=True, log_prior=True
-    ),
+    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, models_proba=True, log_prior=True),
     "smooth_topk_adjusted": NamedLoss(
-        losses.smooth_topk_adjusted_loss, params=("k", "tau"), counts=True, log_prior=True
+        losses.smooth_topk_adjusted_loss, params=("k", "tau"), log_prior=True
     ),
-    "ldam": NamedLoss(losses.ldam_loss, counts=True, cosines=True),
+    "ldam": NamedLoss(losses.ldam_loss, cosines=True),
     "noised_topk_imbalanced": NamedLoss(
-        losses.noised_topk_imbalanced_loss,
-        params=("k", "sigma"),
-        counts=True,
-        draws=True,
-        cosines=True,
+        losses.noised_topk_imbalanced_loss, params=("k", "sigma"), cosines=True
     ),
     "pairwise_auc": NamedLoss(losses.pairwise_auc_loss, "pairs"),
     "accuracy_at_top": _of_ranking(losses.accuracy_at_top_loss),

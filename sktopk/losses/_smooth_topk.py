@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from . import _elementary_symmetric as symmetric
+from ._cross_entropy import check_class_counts
 from ._docs import documented_like
 from ._loss import (
     LossModule,
@@ -18,19 +19,14 @@ from ._loss import (
     nan_above,
     reduce,
 )
-from ._margins import check_class_counts
-from ._mixtures import expected_loss
 from ._topk_hinge import topk_hinge_loss
 
 
 def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
-    """Return the loss of each sample and its gradient, or None instead of the gradient.
-
-    For k = 1, sigma_1 is a plain sum and sigma_0 is 1.
-    """
+    """Return the loss of each sample and its gradient, or None instead of the gradient."""
     label = target.unsqueeze(1)
     label_score = scores.gather(1, label).squeeze(1)
-    if k == 1:
+    if k == 1:  # sigma_1 is a plain sum, and sigma_0 is 1
         shares = scores.scatter(1, label, -torch.inf)
         head = shares.amax(1, keepdim=True)
     else:
@@ -127,9 +123,14 @@ def smooth_topk_loss(
     scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
-        return expected_loss(
-            smooth_topk_loss, scores, target, sample_weight, reduction, k=k, tau=tau, margin=margin
+        # Only classes with a target other than 0 are evaluated, such as two per sample after mixup.
+        rows, classes = target.nonzero(as_tuple=True)
+        loss = smooth_topk_loss(
+            scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none"
         )
+        loss = (loss * target[rows, classes]).to(scores.dtype)
+        loss = torch.zeros_like(scores[:, 0]).index_add(0, rows, loss)
+        return reduce(loss, sample_weight, reduction)
     tau = check_nonnegative(tau, "tau")
     margin = check_nonnegative(margin, "margin")
     if tau == 0:
@@ -196,9 +197,9 @@ def smooth_topk_adjusted_loss(
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score, because the loss depends on scores near this score.
-    adjusted = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
+    scores = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
     return smooth_topk_loss(
-        adjusted,
+        scores,
         target,
         k=k,
         tau=tau,

@@ -61,10 +61,7 @@ class Largest:
 
 
 class _OfGroup:
-    """Base class of thresholds that are computed in float64, from weights 0 outside the group.
-
-    A mean in float32 would lose digits in each addition.
-    """
+    """Base class of thresholds computed in float64: means in float32 would lose digits."""
 
     def __call__(
         self,

@@ -8,8 +8,6 @@ from sktopk._common._types import Label
 
 from ._ranking import Ranking
 
-_LEAST_BOOTSTRAPS = 10
-
 
 def budget_table(
     y_true: ArrayLike,
@@ -77,7 +75,7 @@ def budget_table(
     for budget in budgets:
         check_count(budget, "budgets")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
-    check_number(n_bootstraps, "n_bootstraps", _LEAST_BOOTSTRAPS, integer=True)
+    check_number(n_bootstraps, "n_bootstraps", 10, integer=True)
     ranking = Ranking.of(y_true, y_score, pos_label, None)
     # `selected` and `found` count samples and positives in the first 0, 1, ... blocks of ties.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value

@@ -91,8 +91,8 @@ def _conclusive_half_width(difference, margin):
 def verdict_of(difference, half_width, margin):
     """Return the verdict on the interval difference ± half_width (see LossComparisonDisplay)."""
     check_number(margin, "margin", 0)
-    if sign := clear_sign(difference, half_width):
-        return BETTER if sign > 0 else WORSE
+    if abs(difference) > half_width:
+        return BETTER if difference > 0 else WORSE
     return EQUIVALENT if abs(difference) + half_width <= margin else INCONCLUSIVE
 
 
@@ -146,11 +146,6 @@ def _checked_runs(loss, scores):
         run = int(np.flatnonzero(~np.isfinite(scores))[0])
         raise ValueError(f"scores[{loss!r}] must be finite; got {scores[run]} in run {run}")
     return scores.astype(np.float64)
-
-
-def clear_sign(difference, half_width):
-    """Return the sign of the difference, or 0 if the interval includes zero."""
-    return int(np.sign(difference)) if abs(difference) > half_width else 0
 
 
 def intervals_in_words(difference, half_width):

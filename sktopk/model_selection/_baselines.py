@@ -47,7 +47,11 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 
 def other_baselines(estimator, n_classes, X, y):
     """Return baselines for the last step of `estimator`, and the reason for each omitted one."""
-    X = _input_of_last(estimator, X, y)
+    last = estimator
+    while isinstance(last, Pipeline):
+        if len(last.steps) > 1:
+            X = clone(last[:-1]).fit_transform(X, y)
+        last = last.steps[-1][1]
     numbers = [*_encoding(X, ONE_HOT), ("imputer", SimpleImputer(keep_empty_features=True))]
     # The encoding puts categories into the first columns.
     first = [*range(len(_categories(X)))]
@@ -87,14 +91,6 @@ def last_step(estimator):
         name, estimator = estimator.steps[-1]
         prefix += f"{name}__"
     return prefix, estimator
-
-
-def _input_of_last(estimator, X, y):
-    while isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            X = clone(estimator[:-1]).fit_transform(X, y)
-        estimator = estimator.steps[-1][1]
-    return X
 
 
 def _reason_against(X):
@@ -142,18 +138,15 @@ def _encoding(X, encoder):
 
 def as_pandas(X):
     """Return a data frame as a pandas data frame with columns of floats and of objects."""
-    names = X.column_names if hasattr(X, "column_names") else X.columns
-    return pd.DataFrame({name: _floats_or_objects(X[name]) for name in names})
-
-
-def _floats_or_objects(column):
-    if isinstance(column, pd.Series):
-        column = column.reset_index(drop=True)
-    else:
-        column = pd.Series(np.asarray(column))
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return column.astype(np.float64)
-    return column.astype(object).where(column.notna(), None)
+    columns = {}
+    for name in X.column_names if hasattr(X, "column_names") else X.columns:
+        values = X[name] if isinstance(X[name], pd.Series) else np.asarray(X[name])
+        column = pd.Series(values).reset_index(drop=True)
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            columns[name] = column.astype(np.float64)
+        else:
+            columns[name] = column.astype(object).where(column.notna(), None)
+    return pd.DataFrame(columns)
 
 
 def with_short_indices(X):

@@ -280,8 +280,7 @@ def _with_loss(estimator, prefix, loss):
     if params[f"{prefix}loss"] != loss:
         changed["loss_params"] = None
         known = inspect.signature(OF_LABELS[loss].function).parameters
-        defaults = inspect.signature(TopKClassifier).parameters
-        changed |= {each: defaults[each].default for each in {"tau", "sigma"} - set(known)}
+        changed |= {each: getattr(TopKClassifier, each) for each in {"tau", "sigma"} - set(known)}
     return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
 
 

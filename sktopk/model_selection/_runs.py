@@ -37,10 +37,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
     for repeat, seed in enumerate(seeds.tolist()):
         pairs = _splitter(cv, seed, y, groups).split(X, y, groups)
         for fold, (train, test) in enumerate(pairs):
-            train, test = (
-                np.flatnonzero(each) if each.dtype == bool else each.astype(np.int64)
-                for each in map(np.asarray, (train, test))
-            )
+            train, test = (np.arange(len(y))[each] for each in (train, test))  # masks or indices
             if np.intersect1d(train, test).size:
                 got = f"common samples in fold {fold}"
                 raise ValueError(f"cv must have disjoint train and test sets; got {got}")

@@ -94,6 +94,13 @@ def test_is_repeatable(binary):
     np.testing.assert_array_equal(one, other)
 
 
+def test_parameters_of_lightgbm_set_the_bins(binary):
+    X, y = binary
+    for booster in make(lightgbm_params={"max_bin": 2}).fit(X, y).boosters_:
+        tree = booster.trees_to_dataframe().dropna(subset="threshold")
+        assert (tree.groupby("split_feature")["threshold"].nunique() == 1).all()
+
+
 def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
     X, y = binary
     clf = make().fit(X, y)
@@ -312,6 +319,7 @@ def test_members_of_very_few_samples_are_trained(patience):
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
+        ({"lightgbm_params": {"linear_tree": True}}, ValueError, "must not set linear_tree"),
         ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change == 0"),
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
     ],

@@ -39,36 +39,24 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
     def data(rows, reference=None):
         start = np.full((len(rows.y), *np.shape(init_score)), init_score)
-        # With the feature filter, LightGBM fails if there are too few samples for two leaves.
-        params = {"verbosity": -1, "feature_pre_filter": False}
-        params = {"categorical_feature": categorical, "params": params}
-        return lightgbm.Dataset(rows.X, rows.target, reference, init_score=start, **params)
+        options = {"init_score": start, "categorical_feature": categorical}
+        return lightgbm.Dataset(rows.X, rows.target, reference, **options)
 
     def gradients(scores, _):
         return function(rows.target, scores, rows.weight, sizes)
 
     sizes = None if rows.groups is None else np.unique(rows.groups, return_counts=True)[1]
-    train = data(rows)
-    booster = lightgbm.Booster(settings, train)
-    if stop is None:
-        for _ in range(n_rounds):
-            booster.update(fobj=gradients)
-    else:
+    train, early = data(rows), {}
+    if stop is not None:
         held, quality, patience = stop
-        booster.add_valid(data(held, train), "held")
-        best, best_round = -np.inf, 0
-        for i in range(1, n_rounds + 1):
-            booster.update(fobj=gradients)
-            ((*_, found, _),) = booster.eval_valid(
-                lambda scores, _: ("quality", quality(scores), True)
-            )
-            if best_round == 0 or found > best:
-                best, best_round = found, i
-            elif i - best_round >= patience:
-                break
-        booster.best_iteration = best_round
-    # The copy contains neither the training data nor the rounds after the best round.
-    return booster.model_from_string(booster.model_to_string()).free_dataset()
+        early = {
+            "valid_sets": [data(held, train)],
+            "feval": lambda scores, _: ("quality", quality(scores), True),
+            "callbacks": [lightgbm.early_stopping(patience, verbose=False)],
+        }
+    # With the feature filter, LightGBM fails if there are too few samples for two leaves.
+    settings = {**settings, "objective": gradients, "feature_pre_filter": False}
+    return lightgbm.train(settings, train, n_rounds, **early)
 
 
 def constraints(statistics, direction, n_features):

@@ -90,7 +90,7 @@ def _checked_tree(found, n_features):
     n_leaves, n_cat = (int(_numbers(found, name, int, 1)[0]) for name in ("num_leaves", "num_cat"))
     _check(1 <= n_leaves <= MOST_LEAVES, f"num_leaves in [1, {MOST_LEAVES}]", n_leaves)
     _check(0 <= n_cat < n_leaves, "num_cat below num_leaves", n_cat)
-    # LightGBM cannot train linear trees with the datasets of the estimator.
+    # `fit` does not allow linear trees.
     _check(found.get("is_linear") == "0", "is_linear=0", found.get("is_linear"))
     tree = {"num_leaves": [n_leaves], "num_cat": [n_cat]}
     for fields, length in ((_OF_NODES, n_leaves - 1), (_OF_LEAVES, n_leaves)):

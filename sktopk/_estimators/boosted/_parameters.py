@@ -10,7 +10,6 @@ from sktopk.losses._registry import LOSSES
 
 from ._boosters import MANAGED
 
-NAMES = ("top_mean", *LOSSES)
 OF_TWO_CLASSES = {"top_mean", *(name for name, each in LOSSES.items() if each.of == "ranking")}
 
 
@@ -85,13 +84,18 @@ def has_proba(classifier):
 
 def check_params(estimator):
     if isinstance(estimator.loss, str):
-        check_option(estimator.loss, "loss", NAMES)
+        check_option(estimator.loss, "loss", ("top_mean", *LOSSES))
     else:
         loss_function(estimator.loss)
     check_parameters(estimator)
     for name in ("loss_params", "lightgbm_params"):
         if not isinstance(getattr(estimator, name) or {}, dict):
             raise TypeError(f"{name} must be a dict; got {getattr(estimator, name)!r}")
+    params = estimator.lightgbm_params or {}
     for name, aliases in MANAGED.items():
-        for alias in sorted({*aliases.split()} & (estimator.lightgbm_params or {}).keys()):
+        for alias in sorted({*aliases.split()} & params.keys()):
             raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
+    if params.get("linear_tree") or params.get("linear_trees"):
+        raise ValueError(
+            "lightgbm_params must not set linear_tree: it could not be saved and loaded"
+        )

@@ -296,10 +296,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         y = check_labels(y)
         check_length(y, len(scores))
         weight, task = check_weight(sample_weight, len(y)), now._task()
-        if groups is None:
-            return task.score(task.target(y), scores, weight)
-        _refuse_groups(now.classes_)
-        return task.score(task.target(y), scores, weight, encode_groups(groups, len(y)))
+        if groups is not None:
+            _refuse_groups(now.classes_)
+            groups = encode_groups(groups, len(y))
+        return task.score(task.target(y), scores, weight, groups)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -333,7 +333,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
         settings = {
-            "objective": "none",
             "num_class": task.n_outputs,
             "metric": "None",
             "learning_rate": float(self.learning_rate),
@@ -343,6 +342,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             "min_data_per_group": self.min_child_samples,
             "num_threads": effective_n_jobs(self.n_jobs),
             "seed": int(check_random(self.random_state).randint(np.iinfo(np.int32).max)),
+            "data_random_seed": 1,  # LightGBM's default: bins do not depend on random_state
             "deterministic": True,
             "verbosity": -1,
             **constraints(statistics, -1 if falls else 1, rows.X.shape[1]),
@@ -357,7 +357,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             if self.n_iter_no_change is not None and mask.any():
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
-                stop = held, partial(quality, task, held), self.n_iter_no_change
+                stop = held, partial(quality, task, held), int(self.n_iter_no_change)
             self.boosters_.append(train(taken(rows, ~mask), stop))
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))

@@ -170,7 +170,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
             return Trained(estimator, take_rows(X, index), take_rows(y, index), None, index)
-        give_pos_label(estimator, getattr(self, "pos_label", None))
+        last, pos_label = estimator, getattr(self, "pos_label", None)
+        while hasattr(last, "steps"):
+            last = last.steps[-1][1]
+        if pos_label is not None and getattr(last, "pos_label", pos_label) is None:
+            last.set_params(pos_label=pos_label)
         if not calibrates:
             estimator.fit(X, y, **fit_params)
             return Trained(estimator, take_rows(X, [0]), y[:1], None, None)
@@ -206,14 +210,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "used for training, there is no guarantee: pass other samples to fit, or an "
                 "estimator without FrozenEstimator"
             )
-
-
-def give_pos_label(estimator, pos_label):
-    """Set `pos_label` of a classifier, or of the last step of a pipeline, if it is None there."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
-    if pos_label is not None and getattr(estimator, "pos_label", pos_label) is None:
-        estimator.set_params(pos_label=pos_label)
 
 
 def take_params(params, index, n_samples):

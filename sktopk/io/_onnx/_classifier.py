@@ -54,10 +54,8 @@ class Outputs(nn.Module):
         pos_label = getattr(classifier, "pos_label_", None)
         self.first_is_positive = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
-        slope, intercept = getattr(classifier, "calibration_", (1.0, 0.0))
-        self.slope, self.intercept = (
-            torch.tensor(each, dtype=torch.float64) for each in (slope, intercept)
-        )
+        calibration = getattr(classifier, "calibration_", (1.0, 0.0))
+        self.slope, self.intercept = torch.tensor(calibration, dtype=torch.float64)
 
     @property
     def names(self):

@@ -80,18 +80,11 @@ def with_steps(onnx, steps, model, dtype):
     """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`."""
     converted = _converted(onnx, Pipeline(steps), dtype)
     helper, (out,) = onnx.helper, converted.graph.output
-    made = out.type.tensor_type.elem_type
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    node = helper.make_node("Cast", ["made"], ["rows"], to=kind)
-    before = helper.make_tensor_value_info("made", made, ["n_samples", None])
-    after = helper.make_tensor_value_info("rows", kind, ["n_samples", None])
-    graph = helper.make_graph([node], "cast", [before], [after])
-    versions = {"opset_imports": converted.opset_import, "ir_version": IR_VERSION}
-    cast = helper.make_model(graph, **versions)
-    merge = onnx.compose.merge_models
-    converted = merge(converted, cast, io_map=[(out.name, "made")])
+    converted.graph.node.append(helper.make_node("Cast", [out.name], ["rows"], to=kind))
+    out.name, out.type.tensor_type.elem_type = "rows", kind
     model = onnx.compose.add_prefix(model, "net_", rename_outputs=False)
-    return merge(converted, model, io_map=[("rows", "net_X")])
+    return onnx.compose.merge_models(converted, model, io_map=[("rows", "net_X")])
 
 
 def _converted(onnx, steps, dtype):
@@ -99,13 +92,10 @@ def _converted(onnx, steps, dtype):
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
+    inputs = [("X", kind([None, steps.n_features_in_]))]
     try:
         with _quiet():
-            converted = skl2onnx.convert_sklearn(
-                steps,
-                initial_types=[("X", kind([None, steps.n_features_in_]))],
-                target_opset=OPSETS,
-            )
+            converted = skl2onnx.convert_sklearn(steps, initial_types=inputs, target_opset=OPSETS)
         for out in converted.graph.output:  # the declared number of columns can be wrong
             for dimension in out.type.tensor_type.shape.dim:
                 dimension.Clear()

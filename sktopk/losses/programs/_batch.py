@@ -25,6 +25,7 @@ from sktopk.losses._loss import (
     value_range,
 )
 
+from ._linear_program import linear_program
 from ._matrices import or_one
 
 
@@ -57,10 +58,6 @@ class Batch(NamedTuple):
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
-
-    def select(self, rows):
-        """Return the batch of the samples `rows`, without groups."""
-        return Batch(*(None if part is None else part[rows] for part in self[:-1]))
 
 
 def split_classes(scores, target, margin, sample_weight, groups=None):
@@ -123,7 +120,8 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
         loss = 0.0 * scores.sum()
     elif solver == "program":
-        selected = batch.select(positive + negative > 0)
+        rows = positive + negative > 0
+        selected = Batch(*(None if part is None else part[rows] for part in batch[:-1]))
         loss = optimum(program(selected, **parameters), scores, batch.bottom)
     else:
         with torch.no_grad():
@@ -159,8 +157,6 @@ def reduce_batch(loss, weight, reduction):
 
 def optimum(program, scores, bottom):
     """Return the optimum of the linear program with the arguments in the dict `program`."""
-    from ._linear_program import linear_program
-
     if (bottom is not None and bottom.any()) or not scores.isfinite().all():
         raise ValueError("scores must be finite for solver='program'; got NaN or infinity")
     if not len(program["c"]):
@@ -193,7 +189,6 @@ class Kinks(NamedTuple):
 
 
 def sort_kinks(batch):
-    """Return the :class:`Kinks` of a batch."""
     value, row, groups = batch.groups.sort(batch.kink)
     positive, negative = batch.positive.gather(0, row), batch.negative.gather(0, row)
     return Kinks(value, groups.within(positive), groups.after(negative), groups)

@@ -6,15 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sktopk.losses._loss import check_count, check_name, check_nonnegative
+from sktopk.losses._loss import check_count, check_floating, check_name, check_nonnegative
 
-from ._checks import check_batch_shape, check_matrix, check_rhs, check_vector
 from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex
-from ._matrices import stack_rows
+from ._matrices import SPARSE_LAYOUTS, stack_rows
 from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
-METHODS = ("newton", "penalty", "highs")
-ON_FAILURE = ("warn", "raise", "ignore")
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
 
 
@@ -178,18 +175,16 @@ def linear_program(
     >>> round(b.grad.item(), 6)
     2.0
     """
-    check_name(method, "method", METHODS)
-    check_name(on_failure, "on_failure", ON_FAILURE)
+    check_name(method, "method", ("newton", "penalty", "highs"))
+    check_name(on_failure, "on_failure", ("warn", "raise", "ignore"))
     smoothing = check_nonnegative(smoothing, "smoothing", positive=True)
     if tol is not None:
         tol = check_nonnegative(tol, "tol", positive=True)
     check_count(max_iter, "max_iter")
-    c = check_vector(c, "c", c)
-    A_ub = check_matrix(A_ub, "A_ub", c)
-    b_ub = check_rhs(b_ub, "b_ub", A_ub, "A_ub", c)
-    A_eq = check_matrix(A_eq, "A_eq", c)
-    b_eq = check_rhs(b_eq, "b_eq", A_eq, "A_eq", c)
-    batch_shape = check_batch_shape(c, A_ub, b_ub, A_eq, b_eq)
+    c = _check_vector(c, "c", c)
+    A_ub, b_ub = _check_rows(A_ub, b_ub, "ub", c)
+    A_eq, b_eq = _check_rows(A_eq, b_eq, "eq", c)
+    batch_shape = _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq)
 
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
@@ -198,7 +193,8 @@ def linear_program(
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
-    cost, *rhs = (_one_row_per_program(vector, batch_shape) for vector in (c, b_ub, b_eq))
+    vectors = (each.expand(*batch_shape, each.shape[-1]).double() for each in (c, b_ub, b_eq))
+    cost, *rhs = (each.reshape(batch_shape.numel(), each.shape[-1]) for each in vectors)
     rhs = torch.cat(rhs, -1)
     n_inequalities = b_ub.shape[-1]
     equality = torch.arange(rhs.shape[-1], device=c.device) >= n_inequalities
@@ -227,9 +223,77 @@ def linear_program(
     return LinearProgramResult(*map(batched, found))
 
 
-def _one_row_per_program(vector, batch_shape):
-    size = vector.shape[-1]
-    return vector.expand(*batch_shape, size).reshape(batch_shape.numel(), size).double()
+def _check_vector(vector, name, c):
+    """Return `vector` after checks: finite floats, at least one dimension, on the device of `c`."""
+    shape, least = ("(..., n_variables)", 1) if name == "c" else ("(..., n_rows)", 0)
+    return _check(vector, name, c, (), shape, lambda size: size and size[-1] >= least)
+
+
+def _check_rows(matrix, rhs, kind, c):
+    """Return the checked matrix and right-hand side, without rows if both are None."""
+    A, b, n = f"A_{kind}", f"b_{kind}", c.shape[-1]
+    if matrix is None:
+        matrix = c.new_zeros(0, n)
+    else:
+        shape = f"(..., n_rows, {n}), one column per entry of c"
+        matrix = _check(
+            matrix, A, c, SPARSE_LAYOUTS, shape, lambda size: len(size) > 1 and size[-1] == n
+        )
+    n_rows = matrix.shape[-2]
+    if rhs is None and n_rows:
+        raise ValueError(f"{b} must be given with {A}; got None")
+    rhs = c.new_zeros(0) if rhs is None else _check_vector(rhs, b, c)
+    if rhs.shape[-1] != n_rows:
+        raise ValueError(
+            f"{b} must have shape (..., {n_rows}), one entry per row of {A}; got {tuple(rhs.shape)}"
+        )
+    return matrix, rhs
+
+
+def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
+    """Return the common batch shape of the linear programs."""
+    if not A_ub.shape[-2] + A_eq.shape[-2]:
+        raise ValueError("A_ub and A_eq must have at least one row together; got none")
+    shapes = {
+        "c": c.shape[:-1],
+        "A_ub": A_ub.shape[:-2],
+        "b_ub": b_ub.shape[:-1],
+        "A_eq": A_eq.shape[:-2],
+        "b_eq": b_eq.shape[:-1],
+    }
+    try:
+        batch_shape = torch.broadcast_shapes(*shapes.values())
+    except RuntimeError:
+        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"the leading dimensions must broadcast; got {listed}") from None
+    for name, matrix in (("A_ub", A_ub), ("A_eq", A_eq)):
+        if matrix.layout != torch.strided and shapes[name] not in (torch.Size(), batch_shape):
+            raise ValueError(
+                f"sparse {name} must have no leading dimensions or the batch shape "
+                f"{tuple(batch_shape)}; got {tuple(shapes[name])}"
+            )
+    return batch_shape
+
+
+def _check(tensor, name, c, sparse_layouts, shape, fits):
+    check_floating(tensor, name)
+    allowed = (torch.strided, *sparse_layouts)
+    if tensor.layout not in allowed:
+        layouts = ", ".join(str(layout) for layout in allowed)
+        raise TypeError(f"{name} must have one of the layouts {layouts}; got {tensor.layout}")
+    if not fits(tensor.shape):
+        raise ValueError(f"{name} must have shape {shape}; got {tuple(tensor.shape)}")
+    if tensor.device != c.device:
+        raise ValueError(f"{name} must be on the device of c ({c.device}); got {tensor.device}")
+    if tensor.layout == torch.sparse_coo:
+        if n_dense := tensor.dense_dim():
+            raise ValueError(f"{name} must have sparse dimensions only; got {n_dense} dense ones")
+        tensor = tensor.coalesce()
+    values = (tensor if tensor.layout == torch.strided else tensor.values()).detach()
+    finite = values.isfinite()
+    if not finite.all():
+        raise ValueError(f"{name} must be finite; got {values[~finite][0].item()}")
+    return tensor
 
 
 def _report(status, on_failure):

@@ -99,9 +99,6 @@ class ScaledProgram(Program):
         """Return the mask of equations and of inequalities with a multiplier above `noise`."""
         return self.equality | (multipliers > noise)
 
-    def unscale(self, x, multipliers):
-        return self.rhs_unit * self.columns * x, self.cost_unit * self.rows * multipliers
-
 
 def solve_newton(program, *, tol, max_iter, width):
     """Solve linear programs by the proximal method of multipliers (see the module docstring).
@@ -123,7 +120,9 @@ def solve_newton(program, *, tol, max_iter, width):
         found = run.x, run.multipliers
         pairs = zip(_polish(program, *found, 10 * tol), found, strict=True)
         x, multipliers = (torch.where(solved, *pair) for pair in pairs)
-    return Solution(*program.unscale(x, multipliers), run.status, run.n_iter)
+    x = program.rhs_unit * program.columns * x
+    multipliers = program.cost_unit * program.rows * multipliers
+    return Solution(x, multipliers, run.status, run.n_iter)
 
 
 class _Newton:
@@ -150,20 +149,17 @@ class _Newton:
         self._evaluate()
         for _ in range(max_iter):
             self._step()
-            settled = (_largest(self.gradient) <= self._goal()).squeeze(-1) | self.stalled
+            # A subproblem counts as solved up to this gradient.
+            goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
+            if not self.use_multipliers:
+                goal = torch.where(self.width > self.last_width, goal, 0.1 * self.tol)
+            settled = (_largest(self.gradient) <= goal).squeeze(-1) | self.stalled
             settled &= self.status < 0
             if settled.any():
                 self._judge(settled)
             if (self.status >= 0).all():
                 break
         self.status = torch.where(self.status < 0, LIMIT, self.status)
-
-    def _goal(self):
-        """Return the largest gradient at which a subproblem counts as solved."""
-        goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
-        if self.use_multipliers:
-            return goal
-        return torch.where(self.width > self.last_width, goal, 0.1 * self.tol)
 
     def _evaluate(self):
         """Compute the next multipliers and the gradient of the subproblem at x."""
@@ -195,10 +191,8 @@ class _Newton:
         self._adapt_damping(length, self.width * rho)
 
     def _adapt_damping(self, length, least):
-        """Increase the damping after a short step, and reduce it after a full step.
-
-        Without damping, each variable without active rows would need a separate step.
-        """
+        """Increase the damping after a short step, and reduce it after a full step."""
+        # Without damping, each variable without active rows would need a separate step.
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
         less = torch.where(less < least, 0.0, less)

@@ -1,14 +1,124 @@
-"""Losses at a given recall or false-positive rate, as linear programs."""
+"""F-measure at the best threshold, and errors at a given recall or false-positive rate."""
 
 import torch
 from torch import Tensor
 
+from sktopk.losses._accuracy_at_top import accuracy_at_top_loss
 from sktopk.losses._docs import documented_like
-from sktopk.losses._loss import LossModule, check_fraction
+from sktopk.losses._loss import LossModule, check_fraction, check_nonnegative
 
-from ._batch import batch_loss, hinge_rows, sort_kinks, split_classes
-from ._fbeta import fbeta_loss
+from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
 from ._matrices import or_one, sparse_matrix
+
+
+@documented_like(accuracy_at_top_loss)
+def fbeta_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    beta: float = 1.0,
+    margin: float = 1.0,
+    solver: str = "closed_form",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute an upper bound of 1 minus the F-measure at the best threshold.
+
+    .. math::
+        L = \min_\tau \; 1 - \frac{(1 + \beta^2) (n_+ - P)}{(1 + \beta^2) n_+ - P + N}
+          = \min_\tau \; \frac{\beta^2 P + N}{(1 + \beta^2) n_+ - P + N},
+
+    .. math::
+        P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
+        N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
+
+    where the minimum is over thresholds with :math:`P < n_+`. The loss is in [0, 1). The hinge sums
+    P and N are upper bounds of the numbers of false negatives and false positives. This is one of
+    the measures of [1]_: a linear-fractional program, which a substitution makes linear [2]_. The
+    gradient includes the derivative of the threshold, which sorting finds in O(n log n).
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Weight of recall relative to precision, positive.
+    margin : float, default=1.0
+        Distance m that scores should keep from the threshold, positive.
+    solver : {"closed_form", "program"}, default="closed_form"
+        "program" calls :func:`linear_program` and is meant for checking the closed form.
+    groups : Tensor of int of shape (n_samples,), default=None
+        Group of each sample, such as a day or a query. The loss is the mean over the groups with
+        both classes. None means one group.
+    sample_weight : Tensor of shape (n_samples,), default=None
+        Nonnegative weights. A sample of weight 2 counts like two identical samples.
+    reduction : {"sum", "mean"}, default="mean"
+        "sum" multiplies the loss of the batch by the sum of the weights.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Samples of the same class
+        with tied scores share their gradient in proportion to their weights.
+
+    References
+    ----------
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
+       functions using linear programs. NeurIPS. Section 3.
+    .. [2] Charnes and Cooper (1962). Programming with linear fractional functionals. Naval
+       Research Logistics Quarterly 9.
+
+    Examples
+    --------
+    At the threshold 0.5, only the negative with score 0 violates the margin, by 1/2:
+
+    >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
+    >>> fbeta_loss(scores, target)
+    tensor(0.1111)
+    """
+    beta = check_nonnegative(beta, "beta", positive=True)
+    batch = split_classes(scores, target, margin, sample_weight, groups)
+    return batch_loss(batch, _closed_form, fbeta_program, solver, reduction, bound=1.0, beta=beta)
+
+
+def beta_shares(beta):
+    """Return the weights of recall and precision: beta^2 and 1, divided by their sum."""
+    return beta**2 / (1 + beta**2), 1 / (1 + beta**2)
+
+
+def _closed_form(batch, beta):
+    # Divide numerator and denominator by 1 + beta^2.
+    recall, precision = beta_shares(beta)
+    batch = batch.balanced
+    kinks = sort_kinks(batch)
+    total = kinks.groups.of_rows(or_one(batch.groups.sum(batch.positive)))
+    P, N = kinks.positive_hinges(), kinks.negative_hinges()
+    denominator = total + precision * (N - P)
+    # Exclude thresholds with P >= n_+, where the denominator may be negative.
+    error = ((recall * P + precision * N) / denominator).masked_fill(P >= total, torch.inf)
+    # Search the kinks only: between kinks, the error is a monotone function of tau.
+    error, best = kinks.groups.least(error)
+    denominator = denominator.take(best)
+    costs = (recall + precision * error) / denominator, precision * (1 - error) / denominator
+    return error, hinge_multipliers(batch, kinks.value.take(best), *costs)
+
+
+def fbeta_program(batch, beta):
+    """Return the program with x = [t tau, t z, t], where 1 / t is the denominator of the loss."""
+    recall, precision = beta_shares(beta)
+    # Dividing all weights by n_+ keeps the numbers near 1.
+    positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
+    entries, right, i = hinge_rows(batch)
+    n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
+    # The substitution multiplies the right-hand side by the variable t: move it to the column of t.
+    entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
+    denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
+    return {
+        "c": torch.cat([zero, recall * positive + precision * negative, zero]),
+        "A_ub": sparse_matrix(entries, (2 * n + 1, n + 2), right),
+        "b_ub": right.new_zeros(2 * n + 1),
+        "A_eq": sparse_matrix(denominator, (1, n + 2), right),
+        "b_eq": right.new_ones(1),
+    }
 
 
 @documented_like(fbeta_loss)
@@ -137,6 +247,9 @@ def budget_program(batch, budget):
         "A_ub": sparse_matrix(entries, (2 * n + 1, n + 1), right),
         "b_ub": torch.cat([right, right.new_tensor([budget])]),
     }
+
+
+class FBetaLoss(LossModule, of=fbeta_loss): ...
 
 
 class PrecisionAtRecallProgramLoss(LossModule, of=precision_at_recall_program_loss): ...

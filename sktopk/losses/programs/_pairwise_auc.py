@@ -19,10 +19,9 @@ from sktopk.losses._loss import (
 )
 
 from ._batch import check_solver, in_units, optimum, reduce_batch, split_classes
-from ._fbeta import fbeta_loss
 from ._matrices import or_one, sparse_matrix
+from ._operating_points import fbeta_loss
 
-MULTI_CLASS = ("ovr", "ovo", "mu")
 _PAIRS_AT_ONCE = 1 << 16
 
 
@@ -99,7 +98,7 @@ def pairwise_auc_loss(
     tensor(0.3750)
     """
     check_name(surrogate, "surrogate", tuple(_PAIR_SUMS))
-    check_name(multi_class, "multi_class", MULTI_CLASS)
+    check_name(multi_class, "multi_class", ("ovr", "ovo", "mu"))
     if solver == "program" and surrogate != "hinge":
         raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
     check_solver(solver, groups is not None)

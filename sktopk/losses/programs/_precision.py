@@ -7,9 +7,8 @@ from sktopk.losses._docs import documented_like
 from sktopk.losses._loss import LossModule, check_count, check_fraction, check_nonnegative
 
 from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
-from ._fbeta import fbeta_loss
 from ._matrices import or_one, sparse_matrix
-from ._operating_points import precision_at_recall_program_loss
+from ._operating_points import fbeta_loss, precision_at_recall_program_loss
 
 
 @documented_like(precision_at_recall_program_loss)

@@ -1,0 +1,275 @@
+"""Generated datasets, and transformations that make a classification problem harder."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+
+from ._common._input import check_labels, check_length
+from ._common._scalars import check_number, check_random
+from ._common._types import RowsLike
+
+__all__ = ["inject_label_noise", "make_circle_modes", "make_long_tail"]
+
+
+def make_circle_modes(
+    n_samples: int = 1800,
+    *,
+    n_classes: int = 6,
+    sigma: float = 10.0,
+    distance: float | None = None,
+    minor_share: float = 1 / 3,
+    shuffle: bool = True,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Generate points on a circle, with overlapping classes of one or two modes.
+
+    .. math::
+        x = (\cos\theta, \sin\theta), \qquad
+        \theta \sim \mathcal{N}\bigl(360^\circ\, y / C + d\, b,\ \sigma^2\bigr), \quad
+        b \sim \mathrm{Bernoulli}(\pi)
+
+    with C = `n_classes`, d = `distance` and π = `minor_share`. With one mode, a linear model
+    without intercept can reach the best top-k accuracy for every k. With a second mode beyond the
+    next class, such a model cannot have both the best top-1 and the best top-2 accuracy. The
+    experiments 1 (one mode), 2 and 3 (two modes) of [1]_, section IV, use such data.
+
+    Parameters
+    ----------
+    n_samples : int, default=1800
+        Number of samples, divided equally among the classes. If there is a remainder, the first
+        classes get one more sample each.
+    n_classes : int, default=6
+        Number of classes, at least 2, at equal angles.
+    sigma : float, default=10.0
+        Standard deviation of each mode in degrees. Experiment 1 of the paper uses 10 to 30.
+    distance : float, default=None
+        Angle in degrees from the major to the minor mode of a class. None means one mode per class.
+        Experiment 2 of the paper uses 30 to 90.
+    minor_share : float, default=1/3
+        Expected share of a class's samples that are in its minor mode, in [0, 1]. The paper uses
+        1/3.
+    shuffle : bool, default=True
+        Whether to shuffle the samples. If False, they are sorted by class.
+    random_state : int, RandomState or None, default=None
+        Seed of the random generator.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Points of length 1, float64.
+    y : ndarray of shape (n_samples,)
+        Classes 0 to n_classes - 1, int64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a number or out of range.
+
+    See Also
+    --------
+    sklearn.datasets.make_blobs : Blobs in the plane.
+
+    References
+    ----------
+    .. [1] Sawada, Kaneko, Sagi. "Trade-offs in Top-k Classification Accuracies on Losses for
+       Deep Learning", 2020, section IV.
+
+    Examples
+    --------
+    >>> from sktopk.datasets import make_circle_modes
+    >>> X, y = make_circle_modes(600, distance=90, random_state=0)
+    >>> X.shape, y.tolist().count(5)
+    ((600, 2), 100)
+    """
+    check_number(n_samples, "n_samples", 1, integer=True)
+    check_number(n_classes, "n_classes", 2, integer=True)
+    check_number(sigma, "sigma", 0, bounds="left")
+    check_number(minor_share, "minor_share", 0, 1)
+    rng = check_random(random_state)
+    y = np.sort(np.arange(n_samples, dtype=np.int64) % n_classes)
+    angle = 360.0 * y / n_classes
+    if distance is not None:
+        check_number(distance, "distance")
+        angle += distance * (rng.random_sample(n_samples) < minor_share)
+    angle = np.deg2rad(angle + sigma * rng.standard_normal(n_samples))
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    if shuffle:
+        order = rng.permutation(n_samples)
+        X, y = X[order], y[order]
+    return X, y
+
+
+def inject_label_noise(
+    y: ArrayLike,
+    groups: ArrayLike | dict,
+    p: float,
+    random_state: int | np.random.RandomState | None = None,
+) -> np.ndarray:
+    r"""Replace each label with probability p by a random label of the same group of classes.
+
+    .. math::
+        \tilde y_i = \begin{cases} y_i & \text{with probability } 1 - p \\
+        \text{uniform on } \{c : g(c) = g(y_i)\} & \text{with probability } p \end{cases}
+
+    The new label can be the old one: in a group of g classes, a label stays the same with
+    probability 1 - p + p / g. If no group has more than k classes, a classifier that ranks the
+    classes of the correct group first keeps a top-k accuracy of 1.
+
+    This is the protocol of [1]_, section 5.1. The groups of the paper are the 20 coarse classes of
+    CIFAR-100 with five classes each. The code of the paper uses blocks of five classes in
+    alphabetical order instead, ``groups=np.arange(100) // 5``.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels, numbers or strings.
+    groups : array-like of shape (n_classes,) or dict
+        Group of each class, in the order of the sorted labels. A dict maps labels to groups and
+        may contain labels that are not in y.
+    p : float
+        Probability in [0, 1] that a label is replaced.
+    random_state : int, RandomState or None, default=None
+        Seed of the random generator. With the same int, a larger p changes the same labels in the
+        same way, and further labels.
+
+    Returns
+    -------
+    y_noisy : ndarray of shape (n_samples,)
+        Copy of y with noise. Numbers keep their dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If p is not a number in [0, 1], or classes and groups do not match.
+
+    See Also
+    --------
+    make_long_tail : Reduce the samples of each class to a long tail.
+
+    References
+    ----------
+    .. [1] Berrada, Zisserman, Kumar. "Smooth Loss Functions for Deep Top-k Classification",
+       ICLR 2018, section 5.1.
+
+    Examples
+    --------
+    >>> from sktopk.datasets import inject_label_noise
+    >>> group = {"cat": "pet", "dog": "pet", "oak": "tree", "ash": "tree"}
+    >>> y = ["cat", "cat", "cat", "oak", "oak", "oak"]
+    >>> inject_label_noise(y, group, p=1.0, random_state=0).tolist()
+    ['cat', 'dog', 'dog', 'ash', 'oak', 'oak']
+    """
+    check_number(p, "p", 0, 1)
+    y = column_or_1d(y)
+    classes, of_class = _groups_of_classes(y, groups)
+    _, group = np.unique(of_class, return_inverse=True)
+    code = np.searchsorted(classes, y)
+    # Sort the classes by group. Group g then has the classes order[first[g] : first[g] + size[g]].
+    order = np.argsort(group, kind="stable")
+    size = np.bincount(group)
+    first = np.cumsum(size) - size
+    rng = check_random(random_state)
+    redrawn = rng.random_sample(len(y)) < p
+    place = (rng.random_sample(len(y)) * size[group[code]]).astype(int)
+    drawn = classes[order[first[group[code]] + place]]
+    noisy = np.where(redrawn, drawn, y)
+    return noisy.astype(y.dtype) if y.dtype.kind in "iuf" else noisy
+
+
+def _groups_of_classes(y, groups):
+    """Return the sorted classes, and the group of each class."""
+    if not isinstance(groups, Mapping):
+        classes, groups = np.unique(y), column_or_1d(groups)
+        if len(groups) != len(classes):
+            raise ValueError(
+                f"groups must have one entry per class of y ({len(classes)}); got {len(groups)}. "
+                "For classes that are not in y, pass a dict from label to group"
+            )
+        return classes, groups
+    classes = np.unique(np.array(list(groups)))
+    if len(unknown := np.setdiff1d(y, classes)):
+        raise ValueError(f"groups must have every label of y; got none for {unknown.tolist()[0]!r}")
+    return classes, np.array([groups[label] for label in classes.tolist()])
+
+
+def make_long_tail(
+    X: RowsLike,
+    y: ArrayLike,
+    factor: float,
+    *,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[Any, Any]:
+    r"""Remove samples so that class sizes decrease exponentially, as in a long tail.
+
+    .. math::
+        n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
+
+    for the sorted classes. The first class then has `factor` times as many samples as the last.
+    :math:`n_{\max}` is the largest number for which all classes have enough samples. For classes of
+    equal size, it is this size. The class sizes in the long-tailed CIFAR datasets of [1]_ follow
+    the same formula.
+
+    Parameters
+    ----------
+    X : {array, CSR matrix, frame} of shape (n_samples, ...)
+        Samples of any kind.
+    y : array-like of shape (n_samples,)
+        Labels, at least two classes.
+    factor : float
+        Ratio of the sizes of the first and the last class, at least 1. With 1, all classes have
+        the same size.
+    random_state : int, RandomState or None, default=None
+        Seed of the random selection.
+
+    Returns
+    -------
+    X_tail, y_tail : same types as X and y
+        Selected samples in their original order, at least one of each class.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `factor` is not a number of at least 1, or X and y have different lengths.
+
+    See Also
+    --------
+    inject_label_noise : Replace labels at random.
+    sktopk.metrics.shot_accuracy_score : Top-k accuracy of frequent and of rare classes.
+
+    References
+    ----------
+    .. [1] Cao, Wei, Gaidon, Arechiga, Ma. "Learning Imbalanced Datasets with
+       Label-Distribution-Aware Margin Loss", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktopk.datasets import make_long_tail
+    >>> X, y = np.arange(300)[:, None], np.arange(300) % 3
+    >>> X_tail, y_tail = make_long_tail(X, y, factor=100, random_state=0)
+    >>> np.bincount(y_tail)
+    array([100,  10,   1])
+    """
+    check_number(factor, "factor", 1)
+    labels = check_labels(y)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    check_length(labels, n_rows)
+    classes, code, count = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes; got {len(classes)}")
+    share = float(factor) ** -(np.arange(len(classes)) / (len(classes) - 1))
+    # Round before floor, because rounding errors can turn a size of 10 into 9.999999.
+    kept = np.floor(np.round(np.min(count / share) * share, 6)).astype(int)
+    rng = check_random(random_state)
+    rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]
+    rows = np.sort(np.concatenate(rows))
+    return _rows_of(X, rows), _rows_of(y, rows)
+
+
+def _rows_of(values, rows):
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return (values if hasattr(values, "shape") else np.asarray(values))[rows]

@@ -1,0 +1,231 @@
+"""Accuracy at the top with a threshold at a rank: among all scores or the scores of a class."""
+
+from torch import Tensor
+
+from ._accuracy_at_top import accuracy_at_top_loss, loss_at
+from ._docs import documented_like
+from ._loss import LossModule, check_fraction
+from ._thresholds import KthLargest, Largest
+
+
+@documented_like(accuracy_at_top_loss)
+def top_push_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a surrogate of the share of positives below the largest score of a negative.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
+
+    This is TopPush (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
+    first score that equals t. DeepTopPush (Algorithm 3.1) minimizes this loss on minibatches, and
+    adds to each minibatch the highest-scoring negative of the previous one.
+    :class:`sktopk.DeepTopPushClassifier` does this. A training loop of your own has to add it.
+
+    Examples
+    --------
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0])
+    >>> top_push_loss(scores, target)
+    tensor(1.2500)
+    """
+    threshold = Largest("negatives")
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
+
+
+@documented_like(accuracy_at_top_loss)
+def top_push_k_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a surrogate of the share of positives below the k-th largest score of a negative.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
+
+    This is TopPushK (eq. 5 and Table 1 of [1]_). At most k - 1 negatives are above the threshold.
+    The gradient includes the derivative of t by the k-th score. The first of
+    several tied samples ranks first.
+
+    Parameters
+    ----------
+    k : int
+        Rank of the threshold, at least 1. With fewer than k negatives, t is their smallest score.
+
+    Examples
+    --------
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5, 1.0]), torch.tensor([1, 1, 0, 0])
+    >>> top_push_k_loss(scores, target, k=2)
+    tensor(0.5000)
+    """
+    threshold = KthLargest("negatives", k=k)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
+
+
+@documented_like(accuracy_at_top_loss)
+def pat_mat_np_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    tau: float,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a surrogate of the share of positives below the top share tau of the negatives.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
+        t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
+
+    This is Pat&Mat-NP (eq. 5 and Table 1 of [1]_). The false-positive rate is about tau. The
+    gradient includes the derivative of t by the j-th score. The first of
+    several tied samples ranks first.
+
+    Parameters
+    ----------
+    tau : float
+        Share of the negatives, in (0, 1].
+
+    Examples
+    --------
+    >>> scores, target = torch.tensor([2.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
+    >>> pat_mat_np_loss(scores, target, tau=0.5)
+    tensor(1.2500)
+    """
+    threshold = KthLargest("negatives", tau=tau)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
+
+
+@documented_like(accuracy_at_top_loss)
+def recall_at_k_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    k: int,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a surrogate of the share of positives below the k-th largest score.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
+
+    This is Rec@K (eq. 5 and Table 1 of [1]_). The threshold may be the score of a positive. The
+    gradient includes the derivative of t with respect to the k-th largest score. Ties are ranked in
+    input order.
+
+    Parameters
+    ----------
+    k : int
+        Rank of the threshold, at least 1. With fewer than k samples, t is the smallest score.
+
+    Examples
+    --------
+    >>> recall_at_k_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), k=2)
+    tensor(1.2500)
+    """
+    threshold = KthLargest("all", k=k)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
+
+
+@documented_like(accuracy_at_top_loss)
+def pat_mat_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    tau: float,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a surrogate of the share of positives below the top share tau of all samples.
+
+    .. math::
+        L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
+        t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
+
+    This is Pat&Mat (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
+    j-th score. Of tied scores, the first sample ranks first.
+
+    Parameters
+    ----------
+    tau : float
+        Share of the samples, in (0, 1].
+
+    Examples
+    --------
+    >>> pat_mat_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), tau=0.5)
+    tensor(1.2500)
+    """
+    threshold = KthLargest("all", tau=tau)
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction)
+
+
+@documented_like(accuracy_at_top_loss)
+def precision_at_recall_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    recall: float,
+    surrogate: str = "quadratic",
+    groups: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Compute a surrogate of the share of negatives above the threshold for a given recall.
+
+    .. math::
+        L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
+        t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
+
+    This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
+    precision. The gradient includes the derivative of t. The first of
+    several tied samples ranks first.
+
+    Parameters
+    ----------
+    recall : float
+        The recall r, in (0, 1]: the share of the positives at or above t.
+
+    Examples
+    --------
+    >>> precision_at_recall_loss(torch.tensor([2.0, 1.0, 1.5]), torch.tensor([1, 1, 0]), recall=1.0)
+    tensor(2.2500)
+    """
+    threshold = KthLargest("positives", tau=check_fraction(recall, "recall"))
+    errors = "false_positives"
+    return loss_at(threshold, scores, target, surrogate, groups, sample_weight, reduction, errors)
+
+
+class DeepTopPushLoss(LossModule, of=top_push_loss): ...
+
+
+class TopPushKLoss(LossModule, of=top_push_k_loss): ...
+
+
+class PatMatNPLoss(LossModule, of=pat_mat_np_loss): ...
+
+
+class RecallAtKLoss(LossModule, of=recall_at_k_loss): ...
+
+
+class PatMatLoss(LossModule, of=pat_mat_loss): ...
+
+
+class PrecisionAtRecallLoss(LossModule, of=precision_at_recall_loss): ...
