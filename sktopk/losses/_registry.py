@@ -24,10 +24,14 @@ class NamedLoss(NamedTuple):
     # The threshold is the score at a rank, or at a share, among these samples. The second entry is
     # the parameter with the rank or share (None: rank 1).
     threshold: tuple = ("all", "")
+    counts: bool = False  # whether the function takes the sizes of the classes
+    draws: bool = False  # whether the function draws noise
 
-    # Whether the function takes the sizes of the classes, or draws noise.
-    counts = property(lambda self: "class_counts" in signature(self.function).parameters)
-    draws = property(lambda self: "generator" in signature(self.function).parameters)
+
+def _of_classes(function, of="labels", **facts):
+    takes = signature(function).parameters
+    facts |= {"counts": "class_counts" in takes, "draws": "generator" in takes}
+    return NamedLoss(function, of, **facts)
 
 
 def _of_ranking(function, of="all", name=""):
@@ -35,24 +39,24 @@ def _of_ranking(function, of="all", name=""):
 
 
 LOSSES = {
-    "cross_entropy": NamedLoss(cross_entropy_loss, "both", models_proba=True),
-    "smooth_topk": NamedLoss(losses.smooth_topk_loss, params=("k", "tau")),
-    "topk_hinge": NamedLoss(losses.topk_hinge_loss, params=("k",)),
-    "topk_hinge_convex": NamedLoss(losses.topk_hinge_convex_loss, params=("k",)),
-    "topk_hinge_calibrated": NamedLoss(losses.topk_hinge_calibrated_loss, params=("k",)),
-    "topk_grouping": NamedLoss(losses.topk_grouping_loss, params=("k",)),
-    "topk_transition": NamedLoss(losses.topk_transition_loss, params=("k",)),
-    "noised_topk": NamedLoss(losses.noised_topk_loss, params=("k", "sigma")),
-    "focal": NamedLoss(losses.focal_loss),
-    "logit_adjusted": NamedLoss(losses.logit_adjusted_loss, models_proba=True, log_prior=True),
-    "smooth_topk_adjusted": NamedLoss(
+    "cross_entropy": _of_classes(cross_entropy_loss, "both", models_proba=True),
+    "smooth_topk": _of_classes(losses.smooth_topk_loss, params=("k", "tau")),
+    "topk_hinge": _of_classes(losses.topk_hinge_loss, params=("k",)),
+    "topk_hinge_convex": _of_classes(losses.topk_hinge_convex_loss, params=("k",)),
+    "topk_hinge_calibrated": _of_classes(losses.topk_hinge_calibrated_loss, params=("k",)),
+    "topk_grouping": _of_classes(losses.topk_grouping_loss, params=("k",)),
+    "topk_transition": _of_classes(losses.topk_transition_loss, params=("k",)),
+    "noised_topk": _of_classes(losses.noised_topk_loss, params=("k", "sigma")),
+    "focal": _of_classes(losses.focal_loss),
+    "logit_adjusted": _of_classes(losses.logit_adjusted_loss, models_proba=True, log_prior=True),
+    "smooth_topk_adjusted": _of_classes(
         losses.smooth_topk_adjusted_loss, params=("k", "tau"), log_prior=True
     ),
-    "ldam": NamedLoss(losses.ldam_loss, cosines=True),
-    "noised_topk_imbalanced": NamedLoss(
+    "ldam": _of_classes(losses.ldam_loss, cosines=True),
+    "noised_topk_imbalanced": _of_classes(
         losses.noised_topk_imbalanced_loss, params=("k", "sigma"), cosines=True
     ),
-    "pairwise_auc": NamedLoss(losses.pairwise_auc_loss, "pairs"),
+    "pairwise_auc": _of_classes(losses.pairwise_auc_loss, "pairs"),
     "accuracy_at_top": _of_ranking(losses.accuracy_at_top_loss),
     "fbeta": _of_ranking(losses.fbeta_loss),
     "pat_mat": _of_ranking(losses.pat_mat_loss, "all", "tau"),
