@@ -75,24 +75,24 @@ def test_one_probability_of_two_classes_makes_sets(make, rng):
     np.testing.assert_array_equal(of_one.predict(new), labels(share[200:] > 0.5))
 
 
-def test_other_numbers_of_columns_are_refused():
-    with pytest.raises(ValueError, match=r"one column per class \[0, 1, 2\].*; got shape \(3,\)"):
-        SetClassifier.from_scores([0.1, 0.2, 0.3], [0, 1, 2], method="lac")
-    with pytest.raises(ValueError, match=r"one column per class \[0, 1\].*; got shape \(2, 3\)"):
-        SetClassifier.from_scores(np.ones((2, 3)) / 3, [0, 1], method="lac")
-    for wrong in (1.5, -0.1, np.nan):
-        with pytest.raises(
-            ValueError, match=r"probabilities of the label 1, in .* for sample 1. For oth"
-        ):
-            SetClassifier.from_scores([0.1, wrong], [0, 1], method="lac")
-    with pytest.raises(ValueError, match=r"one column per class \[1\]"):
-        BudgetClassifier.from_scores([0.1, 0.2], [1, 1])
-    with pytest.raises(ValueError, match=r"y_score must have one column per .*; got shape \(\)"):
-        BudgetClassifier.from_scores(0.1, [0, 1])
-    with pytest.raises(ValueError, match=r"one row per label in y \(3\); got 2"):
-        BudgetClassifier.from_scores([0.1, 0.2], [0, 1, 1])
-    with pytest.raises(ValueError, match=r"one row per label in y \(2\); got 4"):
-        SetClassifier.from_scores(np.ones((4, 3)) / 3, [0, 1], classes=[0, 1, 2], method="lac")
+@pytest.mark.parametrize(
+    ("y_score", "y", "message"),
+    [
+        ([0.1, 0.2, 0.3], [0, 1, 2], r"one column per class \[0, 1, 2\].*; got shape \(3,\)"),
+        (np.ones((2, 3)) / 3, [0, 1], r"one column per class \[0, 1\].*; got shape \(2, 3\)"),
+        ([0.1, 0.2], [1, 1], r"one column per class \[1\]"),
+        (0.1, [0, 1], r"y_score must have one column per .*; got shape \(\)"),
+        ([0.1, 0.2], [0, 1, 1], r"one row per label in y \(3\); got 2"),
+        ([0.1, 1.5], [0, 1], "probabilities of the label 1, in .* for sample 1. For oth"),
+        ([0.1, np.nan], [0, 1], "probabilities of the label 1, in .* for sample 1. For oth"),
+    ],
+)
+def test_scores_of_another_shape_or_range_are_refused(y_score, y, message):
+    with pytest.raises(ValueError, match=message):
+        SetClassifier.from_scores(y_score, y, method="lac")
+
+
+def test_labels_that_are_absent_are_named():
     clf = BudgetClassifier.from_scores([0.1, 0.2], [1, 1], classes=[0, 1], budget=1)
     assert clf.classes_.tolist() == [0, 1]
 
