@@ -22,7 +22,8 @@ TOP = {"scores": SCORES[:, 0].clone(), "target": SAMPLES}
 # tests/losses asks every loss for types, shapes and ranges.
 OF_LOSSES = [
     ("smooth_topk_loss", TOPK | {"scores": SCORES * 1j}, (V, T), "scores must"),
-    ("topk_hinge_loss", TOPK | {"target": TARGET + 9}, RuntimeError, "out of bounds"),
+    ("topk_hinge_loss", TOPK | {"target": TARGET + 9}, V, "class indices from 0 to"),
+    ("topk_hinge_loss", TOPK | {"target": TARGET.float()}, T, r"use target\.long\(\)"),
     ("topk_hinge_loss", TOPK | {"sample_weight": ["a"] * 6}, (V, T), "str|sample_weight"),
     ("top_push_loss", TOP | {"sample_weight": [None] * 6}, T, "sample_weight must hold num"),
     ("smooth_topk_loss", TOPK | {"tau": torch.ones(1, requires_grad=True)}, T,

@@ -243,3 +243,12 @@ def test_days_without_a_class_change_nothing_of_a_program():
         for name, value in weights(one).items():
             np.testing.assert_allclose(weights(other)[name], value, atol=1e-9)
         assert one.history_[-1]["train_loss"] == pytest.approx(other.history_[-1]["train_loss"])
+
+
+def test_networks_for_labels_hold_out_whole_groups():
+    plant = np.repeat(np.arange(60), 4)
+    X = np.random.default_rng(0).normal(size=(60, 8))[plant]
+    X, y = X + 0.01 * np.arange(240)[:, None] % 4, (7 * plant) % 5  # chance for a new plant
+    clf = sktopk.TopKClassifier(k=1, n_estimators=4, max_epochs=30, random_state=0)
+    assert clf.fit(X, y).oob_score_ > 0.9
+    assert clf.fit(X, y, groups=plant).oob_score_ < 0.4

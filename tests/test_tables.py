@@ -299,3 +299,11 @@ def test_a_column_of_unknown_categories_alone_is_said():
     clf.predict(table[:1].assign(site="WOOD"))  # a new category is nothing special
     with pytest.warns(UserWarning, match="column 'site' .* no category that fit has seen.*'WOOD'"):
         clf.predict(table.assign(site="WOOD"))
+
+
+def test_a_column_without_values_is_ignored_with_a_warning():
+    table = np.column_stack([np.full(N, np.nan), RNG.normal(size=(N, 2))])
+    with pytest.warns(UserWarning, match=r"columns \[0\] of X have no values, and are ignored"):
+        clf = TopKClassifier(k=1, **QUICK).fit(table, Y)
+    before = clf.decision_function(table)
+    np.testing.assert_array_equal(clf.decision_function(np.c_[Y, table[:, 1:]]), before)

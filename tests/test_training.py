@@ -231,6 +231,15 @@ def test_partial_fit_announces_classes_and_counts_them():
     assert clf.n_iter_ == 3
 
 
+def test_partial_fit_reads_the_learning_rate_and_says_what_it_does_not_read():
+    clf = quick().fit(X, Y)
+    before = clf.decision_function(X)
+    clf.set_params(learning_rate=1e-9).partial_fit(X, Y)
+    np.testing.assert_allclose(clf.decision_function(X), before, atol=1e-5)
+    with pytest.warns(UserWarning, match="log_loss_share keep the value of the first fit"):
+        clf.set_params(log_loss_share=0.1).partial_fit(X, Y)
+
+
 def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
     clf = quick(n_estimators=2, calibration="temperature", module=sktopk.modules.TabularMLP)
     first = clone(clf).fit(X, Y)

@@ -284,3 +284,17 @@ def test_a_loss_of_weighted_samples_has_to_return_their_mean():
     clf = TopKClassifier(each, k=1, **QUICK).fit(X, OF_FOUR)
     with pytest.raises(TypeError, match=r"the weighted mean, a scalar.* shape \(\d+,\)"):
         clf.fit(X, OF_FOUR, sample_weight=1.0 + OF_FOUR)
+
+
+def test_a_function_that_returns_one_network_gets_copies_trained():
+    network = nn.Linear(3, 4)
+    before = network.weight.detach().clone()
+    members = fit("labels", module=lambda *sizes: network, n_estimators=2).net_.module_
+    assert torch.equal(network.weight, before)
+    assert not torch.equal(members[0].weight, members[1].weight)
+
+
+def test_a_sigmoid_at_the_end_of_a_ranker_is_said():
+    ranker = DeepTopPushClassifier(**QUICK | of(lambda net, x, s: s.sigmoid()))
+    with pytest.warns(UserWarning, match=r"scores in \[0, 1\], as after a sigmoid: remove it"):
+        ranker.fit(X, OF_TWO)

@@ -20,6 +20,8 @@ def estimator_of(task):
 
 def markdown_row(task):
     """Return the row of a task in the table of the README."""
-    better, difference = (each[0].upper() + each[1:] for each in (task["better"], task["difference"]))
+    better, difference = (
+        each[0].upper() + each[1:] for each in (task["better"], task["difference"])
+    )
     cells = task["need"], estimator_of(task), task["compared"], f"**{better}.** {difference}"
     return f"| {' | '.join(cells)} |"

@@ -283,6 +283,11 @@ def check_labels(y, name="y"):
         ) from error
     if kind.startswith(("multilabel", "multiclass-multioutput")):
         raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
+    if kind.startswith("continuous") and values.ndim == 2 and values.shape[1] > 1:
+        raise ValueError(
+            f"{name} must hold one class label per sample; got shape {values.shape}. For several "
+            "labels of a sample, repeat it with sample_weight"
+        )
     if kind.startswith("continuous"):
         raise ValueError(
             f"Unknown label type: {name} must hold class labels; got {len(np.unique(values))} "

@@ -23,7 +23,7 @@ from sktopk.modules import TabularMLP
 
 from . import _fit
 from ._parameters import check_callbacks, check_net_params, routed, routed_entries
-from ._state import copied_net, packed, resumed, unpacked
+from ._state import copied_net, packed, resumed, unpacked, warn_of_changed
 
 
 def has_proba(estimator):
@@ -166,8 +166,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if isinstance(self.module, torch.nn.Module) or not callable(self.module):
             raise TypeError(
                 "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
-                f"nn.Module, not an instance; got {type(self.module).__name__}"
+                f"nn.Module, not an instance; got {type(self.module).__name__}. For a trained "
+                "network: module=lambda n_features, n_outputs: network (copies are trained)"
             )
+        default = type(self).hidden_layer_sizes
+        if self.module not in _fit.OURS and self.hidden_layer_sizes != default:
+            warn("hidden_layer_sizes is ignored, because module is another network")
         check_parameters(self)
         if self.net_params is not None:
             check_net_params(self)
@@ -188,6 +192,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         X_val: RowsLike | None = None,
         y_val: ArrayLike | None = None,
         checkpoint: Any = None,
@@ -208,6 +213,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, such as the plant on a photo. A network holds out whole groups.
         X_val, y_val : array-like, default=None
             Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None
@@ -230,7 +237,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             After Ctrl-C, with a warning. The estimator is fitted with the network of the last
             epoch or, with `n_iter_no_change`, of the best epoch.
         """
-        return self._fit(X, y, sample_weight, None, X_val, y_val, checkpoint)
+        return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
     def _fit(self, X, y, sample_weight, groups, X_val, y_val, checkpoint):
         self._check_params()
@@ -247,6 +254,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             needed = self.calibration is not None or self.n_iter_no_change is not None
             if needed and validation is None:
                 train, validation, folds = _fit.hold_out(new, data, seed)
+                if folds is None and validation is None:
+                    warn(
+                        "too few samples of each class to hold some out: probabilities are not "
+                        "calibrated, and the last epoch is kept"
+                    )
             _fit.build(new, train, seed)
             try:
                 interrupted = _fit.train(new, train, validation, folds, checkpoint)
@@ -270,7 +282,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on a part of the data, at a constant learning rate.
+        """Train for one epoch on a part of the data, at the constant rate `learning_rate`.
+
+        To train a fitted estimator further, set a lower `learning_rate` first, such as 0.001.
+        `batch_size`, `class_weight` and `verbose` are also read in each call. Other parameters keep
+        the values of the first call.
 
         Parameters
         ----------
@@ -292,11 +308,16 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
+        if hasattr(self, "net_"):
+            warn_of_changed(self)
         new = resumed(self) if hasattr(self, "net_") else self._started()
         with torch.inference_mode(False), torch.enable_grad():
             data = _fit.validate(new, X, y, sample_weight, groups, classes)
             if hasattr(new, "net_"):
                 new.net_ = copied_net(new.net_, new._task_)
+                if self.learning_rate != self._fit_params_["learning_rate"]:
+                    new.net_.set_params(lr=float(self.learning_rate))
+                    new._fit_params_ = new._fit_params_ | {"learning_rate": self.learning_rate}
             else:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
                 _fit.build(new, data, seed)

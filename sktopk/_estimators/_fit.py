@@ -78,7 +78,8 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     if (index < 0).any():
         raise ValueError(
             f"y has labels {np.unique(data.y[index < 0])} that are not among the classes "
-            f"{clf.classes_}: the first call needs all of them in `classes`"
+            f"{clf.classes_}: the first call of partial_fit needs all of them in `classes`; after "
+            "fit, call fit again with all samples"
         )
     weight, n_classes = data.weight, len(clf.classes_)
     count = of_class = total(np.bincount(index, weight, n_classes))
@@ -90,7 +91,12 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     clf.class_count_ = count + (clf.class_count_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
-        clf._missing_ = tuple(np.unique(joined(columns_with_missing(data.X))[0]).tolist())
+        # An indicator that is constant in training would have weights that are not trained.
+        missing, filled = (np.unique(joined(each)[0]) for each in columns_with_missing(data.X))
+        clf._missing_ = tuple(np.intersect1d(missing, filled).tolist())
+        if len(empty := np.setdiff1d(missing, filled)):
+            names = getattr(clf, "feature_names_in_", np.arange(data.X.shape[1]))[empty].tolist()
+            warn(f"columns {names} of X have no values, and are ignored: drop them")
     vars(clf).pop("n_groups_", None)
     if data.groups is not None:
         clf.n_groups_ = len(np.unique(data.groups))
@@ -100,20 +106,23 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
 
 
 def columns_with_missing(X):
-    """Return the indices of all columns of X with missing values."""
+    """Return the indices of all columns of X with missing values, and of those with others."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
     if len(X.shape) != 2 or isinstance(table, LazyRows):
-        return np.zeros(0, np.intp)  # Datasets with missing values are rejected
-    found, step = np.zeros(X.shape[1], dtype=bool), max(1, _BLOCK_NUMBERS // X.shape[1])
+        return np.zeros((2, 0), np.intp)  # Datasets with missing values are rejected
+    found, filled = np.zeros((2, X.shape[1]), dtype=bool)
+    step = max(1, _BLOCK_NUMBERS // X.shape[1])
     for start in range(0, X.shape[0], step):
         rows = X[np.arange(start, min(start + step, X.shape[0]))]
         if issparse(rows):
-            found[rows.indices[np.isnan(rows.data)]] = True
+            found[rows.indices[np.isnan(rows.data)]] = filled[:] = True
         else:
-            found |= np.isnan(rows).any(axis=0)
-    return np.flatnonzero(found)
+            missing = np.isnan(rows)
+            found |= missing.any(axis=0)
+            filled |= ~missing.all(axis=0)
+    return np.flatnonzero(found), np.flatnonzero(filled)
 
 
 def check_validation(clf, X_val, y_val):
@@ -247,7 +256,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         n_hard=net.criterion_.n_hard,
         generator=net.generator,
         folds=folds,
-        groups=data.groups,
+        groups=data.groups if task.is_ranking else None,
         class_total=class_total,
     )
     if folds is not None:
@@ -268,7 +277,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     clf.n_iter_ = len(clf.history_)
     clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
     if task.is_ranking and not resumed:
-        check_learned(clf, target, data.weight, batches.totals)
+        check_learned(clf, data, batches.totals)
     return interrupted
 
 
@@ -309,8 +318,13 @@ def values_of(task, unseen, folds, totals):
     return values
 
 
-def check_learned(clf, target, weight, totals):
-    """Warn if the training loss of a ranking at the end is about as high as for constant scores."""
+def check_learned(clf, data, totals):
+    """Warn if a ranking is hardly better than constant scores, or if the module has a sigmoid."""
+    if clf.module not in OURS:
+        scores = scores_of(clf.net_, data.X[np.arange(min(len(data.y), 1000))])
+        if scores.min() >= 0 and scores.max() <= 1:
+            warn("module returns scores in [0, 1], as after a sigmoid: remove it from its end")
+    target, weight = data.target, data.weight
     share = np.average(target, weights=weight)
     dtype = str(clf.net_.settings.dtype).removeprefix("torch.")
     # Two constants: 0, and the log-odds of the class frequencies, where log loss is lowest.

@@ -9,6 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from sktopk._common._estimator import fitted_attributes
+from sktopk._common._warnings import warn
 from sktopk._persistence._net_state import (
     check_net_state,
     load_net_state,
@@ -26,7 +27,7 @@ DTYPES = ("float32", "float64")
 # Numbers that a network may create in addition to its weights, such as columns of categories.
 _MORE_NUMBERS = 1 << 22
 # Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
-READ_AGAIN = ("batch_size", "class_weight", "verbose")
+READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 
 def resumed(estimator):
@@ -35,6 +36,14 @@ def resumed(estimator):
     new = type(estimator)(**{k: v if k in READ_AGAIN else of_fit[k] for k, v in params.items()})
     vars(new).update(fitted_attributes(estimator))
     return new
+
+
+def warn_of_changed(estimator):
+    """Warn if parameters were changed that `partial_fit` does not read again."""
+    plain, of_fit = (bool, int, float, str, tuple, type(None)), estimator._fit_params_
+    params = {k: v for k, v in estimator.get_params(deep=False).items() if isinstance(v, plain)}
+    if changed := [k for k, v in params.items() if v != of_fit[k] and k not in READ_AGAIN]:
+        warn(f"{', '.join(changed)} keep the value of the first fit: call fit to train anew")
 
 
 def copied_net(net, task):

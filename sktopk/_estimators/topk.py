@@ -193,9 +193,10 @@ class TopKClassifier(BaseNetClassifier):
             allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
             if not isinstance(loss, str):
                 allowed = "is not a name: use functools.partial, or arguments of the module"
+            own = [f". Set {each} of the estimator" for each in unknown if hasattr(self, each)]
             raise ValueError(
                 f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
-                f"{unknown}"
+                f"{unknown}{''.join(own)}"
             )
         if "k" in given:
             check_number(given["k"], "loss__k", 1, integer=True)

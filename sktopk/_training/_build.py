@@ -133,6 +133,8 @@ def _build_module(module, sizes, n_members, params, generator):
         except TypeError:
             check_call(module, "module", "n_features", "n_outputs", **packed, **params)
             raise
+        if not isinstance(module, type):  # a function may return the same network in each call
+            built = copy.deepcopy(built)
         if not isinstance(built, torch.nn.Module):
             raise TypeError(f"module must build an nn.Module; got {type(built).__name__}")
         if any(torch.nn.parameter.is_lazy(p) for p in built.parameters()):
@@ -170,7 +172,8 @@ def check_output(net, X):
         with net.autocast():
             scores = net.module_.forward(rows[:])
     except (RuntimeError, TypeError, ValueError) as error:
-        message = f"module fails on samples of shape {rows.shape[1:]}: {error}"
+        kind = f"shape {tuple(rows.shape[1:])} and {rows.dtype}"
+        message = f"module fails on samples of {kind}: {error}"
         raise ValueError(message) from error
     is_tensor = isinstance(scores, torch.Tensor)
     if not is_tensor or not scores.is_floating_point():
@@ -186,10 +189,13 @@ def check_output(net, X):
     expected = (len(rows), *members, n_outputs)
     allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
     if tuple(scores.shape) not in allowed:
+        came = tuple(scores.shape)
+        if isinstance(net.module_, Members):  # the user's module is one of them
+            expected, came = (len(rows), n_outputs), (came[0], *came[2:])
         shape = ", ".join(map(str, ("n_samples", *expected[1:])))
         raise ValueError(
-            f"module must return scores of shape ({shape}); got shape {tuple(scores.shape)} "
-            f"for {len(rows)} samples"
+            f"module must return scores of shape ({shape}); got shape {came} for {len(rows)} "
+            "samples"
         )
     loss = net.settings.task.training.cosines_for
     if loss and not _is_bounded_by_its_layers(net, rows[:]):

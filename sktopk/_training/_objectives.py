@@ -361,6 +361,11 @@ class CustomLoss(Objective):
                 each = self._checked(self.loss(scores, target))
             finally:
                 self.loss.reduction = reduction
+            if each.shape != target.shape:
+                raise TypeError(
+                    "loss must return one value per sample while its attribute reduction is "
+                    f'"none"; got shape {tuple(each.shape)} from {self.name}'
+                )
             return reduce(each, weight)
         if weight is None:
             return self._checked(self.loss(scores, target)).mean()

@@ -202,12 +202,24 @@ def check_soft(scores, target, sample_weight):
     scores = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
+        if target.ndim == 1:
+            raise TypeError(
+                f"target must have integer class indices; got {target.dtype}: use target.long()"
+            )
         check_shape(target, "soft target", scores)
         return scores, without_absent(target.to(scores.dtype), sample_weight)
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     check_length(target, "target", scores.shape[0], "one class index per sample")
-    return scores, target.long()
+    target, weight = target.long(), check_weight(sample_weight, scores)
+    target = target if weight is None else target.masked_fill(weight == 0, 0)
+    ends = value_range(target)
+    if ends is not None and not 0 <= ends[0] <= ends[1] < scores.shape[1]:
+        raise ValueError(
+            f"target must have class indices from 0 to {scores.shape[1] - 1}; got {ends[0]} to "
+            f"{ends[1]}. To ignore a sample, set its sample_weight to 0"
+        )
+    return scores, target
 
 
 def check_count(value, name, allowed="an integer"):

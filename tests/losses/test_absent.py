@@ -39,7 +39,7 @@ def one_entry(scores, value, absent):
 def test_samples_of_weight_zero_change_no_loss_of_classes(case, change, value):
     scores, target = case.batch(n_samples=9)
     keep = torch.arange(9) % 3 != 1
-    scores = change(scores, value, ~keep)
+    scores, target = change(scores, value, ~keep), target.masked_fill(~keep, -100)
     of_kept = case.noise_of(scores, keep)
     weight = torch.linspace(0.5, 2, 9).double() * keep
     reductions = ("mean", "sum") if case.name == "pairwise_auc_loss" else ("mean", "sum", "none")

@@ -132,5 +132,5 @@ def test_a_module_of_all_networks_is_built_once():
     clf.set_params(n_iter_no_change=1, max_epochs=9, learning_rate=0.3).fit(X, Y)
     assert clf.decision_function(X).shape == (N, 5)
     clf.set_params(module=lambda n_features, n_outputs: Together(n_features, n_outputs))
-    with pytest.raises(ValueError, match=r"module must return scores of shape \(n_samples, 4, 5\)"):
+    with pytest.raises(ValueError, match=r"\(n_samples, 5\); got shape \(2, 1, 4, 5\)"):
         clf.fit(X, Y)

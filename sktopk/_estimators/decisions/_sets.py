@@ -47,7 +47,9 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. The upper bound holds for scores without ties:
+    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with those of a
+    new plant: split by plant, and calibrate a FrozenEstimator. The upper bound holds for scores
+    without ties:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
