@@ -10,5 +10,5 @@ def import_extra(module, caller, extra):
     except ImportError as error:
         package = module.split(".")[0]
         raise ImportError(
-            f'{caller} needs {package}: pip install "sktopk[{extra}]" ({error})'
+            f'{caller} needs {package}: pip install {package}, or "sktopk[{extra}]" ({error})'
         ) from error

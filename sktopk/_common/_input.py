@@ -269,7 +269,8 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        kind = type_of_target(y, input_name=name)
+        # The list of all classes has one sample of each, which scikit-learn would warn of.
+        kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):
             raise

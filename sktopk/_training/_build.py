@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from sktopk._common._scalars import check_call
-from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TableEncoder, TabularMLP
-from sktopk.modules._tabular_mlp import Members, mean_of_members, packs_members
+from sktopk.modules._tabular_mlp import Members, packs_members
 
 from ._batches import Rows
 from ._net import Net, Settings
@@ -161,67 +160,3 @@ def show_data(net, X, weight):
             ours = isinstance(one, TabularMLP | TableEncoder)
             one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))
         share_buffers(module)
-
-
-def check_output(net, X):
-    """Check with two samples that the network returns scores of the expected type and shape."""
-    rows = net.rows(X[:2])
-    net.module_.eval()
-    try:
-        # Call `forward`, because `net.module_(...)` may compile a graph for only two samples.
-        with net.autocast():
-            scores = net.module_.forward(rows[:])
-    except (RuntimeError, TypeError, ValueError) as error:
-        kind = f"shape {tuple(rows.shape[1:])} and {rows.dtype}"
-        message = f"module fails on samples of {kind}: {error}"
-        raise ValueError(message) from error
-    is_tensor = isinstance(scores, torch.Tensor)
-    if not is_tensor or not scores.is_floating_point():
-        came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__
-        raise TypeError(f"module must return a Tensor of floating point scores; got {came}")
-    if not scores.requires_grad:
-        raise ValueError(
-            "module must return scores with a gradient; got scores that are detached from its "
-            "parameters or do not depend on them"
-        )
-    n_members, n_outputs = net.settings.n_members, net.settings.task.n_outputs
-    members = (n_members,) if n_members > 1 else ()
-    expected = (len(rows), *members, n_outputs)
-    allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
-    if tuple(scores.shape) not in allowed:
-        came = tuple(scores.shape)
-        if isinstance(net.module_, Members):  # the user's module is one of them
-            expected, came = (len(rows), n_outputs), (came[0], *came[2:])
-        shape = ", ".join(map(str, ("n_samples", *expected[1:])))
-        raise ValueError(
-            f"module must return scores of shape ({shape}); got shape {came} for {len(rows)} "
-            "samples"
-        )
-    loss = net.settings.task.training.cosines_for
-    if loss and not _is_bounded_by_its_layers(net, rows[:]):
-        raise ValueError(
-            f"module must return cosines for loss={loss!r}: end the network with "
-            "sktopk.modules.NormalizedLinear; got scores without a bound"
-        )
-    if net.criterion_.named.takes_scores and _are_probabilities(mean_of_members(scores)):
-        warn(
-            "module seems to return probabilities, but the losses take scores: remove the "
-            "softmax at its end (torch.nn.Softmax)"
-        )
-
-
-def _is_bounded_by_its_layers(net, rows):
-    """Return whether scores stay in [-1, 1] if all weights are multiplied by a large number."""
-    larger = copy.deepcopy(net.module_)
-    with torch.no_grad(), net.autocast():
-        for parameter in larger.parameters():
-            parameter.mul_(1e3)
-        return bool(larger.forward(rows).abs().max() <= 1 + 1e-3)
-
-
-def _are_probabilities(scores):
-    """Return whether all scores are nonnegative and the scores of each sample sum to 1."""
-    if scores.ndim < 2 or scores.shape[1] < 2:
-        return False
-    sums = scores.detach().double().sum(1)
-    return bool(((sums - 1).abs().max() < 1e-2) & (scores.min() >= 0))

@@ -362,9 +362,9 @@ class CustomLoss(Objective):
             finally:
                 self.loss.reduction = reduction
             if each.shape != target.shape:
+                came = f"got shape {tuple(each.shape)} from {self.name}"
                 raise TypeError(
-                    "loss must return one value per sample while its attribute reduction is "
-                    f'"none"; got shape {tuple(each.shape)} from {self.name}'
+                    f'loss with reduction="none" must return a value per sample; {came}'
                 )
             return reduce(each, weight)
         if weight is None:
