@@ -98,22 +98,23 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
     assert not found[[0, 2, 4]].all()
 
 
-def test_wrong_conditions_and_groups_are_refused():
+@pytest.mark.parametrize(
+    ("params", "groups", "message"),
+    [
+        ({"conditional": "label"}, None, "conditional must be one of .* got 'label'"),
+        ({"conditional": "class", "method": "topk"}, None, "conditional must be None for method="),
+        ({"conditional": "group"}, None, 'groups must be passed .*"group"; .* and no groups'),
+        ({"conditional": "group"}, np.zeros(99), r"groups must have one entry per sample \(100\)"),
+        ({}, np.zeros(100), "conditional=None and groups. If samples belong together, train with"),
+    ],
+)
+def test_wrong_conditions_and_groups_are_refused(params, groups, message):
     proba, y = draw(100, seed=10)
-    with pytest.raises(ValueError, match=r"conditional must be one of .* got 'label'"):
-        SetClassifier(frozen(), method="lac", conditional="label").fit(proba, y)
-    for method in ("topk", "average_k"):
-        with pytest.raises(ValueError, match=f"conditional must be None for method='{method}'"):
-            SetClassifier(frozen(), method=method, conditional="class").fit(proba, y)
+    with pytest.raises(ValueError, match=message):
+        SetClassifier(frozen(), **{"method": "lac"} | params).fit(proba, y, groups=groups)
     clf = SetClassifier(frozen(), method="lac", conditional="group")
-    with pytest.raises(ValueError, match=r'groups must be passed .*"group"; .* and no groups'):
-        clf.fit(proba, y)
-    with pytest.raises(ValueError, match=r"groups must have one entry per sample \(100\)"):
-        clf.fit(proba, y, groups=np.zeros(99))
     clf.fit(proba, y, groups=np.arange(100) % 2)
     with pytest.raises(ValueError, match=r"groups must be passed .* no groups"):
         clf.predict_set(proba)
     with pytest.raises(ValueError, match=r"groups must have the type .*, such as 0; got '0'"):
         clf.predict_set(proba[:1], groups=["0"])
-    with pytest.raises(ValueError, match=r"conditional=None and groups"):
-        SetClassifier(frozen(), method="lac").fit(proba, y, groups=y)

@@ -92,11 +92,6 @@ def test_scores_of_another_shape_or_range_are_refused(y_score, y, message):
         SetClassifier.from_scores(y_score, y, method="lac")
 
 
-def test_labels_that_are_absent_are_named():
-    clf = BudgetClassifier.from_scores([0.1, 0.2], [1, 1], classes=[0, 1], budget=1)
-    assert clf.classes_.tolist() == [0, 1]
-
-
 def test_reversed_scores_give_a_warning(rng):
     y = np.where(rng.random(200) < 0.2, "fraud", "ok")
     y_score = rng.random(200) / 2 + 0.5 * (y == "fraud")

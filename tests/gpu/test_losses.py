@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from sktopk.losses import NoisedTopKLoss, pairwise_auc_loss, smooth_topk_loss
-from tests.gpu import DEVICE, needs_gpu, no_waiting
-from tests.losses.cases import CLASSES, OF_TWO, first_of_each
+from tests.gpu import DEVICE, needs_gpu
+from tests.losses.cases import CLASSES, OF_TWO
 from tests.losses.data import binary_batch, class_batch, value_and_gradient
 
 pytestmark = needs_gpu
 
-NOT_DRAWN = [case for case in first_of_each(CLASSES) if not case.noised]
 SIZES = [(64, 100, 1), (64, 100, 50), (32, 5_000, 5), (4, 100_000, 5), (2, 1_000_003, 1)]
 
 
@@ -75,27 +74,3 @@ def test_noise_comes_from_the_generator_of_the_device(n_classes):
     assert values[0] != values[2]
     assert len(set(values[0])) == 3
     assert torch.equal(torch.cuda.get_rng_state(), before)
-
-
-def test_losses_do_not_wait_for_the_gpu():
-    for case in NOT_DRAWN:
-        scores, target = (each.detach().to(DEVICE) for each in class_batch(40))
-        changes = {}
-        if "class_counts" in case.parameters:
-            changes["class_counts"] = torch.tensor(case.parameters["class_counts"]).to(DEVICE)
-        scores.requires_grad_()
-        case(scores, target, **changes).backward()
-        with no_waiting():
-            case(scores, target, **changes).backward()
-
-
-def test_half_precision_is_computed_in_float32():
-    for case in NOT_DRAWN:
-        scores, target = class_batch(40, dtype=torch.float32)
-        half, target = scores.detach().to(DEVICE, torch.bfloat16), target.to(DEVICE)
-        with torch.autocast(DEVICE, dtype=torch.bfloat16):
-            loss, gradient = value_and_gradient(case, half, target)
-        expected, slope = value_and_gradient(case, half.float(), target)
-        assert loss.dtype == torch.float32
-        torch.testing.assert_close(loss, expected)
-        torch.testing.assert_close(gradient, slope.bfloat16())
