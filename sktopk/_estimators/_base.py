@@ -215,6 +215,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as the plant on a photo. A network holds out whole groups.
+            Searches and cross-validation pass groups on to `fit` only with metadata routing and
+            ``set_fit_request(groups=True)``.
         X_val, y_val : array-like, default=None
             Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None
@@ -255,9 +257,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             if needed and validation is None:
                 train, validation, folds = _fit.hold_out(new, data, seed)
                 if folds is None and validation is None:
+                    units = "samples" if groups is None else "groups"
                     warn(
-                        "too few samples of each class to hold some out: probabilities are not "
-                        "calibrated, and the last epoch is kept"
+                        f"the classes have too few {units} to hold some out: probabilities are not "
+                        f"calibrated, and the last epoch is kept. Add {units}, or pass X_val"
                     )
             _fit.build(new, train, seed)
             try:

@@ -220,7 +220,8 @@ class TopKClassifier(BaseNetClassifier):
         k = max(self.k) if isinstance(self.k, dict) else self.k
         if not hasattr(self, "k_"):  # a new fit
             self.k_ = min(int(k), n_classes - 1)
-            if self.k_ < k and self.k != type(self).k:  # the default is reduced without a warning
+            # The default is reduced without a warning, unless all classes may have been wanted.
+            if self.k_ < k and (self.k != type(self).k or k == n_classes):
                 warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
             self._warn_of_ignored(named.params if isinstance(loss, str) else ())
             if named is not None and named.counts and self.class_weight is not None:

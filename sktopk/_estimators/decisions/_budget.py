@@ -67,7 +67,8 @@ class BudgetClassifier(CalibratedDecision):
         values need more calibration samples.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
-        calibration. Possible for `TopBoostClassifier` or a random forest with ``oob_score=True``.
+        calibration. Possible for networks of this package, `TopBoostClassifier` and random forests
+        with ``oob_score=True``.
         The guarantee is then not proven. Not allowed with "fdr".
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored with a
