@@ -215,7 +215,7 @@ def test_methods_of_several_classes(several):
         make().fit(X, y)
     with pytest.raises(ValueError, match=r"pos_label=1 needs 2 classes in y; got 4 \(0, 1, 2, 3\)"):
         make("cross_entropy", pos_label=1).fit(X, y)
-    with pytest.raises(ValueError, match=r"groups must be None for more than two .* 4 classes"):
+    with pytest.raises(ValueError, match=r"groups must be None for more than 2 .* 4 classes"):
         make("cross_entropy").fit(X, y, groups=y)
 
 

@@ -22,7 +22,7 @@ from sktopk._common._input import (
     check_length,
     check_rows,
     check_weight,
-    encode,
+    encode_labels,
     listed,
 )
 from sktopk._common._samples import deal, encode_groups, in_memory, several_groups
@@ -299,6 +299,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if groups is not None:
             _refuse_groups(now.classes_)
             groups = encode_groups(groups, len(y))
+        encode_labels(now.classes_, y)  # raises if the labels have another type
+        if task.is_ranking and now.pos_label_ not in y:
+            warn(f"y has no label {now.pos_label_!r}, so that the score is 0")
         return task.score(task.target(y), scores, weight, groups)
 
     def __sklearn_tags__(self):
@@ -430,7 +433,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         data = check_labelled(self, X, y, sample_weight, groups, reset=True, **takes)
         y, count, groups = data.y, data.weight, data.groups
         self.classes_ = check_classes(y)
-        index, n_classes = encode(self.classes_, y), len(self.classes_)
+        index, n_classes = encode_labels(self.classes_, y), len(self.classes_)
         self.class_count_ = np.bincount(index, count, n_classes)
         weight = count
         if self.class_weight is not None:
@@ -485,8 +488,7 @@ def quality(task, rows, scores):
 
 def _refuse_groups(classes):
     if len(classes) > 2:
-        n = len(classes)
-        raise ValueError(f"groups must be None for more than two classes; got {n} classes")
+        raise ValueError(f"groups must be None for more than 2 classes; got {len(classes)} classes")
 
 
 def _average_precision(positive, y_score, weight):

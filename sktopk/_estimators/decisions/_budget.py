@@ -10,7 +10,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._estimator import public
-from sktopk._common._input import check_labels, check_table, check_two_classes, class_counts
+from sktopk._common._input import (
+    check_labels,
+    check_table,
+    check_two_classes,
+    class_counts,
+    encode_labels,
+)
 from sktopk._common._scalars import (
     check_count,
     check_pos_label,
@@ -383,7 +389,9 @@ class BudgetClassifier(CalibratedDecision):
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)
-        positive = check_labels(y) == self.pos_label_
+        y = check_labels(y)
+        encode_labels(self.classes_, y)  # raises if the labels have another type
+        positive = y == self.pos_label_
         return self._bound().score(positive, scores, self.n_samples_fit_, sample_weight)
 
     def __sklearn_tags__(self):
