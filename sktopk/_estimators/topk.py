@@ -193,7 +193,8 @@ class TopKClassifier(BaseNetClassifier):
             allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
             if not isinstance(loss, str):
                 allowed = "is not a name: use functools.partial, or arguments of the module"
-            own = [f". Set {each} of the estimator" for each in unknown if hasattr(self, each)]
+            own = [each for each in unknown if isinstance(loss, str) and hasattr(self, each)]
+            own = [f". Set {each} of the estimator" for each in own]
             raise ValueError(
                 f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
                 f"{unknown}{''.join(own)}"

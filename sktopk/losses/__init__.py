@@ -1,15 +1,15 @@
 """Loss functions on torch tensors, each with a corresponding ``nn.Module``.
 
-============================================  ==============================================
+============================================  ====================================================
 You want                                      Use
-============================================  ==============================================
+============================================  ====================================================
 the label among the k highest scores          `smooth_topk_loss` plus cross-entropy
-the same, if some classes are rare            `smooth_topk_adjusted_loss` plus cross-entropy
+the same, if some classes are rare            `smooth_topk_adjusted_loss` plus `logit_adjusted_loss`
 few negatives above the positives             `recall_at_fpr_loss` plus cross-entropy
 positives among the k best of each group      `precision_at_k_loss` or `recall_at_k_loss`
 a good order of all samples                   `pairwise_auc_loss`
 another loss at a threshold                   `accuracy_at_top_loss`
-============================================  ==============================================
+============================================  ====================================================
 
 Losses of labels take scores of shape (n_samples, n_classes) and class indices. Losses of rankings
 take scores of shape (n_samples,), a Boolean target and optional group indices. Add cross-entropy of
@@ -17,6 +17,9 @@ the same scores, or training can stop at chance::
 
     loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
     loss.backward()
+
+With an adjusted loss, use `logit_adjusted_loss` instead of cross-entropy, which would undo the
+correction for class sizes.
 
 Scores are those before a softmax or sigmoid. A score of -inf masks a class.
 """

@@ -207,7 +207,11 @@ def check_soft(scores, target, sample_weight):
                 f"target must have integer class indices; got {target.dtype}: use target.long()"
             )
         check_shape(target, "soft target", scores)
-        return scores, without_absent(target.to(scores.dtype), sample_weight)
+        target = without_absent(target.to(scores.dtype), sample_weight)
+        ends = value_range(target)
+        if ends is not None and ends[0] < 0:
+            raise ValueError(f"soft target must be nonnegative weights; got {ends[0]:g}")
+        return scores, target
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     check_length(target, "target", scores.shape[0], "one class index per sample")
