@@ -172,7 +172,8 @@ def smooth_topk_adjusted_loss(
     share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`
     [2]_. Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is
     optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss. With
-    ``tau=0`` the frequencies do not matter.
+    ``tau=0`` the frequencies do not matter. In a training loop of your own, add
+    :func:`logit_adjusted_loss` of the same scores: plain cross-entropy would undo the correction.
 
     Parameters
     ----------
