@@ -311,12 +311,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     def _partial_fit(self, X, y, classes, sample_weight, groups):
         self._check_params()
-        if hasattr(self, "net_"):
+        if resumes := hasattr(self, "net_"):
             warn_of_changed(self)
-        new = resumed(self) if hasattr(self, "net_") else self._started()
+        new = resumed(self) if resumes else self._started()
         with torch.inference_mode(False), torch.enable_grad():
             data = _fit.validate(new, X, y, sample_weight, groups, classes)
-            if hasattr(new, "net_"):
+            if resumes:
                 new.net_ = copied_net(new.net_, new._task_)
                 if self.learning_rate != self._fit_params_["learning_rate"]:
                     new.net_.set_params(lr=float(self.learning_rate))
