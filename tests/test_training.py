@@ -236,7 +236,7 @@ def test_partial_fit_reads_the_learning_rate_and_says_what_it_does_not_read():
     before = clf.decision_function(X)
     clf.set_params(learning_rate=1e-9).partial_fit(X, Y)
     np.testing.assert_allclose(clf.decision_function(X), before, atol=1e-5)
-    with pytest.warns(UserWarning, match="log_loss_share keep the value of the first fit"):
+    with pytest.warns(UserWarning, match="first fit is kept for log_loss_share"):
         clf.set_params(log_loss_share=0.1).partial_fit(X, Y)
 
 

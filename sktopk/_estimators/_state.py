@@ -43,7 +43,7 @@ def warn_of_changed(estimator):
     plain, of_fit = (bool, int, float, str, tuple, type(None)), estimator._fit_params_
     params = {k: v for k, v in estimator.get_params(deep=False).items() if isinstance(v, plain)}
     if changed := [k for k, v in params.items() if v != of_fit[k] and k not in READ_AGAIN]:
-        warn(f"{', '.join(changed)} keep the value of the first fit: call fit to train anew")
+        warn(f"the value of the first fit is kept for {', '.join(changed)}: call fit to train anew")
 
 
 def copied_net(net, task):

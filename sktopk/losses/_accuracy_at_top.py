@@ -16,7 +16,6 @@ from ._loss import (
     check_weight,
     nan_above,
     reduce_checked,
-    without_absent,
 )
 
 ERRORS = ("false_negatives", "false_positives")
@@ -153,8 +152,9 @@ def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
     """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
-    given, positive = check_binary(scores, target)
-    dtype, scores = given.dtype, without_absent(given, sample_weight)
+    given = scores
+    scores, positive = check_binary(scores, target, sample_weight)
+    dtype = scores.dtype
     sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
     kinds = check_errors(errors)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ._docs import of_module
 from ._elementary_symmetric import largest
 
+_TO_IGNORE = "To ignore a sample, set its sample_weight to 0"
 # Smallest and largest positive numbers of float32, the dtype of most losses.
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
@@ -29,9 +30,10 @@ def check_binary(scores, target, sample_weight=None):
     check_tensor(target, "target")
     check_shape(target, "target", scores)
     if target.dtype != torch.bool:
-        refused = target[(target != 0) & (target != 1)]
+        known = without_absent(torch.ones_like(scores), sample_weight) != 0
+        refused = target[(target != 0) & (target != 1) & known]
         if len(refused):
-            raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}")
+            raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}. {_TO_IGNORE}")
         target = target == 1
     return without_absent(scores, sample_weight), target
 
@@ -39,7 +41,8 @@ def check_binary(scores, target, sample_weight=None):
 def _at_least_single(scores, ndim, shape):
     check_floating(scores, "scores")
     if scores.ndim != ndim:
-        raise ValueError(f"scores must have shape {shape}; got shape {tuple(scores.shape)}")
+        hint = ": use scores.squeeze(1)" if ndim == 1 and scores.shape[1:] == (1,) else ""
+        raise ValueError(f"scores must have shape {shape}; got shape {tuple(scores.shape)}{hint}")
     # Half precision is too imprecise for differences of large sums.
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
@@ -212,6 +215,11 @@ def check_soft(scores, target, sample_weight):
         if ends is not None and ends[0] < 0:
             raise ValueError(f"soft target must be nonnegative weights; got {ends[0]:g}")
         return scores, target
+    if target.ndim == 2 and target.shape == scores.shape:
+        raise TypeError(
+            f"target of shape {tuple(target.shape)} must be float; got {target.dtype}: use "
+            "target.float() for soft targets, or target.int().argmax(1) for one-hot targets"
+        )
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     check_length(target, "target", scores.shape[0], "one class index per sample")
@@ -221,7 +229,7 @@ def check_soft(scores, target, sample_weight):
     if ends is not None and not 0 <= ends[0] <= ends[1] < scores.shape[1]:
         raise ValueError(
             f"target must have class indices from 0 to {scores.shape[1] - 1}; got {ends[0]} to "
-            f"{ends[1]}. To ignore a sample, set its sample_weight to 0"
+            f"{ends[1]}. {_TO_IGNORE}"
         )
     return scores, target
 

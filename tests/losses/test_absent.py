@@ -88,7 +88,8 @@ def test_samples_of_weight_zero_change_no_loss_of_two_classes(case, value, group
     options = {"sample_weight": weight} | ({"groups": torch.arange(24) % 3} if grouped else {})
     of_kept = {name: each[keep] for name, each in options.items()}
     expected = value_and_gradient(case, scores[keep], target[keep], **of_kept)
-    loss, gradient = value_and_gradient(case, whole(scores, value, ~keep), target, **options)
+    scores, target = whole(scores, value, ~keep), target.long().masked_fill(~keep, -100)
+    loss, gradient = value_and_gradient(case, scores, target, **options)
     assert_same((loss, gradient[keep]), expected)
     assert (gradient[~keep] == 0).all()
 

@@ -132,6 +132,9 @@ def test_refuses_wrong_tensors(case):
     ]
     if case in CLASSES:
         refused += [(scores[0], target, {}, r"scores must have shape \(n_samples, n_classes\)")]
+        refused += [
+            (scores, scores > 0, {}, r"must be floating point; got torch\.bool: use target")
+        ]
         if not case.soft:
             message = f"{case.name} is defined for integer class ind"
             refused += [(scores, scores.softmax(1), {}, message)]
@@ -150,9 +153,8 @@ def test_refuses_wrong_labels_and_options(case):
     option = "surrogate" if case in TOP else "solver"
     with pytest.raises(ValueError, match=f"{option}='square' must be one of '"):
         case(scores, target, **{option: "square"})
-    if case.name != "pairwise_auc_loss":
-        with pytest.raises(ValueError, match=r"scores must have shape \(n_samples,\); got.*, 1\)"):
-            case(scores.unsqueeze(1), target)
+    with pytest.raises(ValueError, match=r"scores must have shape \(n_samples,\); got.*, 1\): use"):
+        case(scores.unsqueeze(1), target)
 
 
 # Names of parameters, values that are out of range, and what is said of them.

@@ -188,7 +188,7 @@ def test_ramp_tends_to_the_areas_of_scikit_learn(multi_class, n_classes, rng):
 
 @every_average
 @pytest.mark.parametrize("solver", ["closed_form", "program"])
-@pytest.mark.parametrize("shape", [(5, 3), (1, 3), (4, 1), (0, 3)])
+@pytest.mark.parametrize("shape", [(5, 3), (1, 3), (0, 3)])
 def test_one_of_several_classes_has_zero_loss_and_gradient(multi_class, solver, shape):
     scores, target = class_batch(*shape)[0], torch.zeros(shape[0], dtype=torch.int64)
     parameters = {"multi_class": multi_class, "solver": solver}

@@ -104,7 +104,7 @@ def pairwise_auc_loss(
     check_solver(solver, groups is not None)
     if groups is not None:
         return _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups)
-    if isinstance(scores, torch.Tensor) and scores.ndim == 2:
+    if isinstance(scores, torch.Tensor) and scores.ndim == 2 and scores.shape[1] > 1:
         problems, weight = _multi_class(scores, target, margin, multi_class, sample_weight)
     else:
         batch = split_classes(scores, target, margin, sample_weight)
