@@ -86,6 +86,9 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
                     estimator.categories_ = categories
         else:
             refuse_times_and_complex(X, "X")
+        if not reset and len(estimator.input_shape_) > 1 and n_dim == 2:
+            # scikit-learn's error would call the channels features.
+            _check_shape(estimator, X, reset)
         X = _validate(estimator, _encode(estimator, X, is_frame), reset, n_dim, takes_missing)
     if reset:
         _warn_of_channels_last(X.shape)

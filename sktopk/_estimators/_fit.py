@@ -339,8 +339,10 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     clf.history_ = [plain_row(row) for row in net.history_.to_list()]
     clf.n_iter_ = len(clf.history_)
     clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
-    if task.is_ranking and not resumed:
-        check_learned(clf, data, batches.totals)
+    if not resumed:
+        check_no_sigmoid(clf, data)
+        if task.is_ranking:
+            check_learned(clf, data, batches.totals)
     return interrupted
 
 
@@ -381,12 +383,18 @@ def values_of(task, unseen, folds, totals):
     return values
 
 
-def check_learned(clf, data, totals):
-    """Warn if a ranking is hardly better than constant scores, or if the module has a sigmoid."""
-    if clf.module not in OURS:
-        scores = scores_of(clf.net_, data.X[np.arange(min(len(data.y), 1000))])
-        if scores.min() >= 0 and scores.max() <= 1:
+def check_no_sigmoid(clf, data):
+    """Warn if the user's network seems to end with a sigmoid. `check_output` finds a softmax."""
+    net = clf.net_
+    if clf.module not in OURS and net.criterion_.named.takes_scores:
+        scores = scores_of(net, data.X[np.arange(min(len(data.y), 1000))])
+        in_range = scores.min() >= 0 and scores.max() <= 1
+        if in_range and not _are_probabilities(torch.from_numpy(scores)):
             warn("module returns scores in [0, 1], as after a sigmoid: remove it from its end")
+
+
+def check_learned(clf, data, totals):
+    """Warn if a ranking is hardly better than constant scores."""
     target, weight = data.target, data.weight
     share = np.average(target, weights=weight)
     dtype = str(clf.net_.settings.dtype).removeprefix("torch.")

@@ -179,6 +179,8 @@ class TopKClassifier(BaseNetClassifier):
             check_call(getattr(loss, "forward", loss), "loss", "scores", "target")
         if isinstance(self.k, dict):
             check_k_distribution(self.k)
+        if isinstance(self.k, list | tuple):
+            raise TypeError(f"k must be an integer, or a dict {{k: weight}}; got {self.k!r}")
         for k in self.k if isinstance(self.k, dict) else [self.k]:
             check_number(k, "k", 1, integer=True)
         self._check_loss_params(loss)

@@ -132,9 +132,7 @@ def test_refuses_wrong_tensors(case):
     ]
     if case in CLASSES:
         refused += [(scores[0], target, {}, r"scores must have shape \(n_samples, n_classes\)")]
-        refused += [
-            (scores, scores > 0, {}, r"must be floating point; got torch\.bool: use target")
-        ]
+        refused += [(scores, scores > 0, {}, r"must be float; got torch\.bool: use target")]
         if not case.soft:
             message = f"{case.name} is defined for integer class ind"
             refused += [(scores, scores.softmax(1), {}, message)]

@@ -33,6 +33,13 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         if "k" in parameters_of(loss):
             params.setdefault("k", k_)
         return loss, params, k_
+    of_negatives = is_named and loss in ("top_mean", "top_push_k")
+    n_counted = (rows.weight[rows.target == 0] if of_negatives else rows.weight).sum()
+    takes_k = loss == "top_mean" or "k" in parameters_of(loss)
+    given = not takes_k or {"k", "threshold"} & {*params}
+    if not given and k > max(1, n_counted) and rows.groups is None:
+        what = "negatives" if of_negatives else "samples"
+        warn(f"k={k} is more than the number of {what} ({n_counted:g}), so all of them count")
     if is_named and loss == "top_mean":
         rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
@@ -40,10 +47,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     if "k" not in parameters_of(loss) or "k" in params:
         return loss, params, k
     if rows.groups is None:
-        of_negatives = is_named and loss == "top_push_k"
-        counted = rows.weight[rows.target == 0] if of_negatives else rows.weight
-        n_samples = counted.sum()
-        params["k"] = min(n_kept(k, n_samples), max(1, int(n_samples)))
+        params["k"] = min(n_kept(k, n_counted), max(1, int(n_counted)))
     elif k < 1:
         raise ValueError(
             f"k must be an integer (samples per group) for loss={loss!r} with groups; got {k!r}"

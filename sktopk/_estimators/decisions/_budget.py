@@ -229,6 +229,9 @@ class BudgetClassifier(CalibratedDecision):
         flagged = scores > threshold
         if problem is not None and np.isinf(threshold) and self.constraint != "count":
             problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
+            problem += " by predict, but predict_top(X) may select some" * (
+                self.constraint == "fdr"
+            )
         elif problem is None and not flagged.any():
             problem = "no calibration sample is above the threshold"
         elif problem is None and flagged.all() and np.isfinite(threshold):
