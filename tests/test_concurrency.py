@@ -23,11 +23,10 @@ SMALL = {
     "module": MLP, "hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 4,
     "n_estimators": 1, "random_state": 0,
 }  # fmt: skip
-DROPOUT = {"net_params": {"module__dropout": 0.5}}
 CLASSIFIERS = {
     "default": TopKClassifier(k=2, max_epochs=2, n_estimators=2, random_state=0),
     "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
-    "dropout of ours": TopKClassifier(k=2, **SMALL | DROPOUT),
+    "dropout of ours": TopKClassifier(k=2, **SMALL, net_params={"module__dropout": 0.5}),
     "noise": TopKClassifier("noised_topk", k=2, n_iter_no_change=3, **SMALL),
     "hard samples": DeepTopPushClassifier(buffer_size=3, **SMALL),
     "program": FScoreClassifier(**SMALL | {"n_estimators": 2}),

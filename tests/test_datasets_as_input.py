@@ -174,12 +174,15 @@ def with_value(value):
     return changed
 
 
-RAGGED = [X[0], X[1], X[2][:3], *X[3:]]
 REFUSED = {
     "empty": (Items(X[:0], Y[:0]), ValueError, "found a Dataset with 0 sample"),
     "endless": (ChainDataset([]), TypeError, "must be .* in memory; got Chain.*partial_fit"),
     "no length": (Dataset(), TypeError, "with a length; got Dataset"),
-    "ragged": (Items(RAGGED, Y), ValueError, r"got \(3,\) for item .* of the Dataset and \(4,\)"),
+    "ragged": (
+        Items([*X[:2], X[2][:3], *X[3:]], Y),
+        ValueError,
+        r"got \(3,\) for item .* of the Dataset and \(4,\)",
+    ),
     "NaN": (Items(with_value(np.nan), Y), ValueError, "NaN: row 77 of the Dataset"),
     "infinity": (Items(with_value(np.inf), Y), ValueError, "infinity: row 77 of the Dataset"),
     "lists": (Items(X.tolist(), Y), TypeError, "tensor or array.*got a list in item 0"),

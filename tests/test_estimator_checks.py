@@ -9,7 +9,6 @@ from sktopk.modules import MLP
 
 SHORT = {"max_epochs": 8, "n_estimators": 2, "hidden_layer_sizes": (16,), "learning_rate": 0.05}
 # Rankers without probabilities pass all checks.
-BARE = {"calibration": None, "log_loss_share": 0.0}
 RANKERS = [
     DeepTopPushClassifier(n_iter_no_change=4, **SHORT | {"hidden_layer_sizes": ()}),
     AUCClassifier(**SHORT),
@@ -17,7 +16,7 @@ RANKERS = [
 ESTIMATORS = [
     TopKClassifier(**SHORT),
     TopKClassifier("cross_entropy", calibration=None, module=MLP, **SHORT | {"n_estimators": 1}),
-    *(clone(ranker).set_params(**BARE) for ranker in RANKERS),
+    *(clone(ranker).set_params(calibration=None, log_loss_share=0.0) for ranker in RANKERS),
     TopBoostClassifier(n_estimators=10),
 ]
 

@@ -48,7 +48,6 @@ def test_the_history_has_an_entry_per_epoch(cls):
 
 
 # The loss of the first epoch. The only minibatch holds all samples and changes nothing.
-ONE_STEP = {"learning_rate": 1e-12, "batch_size": 300, "max_epochs": 1}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier, FScoreClassifier])
 def test_the_loss_of_validation_samples_is_that_of_training(cls, share):
     # The training samples themselves, in one minibatch that changes nothing.
-    clf = quick(cls, log_loss_share=share, **ONE_STEP | {"max_epochs": 2})
+    clf = quick(cls, log_loss_share=share, learning_rate=1e-12, batch_size=300, max_epochs=2)
     clf.fit(X, target(clf), X_val=X, y_val=target(clf))
     for row in clf.history_:
         assert row["valid_loss"] == pytest.approx(row["train_loss"])

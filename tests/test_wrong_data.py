@@ -130,10 +130,9 @@ def test_samples(name, case):
 
 
 DAYS = np.datetime64("2020-01-01") + np.arange(40)
-NO_DAY = np.where(OF_FOUR == 1, np.datetime64("NaT"), DAYS)
 TIMES = {
     "days": DAYS,
-    "a missing day": NO_DAY,
+    "a missing day": np.where(OF_FOUR == 1, np.datetime64("NaT"), DAYS),
     "durations": DAYS - DAYS[0],
     "objects of NumPy": np.array([*DAYS], dtype=object),
     "objects of Python": DAYS.astype(object),
@@ -407,5 +406,6 @@ def test_images_with_channels_last_are_said(shape, is_said):
     said = [str(each.message) for each in record if "channels last" in str(each.message)]
     assert len(said) == is_said
     assert all(f"with {shape[1]} channels: pass X.transpose(0, 3, 1, 2)" in each for each in said)
-    with pytest.raises(ValueError, match=r"X must have samples of shape .*, as in fit; got"):
-        clf.predict(images[:, :1])
+    for other in (images[:, :1], images.reshape(len(images), -1)):
+        with pytest.raises(ValueError, match=r"X must have samples of shape .*, as in fit; got"):
+            clf.predict(other)

@@ -294,7 +294,8 @@ def test_a_function_that_returns_one_network_gets_copies_trained():
     assert not torch.equal(members[0].weight, members[1].weight)
 
 
-def test_a_sigmoid_at_the_end_of_a_ranker_is_said():
-    ranker = DeepTopPushClassifier(**QUICK | of(lambda net, x, s: s.sigmoid()))
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_sigmoid_at_the_end_is_said(kind):
+    cls, y = ESTIMATORS[kind]
     with pytest.warns(UserWarning, match=r"scores in \[0, 1\], as after a sigmoid: remove it"):
-        ranker.fit(X, OF_TWO)
+        cls(**QUICK | of(lambda net, x, s: s.sigmoid())).fit(X, y)

@@ -194,6 +194,8 @@ def test_methods_of_two_classes(binary):
         clf.predict_topk(X)
     with pytest.warns(UserWarning, match="n=1201 exceeds the number of samples"):
         clf.predict_top(X, 1201)
+    with pytest.warns(UserWarning, match=r"k=1201 must be at most the number of negatives \(\d+\)"):
+        make(k=1201).fit(X, y)
 
 
 def test_methods_of_several_classes(several):

@@ -7,7 +7,6 @@ import pytest
 
 pytestmark = pytest.mark.docs
 
-SCREENS = ((1280, 1800), (390, 844))
 WIDE_PAGES = (
     "index.html", "guide/estimator.html", "api/generated/sktopk.DeepTopPushClassifier.html",
     "gallery/index.html",
@@ -71,7 +70,7 @@ def test_summaries_of_the_reference_are_on_a_phone_screen(address, browser):
 @pytest.mark.parametrize("page", WIDE_PAGES)
 def test_pages_fit_the_screen(address, browser, page):
     try:
-        for width, height in SCREENS:
+        for width, height in ((1280, 1800), (390, 844)):
             size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             browser.get(f"{address}/{page}")

@@ -39,7 +39,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     given = not takes_k or {"k", "threshold"} & {*params}
     if not given and k > max(1, n_counted) and rows.groups is None:
         what = "negatives" if of_negatives else "samples"
-        warn(f"k={k} is more than the number of {what} ({n_counted:g}), so all of them count")
+        warn(f"k={k} must be at most the number of {what} ({n_counted:g}): all of them count")
     if is_named and loss == "top_mean":
         rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
