@@ -122,7 +122,7 @@ def digits():
     ("page", "name"),
     [
         *(("papers.md", name) for name in ("smooth", "noised", "transition")),
-        *(("losses.md", name) for name in ("alone", "adjusted")),
+        ("losses.md", "adjusted"),
         *(("loss_reference.md", name) for name in ("ldam", "own")),
     ],
 )
