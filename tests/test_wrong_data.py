@@ -237,7 +237,7 @@ VALIDATION = {
     "a label short": (lambda y: (X, y[:-1]), V, "y_val must have .* inconsistent length 39"),
     "continuous labels": (lambda y: (X, X[:, 0]), V, "y_val must hold .*continuous"),
     "a gradient": (lambda y: (TRAINED, y), T, "X_val is not valid.*gradient"),
-    "other labels": (lambda y: (X, y + 7), V, r"y_val must have labels of y, .*got only"),
+    "other labels": (lambda y: (X, y + 7), V, r"y_val must have labels of y: .*got only"),
     "another kind": (lambda y: (X, y.astype(str)), V, "y_val must have labels of the type"),
 }
 

@@ -14,6 +14,7 @@ from sktopk._common._input import (
     check_table,
     encode,
     encode_labels,
+    listed,
     own_labels,
 )
 from sktopk._common._samples import Folds, HeldOut, LazyRows, Samples, SomeRows, deal
@@ -145,16 +146,11 @@ def check_validation(clf, X_val, y_val):
     unknown = np.unique(y_val[encode_labels(clf.classes_, y_val, "y_val") < 0])
     if len(unknown) == len(np.unique(y_val)):
         raise ValueError(
-            f"y_val must have labels of y, {_shown(clf.classes_)}; got only {_shown(unknown)}"
+            f"y_val must have labels of y: {listed(clf.classes_)}; got only {listed(unknown)}"
         )
     if len(unknown):
-        warn(f"y_val has labels that are not in y, {_shown(unknown)}; they count as errors")
+        warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as errors")
     return Samples(X_val, y_val, np.ones(len(y_val)), target=clf._task_.target(y_val))
-
-
-def _shown(labels):
-    """Return at most five of the labels as text for an error message."""
-    return f"{labels[:5].tolist()}" + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
 
 
 def n_networks(estimator):
