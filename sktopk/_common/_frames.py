@@ -36,6 +36,11 @@ def explain(X, error, takes_missing=False):
     for name in X.columns:
         values = np.asarray(X[name])
         if values.dtype.kind not in "fiub":
+            if X[name].dtype == object and any(type(v).__name__ == "NAType" for v in values):
+                raise TypeError(
+                    f"X must hold numbers; got pd.NA in column {name!r} of objects: convert the "
+                    "column, for example with .astype('Float64')"
+                ) from error
             _explain_objects(name, values, error, takes_missing)
             continue
         wrong = np.isinf(values) if takes_missing else ~np.isfinite(values)

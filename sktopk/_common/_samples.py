@@ -14,10 +14,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ._scalars import on_host, refuse_missing
+from ._warnings import warn
 
 # Numbers per chunk.
 BLOCK = 1 << 20
 LAZY_BLOCK = 1 << 25
+# A ranking warns if a smaller share of the groups has both classes.
+LEAST_OF_BOTH = 0.1
 
 
 class Samples(NamedTuple):
@@ -301,6 +304,27 @@ def calibration_rows(y, fraction, random):
     return mask
 
 
+def calibration_rows_of_groups(y, groups, fraction, random):
+    """Return a mask of samples in held-out groups, which are chosen as by `calibration_rows`.
+
+    The class of a group is its rarest class. Each class keeps at least one training group.
+    """
+    code, group = (np.unique(each, return_inverse=True)[1] for each in (y, groups))
+    place = np.argsort(np.argsort(np.bincount(code), kind="stable"))
+    rarest = np.full(group.max() + 1, len(place))
+    np.minimum.at(rarest, group, place[code])
+    mask = calibration_rows(rarest, fraction, random)[group]
+    for lost in np.setdiff1d(code, code[~mask]):
+        mask[group == group[code == lost][0]] = False
+    return mask
+
+
+def one_of_each_group(groups, random):
+    """Return the index of one random sample of each group."""
+    order = random.permutation(len(groups))
+    return np.sort(order[np.unique(groups[order], return_index=True)[1]])
+
+
 def encode_groups(groups, n_samples):
     """Return the group index of each sample. Groups are numbered in order of first appearance."""
     given, groups = groups, np.asarray(on_host(groups, "groups"))
@@ -325,6 +349,22 @@ def several_groups(groups, weight):
         code[present] = encode_groups(code[present], np.count_nonzero(present))
         code[~present] = -1
     return code if (code > 0).any() else None
+
+
+def check_groups_of_both(target, groups):
+    """Raise an error if no group of a ranking has both classes, and warn if few have."""
+    known = groups >= 0  # -1 stands for samples of weight 0
+    groups, target = groups[known], target[known]
+    n_groups = len(np.unique(groups))
+    n_both = len(np.intersect1d(groups[target == 0], groups[target == 1]))
+    if n_both >= LEAST_OF_BOTH * n_groups:
+        return
+    which = f"{n_both} of {n_groups} groups have both classes"
+    what = "groups must be samples that are ranked together, such as a day, with both classes"
+    if n_both:
+        warn(f"{what}; {which}, and the others do not change the loss")
+    else:
+        raise ValueError(f"{what}; got groups without both, {which}")
 
 
 def rows_of_groups(groups):

@@ -101,7 +101,7 @@ def scores_as_unseen(scores, unseen, target, weight):
         of_class = target == label
         there = of_class & (weight > 0)
         members = zip(scores[there].T, unseen[there].T, strict=True)
-        if min(_n_distinct(own[left_out]) for own, left_out in members) < LEAST_UNSEEN:
+        if min(len(np.unique(_rounded(own[left_out]))) for own, left_out in members) < LEAST_UNSEEN:
             few = np.where(unseen[of_class], scores[of_class], np.nan)
             scores[of_class] = np.nanmean(few, axis=1, keepdims=True)
             continue
@@ -112,9 +112,10 @@ def scores_as_unseen(scores, unseen, target, weight):
     return scores.mean(axis=1)
 
 
-def _n_distinct(scores):
-    """Return the number of different scores. Scores that are equal up to rounding count once."""
-    return len(np.unique(np.round(scores / max(np.abs(scores).max(initial=0.0), 1e-300), 9)))
+def _rounded(scores):
+    """Return scores of nine digits. Scores of equal samples can differ by rounding errors."""
+    unit = max(np.abs(scores).max(initial=0.0), 1e-300)
+    return np.round(scores / unit, 9) * unit
 
 
 def _shift(seen, weight, other, other_weight):
@@ -128,6 +129,6 @@ def _shift(seen, weight, other, other_weight):
 
 def _mid_ranks(scores, weight):
     """Return the distinct scores and their mid-ranks, as shares of the total weight."""
-    values, place = np.unique(scores[weight > 0], return_inverse=True)
+    values, place = np.unique(_rounded(scores[weight > 0]), return_inverse=True)
     mass = np.bincount(place, weight[weight > 0])
     return values, (mass.cumsum() - mass / 2) / mass.sum()

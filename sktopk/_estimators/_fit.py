@@ -17,7 +17,15 @@ from sktopk._common._input import (
     listed,
     own_labels,
 )
-from sktopk._common._samples import Folds, HeldOut, LazyRows, Samples, SomeRows, deal
+from sktopk._common._samples import (
+    Folds,
+    HeldOut,
+    LazyRows,
+    Samples,
+    SomeRows,
+    check_groups_of_both,
+    deal,
+)
 from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
@@ -36,6 +44,7 @@ from sktopk._training._scores import (
     scores_of,
     scores_of_members,
 )
+from sktopk.metrics import topk_accuracy_score
 from sktopk.modules._tabular_mlp import Members, mean_of_members
 
 from ._calibration import fit_calibration, scores_as_unseen
@@ -106,6 +115,8 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
         clf.n_groups_ = len(np.unique(data.groups))
     clf._task_ = clf._make_task()
     target = np.arange(n_classes)[clf._task_.order][index]
+    if data.groups is not None and clf._task_.is_ranking and classes is None:
+        check_groups_of_both(target, data.groups)
     return data._replace(weight=weight, target=target)
 
 
@@ -336,7 +347,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     clf.n_iter_ = len(clf.history_)
     clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
     if not resumed:
-        check_no_sigmoid(clf, data)
+        check_scores(clf, data)
         if task.is_ranking:
             check_learned(clf, data, batches.totals)
     return interrupted
@@ -379,14 +390,31 @@ def values_of(task, unseen, folds, totals):
     return values
 
 
-def check_no_sigmoid(clf, data):
-    """Warn if the user's network seems to end with a sigmoid. `check_output` finds a softmax."""
-    net = clf.net_
-    if clf.module not in OURS and net.criterion_.named.takes_scores:
-        scores = scores_of(net, data.X[np.arange(min(len(data.y), 1000))])
-        in_range = scores.min() >= 0 and scores.max() <= 1
-        if in_range and not _are_probabilities(torch.from_numpy(scores)):
-            warn("module returns scores in [0, 1], as after a sigmoid: remove it from its end")
+def check_scores(clf, data):
+    """Warn if scores seem to come from a sigmoid, or if labels are predicted by chance.
+
+    `check_output` finds a softmax.
+    """
+    net, task = clf.net_, clf._task_
+    own_module = clf.module not in OURS and net.criterion_.named.takes_scores
+    loss_only = not task.is_ranking and clf.log_loss_share == 0
+    if not own_module and not loss_only:
+        return
+    n_rows, n_classes = min(len(data.y), 1000), len(clf.classes_)
+    rows = np.linspace(0, len(data.y) - 1, n_rows).astype(np.intp)
+    scores = scores_of(net, data.X[rows])
+    in_range = scores.min() >= 0 and scores.max() <= 1
+    if own_module and in_range and not _are_probabilities(torch.from_numpy(scores)):
+        warn("module returns scores in [0, 1], as after a sigmoid: remove it from its end")
+    if loss_only:
+        chance = clf.k_ / n_classes
+        settings = {"k": clf.k_, "labels": np.arange(n_classes), "average": "macro"}
+        found = topk_accuracy_score(data.target[rows], task.decide(scores), **settings)
+        if found < chance + 3 * np.sqrt(chance * (1 - chance) / n_rows):
+            warn(
+                f"The top-{clf.k_} accuracy of training samples ({found:.3g}) is about that of "
+                f"random labels ({chance:.3g}): raise log_loss_share, or lower learning_rate"
+            )
 
 
 def check_learned(clf, data, totals):
@@ -432,11 +460,12 @@ def finish_out_of_fold(clf, data, folds):
     X, known = HeldOut(data.X, folds), folds.fold >= 0
     scores = scores_of(net, X)[np.argsort(X.index)]
     held_out = data.take(known)
-    target, weight = held_out.target, held_out.weight
+    target, weight, fresh = held_out.target, held_out.weight, scores
     if task.is_ranking:
         unseen = folds.fold[known, np.newaxis] == folds.of_member
         fresh = scores_as_unseen(scores_by_member(net, data.X)[known], unseen, target, weight)
-        set_threshold(clf, fresh.astype(scores.dtype)[:, np.newaxis], held_out)
+        fresh = fresh.astype(scores.dtype)[:, np.newaxis]
+        set_threshold(clf, fresh, held_out)
     decision = in_dtype_of(data.X, task.decide(scores, clf))
     if n_scores <= MOST_SCORES:
         of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
@@ -444,7 +473,7 @@ def finish_out_of_fold(clf, data, folds):
         clf.oob_decision_function_ = data.as_given(of_all)
     clf.oob_score_ = float(task.score(target, scores, weight))
     if clf.calibration is not None:
-        calibrate(clf, scores, target, weight)
+        calibrate(clf, fresh, target, weight)
 
 
 def set_threshold(clf, scores, data):

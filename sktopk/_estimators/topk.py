@@ -238,8 +238,12 @@ class TopKClassifier(BaseNetClassifier):
             if "k" in params:
                 params["k"] = self.k_
             params |= self.loss_params or {}
-            if "k" in params:
-                params["k"] = min(int(params["k"]), n_classes - 1)
+            if "k" in params and params["k"] >= n_classes:
+                asked, params["k"] = params["k"], n_classes - 1
+                warn(
+                    f"loss__k={asked} must be smaller than n_classes={n_classes}: "
+                    f"{n_classes - 1} is used"
+                )
             if isinstance(self.k, dict):
                 several = {}
                 for each, weight in self.k.items():

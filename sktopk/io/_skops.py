@@ -68,6 +68,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         data = skops.dumps(estimator)
     except Exception as error:  # the __reduce__ of an object can raise any type
         message = f"estimator must have only objects that skops can write: {error}"
+        if isinstance(error, RecursionError):
+            message += ". It cannot write metadata requests (set_fit_request): use joblib"
         raise ValueError(message) from error
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}

@@ -178,8 +178,13 @@ class TopScorer(Scorer):
         others = ("name", "pos_label")
         return {key: each for key, each in params.items() if key not in others and each is not None}
 
+    @property
+    def takes_groups(self):
+        """Whether the metric can rank the samples of each group separately."""
+        return "groups" in _parameters(self.name)
+
     def score(self, estimator, X, y, sample_weight=None, groups=None):
-        if groups is not None and "groups" not in _parameters(self.name):
+        if groups is not None and not self.takes_groups:
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
         if y_score is None:

@@ -42,7 +42,7 @@ from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, make_splits, mean_overlap, with_params
+from ._runs import Rows, Run, do_run, make_splits, mean_overlap, requests_groups, with_params
 
 # Default settings multiply the learning rate, and tau if the loss uses tau, by these factors.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
@@ -113,8 +113,8 @@ def compare_losses(
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight, groups : array-like of shape (n_samples,), default=None
-        Weights for `fit` and, if it takes weights, `scoring`; groups for `cv` and for held-out
-        samples.
+        Weights for `fit` and, if it takes weights, `scoring`. Groups for `cv`, for held-out samples
+        and, if it has ``set_score_request(groups=True)``, for `scoring`.
     confidence, margin : float, default=0.95, 0.01
         Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None
@@ -163,6 +163,14 @@ def compare_losses(
     classes = check_classes(y)
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     scorer, metric = _scorer(estimator, prefix, scoring, len(classes))
+    pools = getattr(scorer, "takes_groups", False) and not requests_groups(scorer)
+    if groups is not None and pools:
+        warnings.warn(
+            f"{metric} ranks all samples of a test fold together. To rank each group, call "
+            "sklearn.set_config(enable_metadata_routing=True) and "
+            "scoring.set_score_request(groups=True)",
+            stacklevel=2,
+        )
     splits = make_splits(cv, n_seeds, random_state, X, y, groups)
     rows = Rows(X, y, weight, groups)
     references = {}

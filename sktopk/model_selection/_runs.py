@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from sktopk._common._input import take_rows
 from sktopk._common._samples import calibration_rows
@@ -155,6 +156,8 @@ def _fit_and_score(run, params, train, test, scorer):
                 of_fit = {"sample_weight" if routes else weight_name(estimator): train.weight}
                 if "sample_weight" in signature(scorer).parameters:
                     of_score = {"sample_weight": test.weight}
+            if test.groups is not None and requests_groups(scorer):
+                of_score["groups"] = test.groups
             estimator.fit(train.X, train.y, **of_fit)
             score = scorer(estimator, test.X, test.y, **of_score)
             if np.ndim(score) or not np.isfinite(score):
@@ -165,6 +168,11 @@ def _fit_and_score(run, params, train, test, scorer):
                 f"{params} failed: {type(error).__name__}: {error}"
             ) from error
     return float(score), time.perf_counter() - started, {str(each.message) for each in caught}
+
+
+def requests_groups(scorer):
+    """Return whether a scorer has the request ``set_score_request(groups=True)``."""
+    return bool(get_routing_for_object(scorer).consumes("score", {"groups"}))
 
 
 def with_params(estimator, params, seed=None):

@@ -25,7 +25,13 @@ from sktopk._common._input import (
     encode_labels,
     listed,
 )
-from sktopk._common._samples import deal, encode_groups, in_memory, several_groups
+from sktopk._common._samples import (
+    check_groups_of_both,
+    deal,
+    encode_groups,
+    in_memory,
+    several_groups,
+)
 from sktopk._common._scalars import (
     check_k,
     check_number,
@@ -389,7 +395,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 scores[mask] = self._raw([booster], rows.X[mask])
         own, own_scores = taken(rows, known), scores[known]
         if self.calibration is not None and known.any():
-            of_task = task.calibration_scores(own_scores)
+            fresh = self._as_unseen(rows, held_out)[0] if task.is_ranking else own_scores
+            of_task = task.calibration_scores(fresh)
             self.calibration_ = fit_calibration(of_task, own.target, own.weight)
             self._models_proba_ = True
         if self.n_members > 1:
@@ -446,6 +453,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if n_classes == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
+            if groups is not None:
+                check_groups_of_both(index, groups)
         elif self.pos_label is not None:
             raise ValueError(
                 f"pos_label={self.pos_label!r} needs 2 classes in y; got {listed(self.classes_)}: "

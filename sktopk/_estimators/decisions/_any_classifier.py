@@ -132,15 +132,26 @@ def proba_of_scores(y_score):
     return softmax(y_score.astype(np.float64), axis=1)
 
 
+def name_in_fit(estimator, name, *, keywords=False):
+    """Return the name of a `fit` parameter, such as "clf__groups", or None if there is none.
+
+    With `keywords`, an estimator whose `fit` takes any keyword has the parameter.
+    """
+    if steps := getattr(estimator, "steps", None):
+        step, last = steps[-1]
+        found = name_in_fit(last, name, keywords=keywords)
+        return found and f"{step}__{found}"
+    params = inspect.signature(estimator.fit).parameters
+    any_keyword = keywords and any(p.kind == p.VAR_KEYWORD for p in params.values())
+    return name if name in params or any_keyword else None
+
+
 def weight_name(estimator):
     """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
-    if steps := getattr(estimator, "steps", None):
-        name, last = steps[-1]
-        return f"{name}__{weight_name(last)}"
-    params = inspect.signature(estimator.fit).parameters
-    if "sample_weight" in params or any(p.kind == p.VAR_KEYWORD for p in params.values()):
-        return "sample_weight"
+    if name := name_in_fit(estimator, "sample_weight", keywords=True):
+        return name
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     raise ValueError(
-        f"sample_weight must be None, because fit of {type(estimator).__name__} does not take "
+        f"sample_weight must be None, because fit of {type(last).__name__} does not take "
         "sample_weight; got weights"
     )

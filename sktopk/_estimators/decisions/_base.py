@@ -13,7 +13,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sktopk._common._estimator import Versioned, assign
 from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
-from sktopk._common._samples import calibration_rows, encode_groups
+from sktopk._common._samples import (
+    calibration_rows,
+    calibration_rows_of_groups,
+    encode_groups,
+    one_of_each_group,
+)
 from sktopk._common._scalars import (
     check_flag,
     check_parameters,
@@ -87,7 +92,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         """
         refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
-        given = GivenScores().fit(None, labels if classes is None else check_labels(classes))
+        given = GivenScores().fit(
+            None, labels if classes is None else check_labels(classes, "classes")
+        )
         shape, n_classes = np.shape(y_score), len(given.classes_)
         single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
         if shape[1:] != (n_classes,) and not single:
@@ -163,12 +170,17 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         groups = groups if groups is None else take_rows(groups, present)
         return take_rows(X, present), take_rows(y, present), groups, params
 
-    def _train_and_hold_out(self, X, y, fit_params, random, *, calibrates=True):
-        """Train a clone of the classifier, and return the clone with its calibration samples."""
+    def _train_and_hold_out(self, X, y, fit_params, random, *, groups=None, calibrates=True):
+        """Train a clone of the classifier, and return the clone with its calibration samples.
+
+        With `groups`, whole groups are held out, and one sample of each group calibrates.
+        """
         # If `calibrates` is False, it trains on all samples; one is returned to check its output.
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
+            if groups is not None:
+                index = one_of_each_group(groups, random)
             return Trained(estimator, take_rows(X, index), take_rows(y, index), None, index)
         last, pos_label = estimator, getattr(self, "pos_label", None)
         while hasattr(last, "steps"):
@@ -181,10 +193,15 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if self.cross_fit:
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
+            known = known if groups is None else known[one_of_each_group(groups[known], random)]
             if not len(known):
                 raise ValueError("cross_fit=True needs out-of-fold scores; got only NaN")
             return Trained(estimator, take_rows(X, known), y[known], y, known, y_score[known])
-        mask = calibration_rows(y, self.validation_fraction, random)
+        fraction = self.validation_fraction
+        if groups is None:
+            mask = calibration_rows(y, fraction, random)
+        else:
+            mask = calibration_rows_of_groups(y, groups, fraction, random)
         if not mask.any():
             raise ValueError(
                 "y must have a class with two samples, so that one can be held out for "
@@ -192,6 +209,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "calibrate a fitted estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
+        index = index if groups is None else index[one_of_each_group(groups[index], random)]
         estimator.fit(take_rows(X, train), y[train], **take_params(fit_params, train, len(y)))
         return Trained(estimator, take_rows(X, index), y[index], y[train], index)
 

@@ -181,13 +181,9 @@ def thresholds_of_samples(groups, names, threshold):
 def check_conditional_groups(groups, n_samples, conditional):
     """Return groups as an array or None. Raise an error if they are missing or not allowed."""
     if (groups is None) == (conditional == "group"):
-        advice = ""
-        if groups is not None:
-            advice = ". If samples belong together, train with some groups, and calibrate a "
-            advice += "FrozenEstimator with the others"
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '
-            f"conditional={conditional!r} and {'no groups' if groups is None else 'groups'}{advice}"
+            f"conditional={conditional!r} and {'no groups' if groups is None else 'groups'}"
         )
     if groups is None:
         return None

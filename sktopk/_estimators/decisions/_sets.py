@@ -5,11 +5,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._estimator import available_if, public
 from sktopk._common._input import check_labels, encode_labels, take_rows
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_flag,
     check_number,
@@ -24,7 +26,7 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import row_weights
 
 from . import _conformal
-from ._any_classifier import predict_class_proba, proba_of_scores
+from ._any_classifier import name_in_fit, predict_class_proba, proba_of_scores
 from ._base import CalibratedDecision
 
 
@@ -47,9 +49,9 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with those of a
-    new plant: split by plant, and calibrate a FrozenEstimator. The upper bound holds for scores
-    without ties:
+    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with photos of a
+    new plant: pass the plant of each photo as `groups`. The upper bound holds for scores without
+    ties:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
@@ -205,7 +207,10 @@ class SetClassifier(CalibratedDecision):
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample. Required with ``conditional="group"``, else not allowed.
+            Group of each sample, such as its plant or patient. Whole groups are held out, and one
+            random sample of each of them calibrates. The guarantee then holds for one sample of a
+            new group. The `fit` of `estimator` gets the groups, too, if it takes them. With
+            ``conditional="group"``, groups are required and have the meaning described there.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -215,11 +220,20 @@ class SetClassifier(CalibratedDecision):
         self : SetClassifier
         """
         self._check_params()
+        conditional = self.conditional == "group"
+        if groups is not None and not conditional:
+            routes = get_config()["enable_metadata_routing"]
+            name = "groups" if routes else name_in_fit(self.estimator, "groups")
+            fit_params |= {name: groups} if name else {}
         X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
+        units = None if conditional or groups is None else encode_groups(groups, len(y))
+        groups = groups if conditional else None
         groups = _conformal.check_conditional_groups(groups, len(y), self.conditional)
         random, coverage = check_random(self.random_state), float(self.coverage)
         calibrates = self.method != "topk"
-        trained = self._train_and_hold_out(X, y, fit_params, random, calibrates=calibrates)
+        trained = self._train_and_hold_out(
+            X, y, fit_params, random, groups=units, calibrates=calibrates
+        )
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
             _conformal.warn_of_single_samples(y, coverage, len(trained.y))
