@@ -1,5 +1,6 @@
 """Samples as tensors, minibatches, and the samples that each network draws from them."""
 
+import copy
 import math
 from dataclasses import dataclass
 
@@ -89,13 +90,20 @@ class Rows:
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
             # Copy a slice, because a network with in-place operations would otherwise change X.
-            return self._moved(self._X[index], own)
+            return self._moved(self._X[index] if own else self._X.index_select(0, index), own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
             rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
             return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
         rows = rows.toarray() if issparse(rows) else np.array(rows)
         return self._moved(torch.from_numpy(rows))
+
+    def part(self, index):
+        """Return a copy of the samples of an array of indices. X must be an array in memory."""
+        some = copy.copy(self)
+        some._X = self._X.index_select(0, torch.from_numpy(index).to(self._X.device))
+        some.shape = tuple(some._X.shape)
+        return some
 
     def read(self, parts):
         """Yield the samples of each part. Worker processes read a Dataset ahead."""
@@ -199,21 +207,24 @@ class MiniBatches:
         return zip(moved, own, lengths, ahead, strict=True)
 
     def _batch(self, index, own, lengths, x):
-        device, hard, n = self.target.device, self.hard, len(index)
-        x = self.rows[index] if x is None else x
-        rows = index.expand(self.n_members, -1) if own is None else index[own]
-        n_fresh, repeated = rows.shape[1], None
+        device, hard, h, n = self.target.device, self.hard, self.hard.shape[1], len(index)
+        n_fresh, repeated = n if own is None else own.shape[1], None
+        every = torch.cat([index, hard.flatten()])
+        if x is None:
+            x = self.rows[every]
+        elif h:
+            x = torch.cat([x, self.rows[hard.flatten().cpu()]])
+        if h:
+            own = torch.arange(n, device=device).expand(self.n_members, -1) if own is None else own
+            place = torch.arange(n, len(every), device=device).view_as(hard)
+            own = torch.cat([own, place], 1)
+        rows = index.expand(self.n_members, -1) if own is None else every[own]
         if self.n_hard:
-            repeated = (rows.unsqueeze(2) == hard.unsqueeze(1)).any(2)
+            fresh = rows[:, :n_fresh].unsqueeze(1)
+            repeated = (fresh == hard.unsqueeze(2)).any(1)
             if self._repeats:
-                repeated |= (rows.unsqueeze(2) == rows.unsqueeze(1)).tril(-1).any(2)
-        if hard.shape[1]:
-            more = self.rows[hard.flatten() if self.rows.resident else hard.flatten().cpu()]
-            x = torch.cat([x, more])
-            place = n + torch.arange(hard.numel(), device=device).view_as(hard)
-            own = torch.arange(n, device=device).expand(len(rows), -1) if own is None else own
-            own, rows = torch.cat([own, place], 1), torch.cat([rows, hard], 1)
-        weight, h = None if self.weight is None else self.weight[rows], hard.shape[1]
+                repeated |= (fresh == fresh.mT).triu(1).any(1)
+        weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
         # All networks have equally many hard examples, so that each has to draw enough samples.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0

@@ -156,8 +156,10 @@ class Net(NeuralNetClassifier):
     def rows(self, X, resident=False):
         """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
 
-        `resident` is True in training. A user's callback that reads minibatches gets dense samples.
+        `Rows` are returned as they are. `resident` is True in training. A user's callback that reads minibatches gets dense samples.
         """
+        if isinstance(X, Rows):
+            return X
         sparse = hasattr(X, "nnz") and self.settings.plain and takes_sparse(self.module_)
         if sparse and resident:
             # Hard examples and several processes need dense samples.
@@ -423,4 +425,5 @@ class Net(NeuralNetClassifier):
 
 def _is_bounded(parameter):
     """Return whether a parameter is finite and, if it requires a gradient, not too large."""
-    return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
+    most = MOST_WEIGHT if parameter.requires_grad else torch.inf
+    return not parameter.numel() or bool(parameter.detach().abs().amax() < most)

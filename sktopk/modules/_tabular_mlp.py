@@ -115,7 +115,8 @@ class TabularMLP(nn.Module):
         With `encoded`, x is a result of the encoder.
         """
         h = x if encoded else self.encoder(x)
-        h = h if own is None else h[own]
+        if own is not None:  # `h[own]` takes four times as long
+            h = h.index_select(0, own.flatten()).unflatten(0, own.shape)
         drops = self.dropout.p and self.training
         parameters = [p for layer in self.layers for p in layer.parameters()]
         # `MemberLayers` requires at least one trainable parameter.
@@ -137,16 +138,20 @@ class TabularMLP(nn.Module):
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 
-    def score_member(self, x: Tensor, m: int) -> Tensor:
-        """Return the scores (n_samples, n_outputs) of ensemble member m for the samples x."""
+    def score_member(self, x: Tensor, m: int, encoded: bool = False) -> Tensor:
+        """Return the scores (n_samples, n_outputs) of ensemble member m for the samples x.
+
+        With `encoded`, x is a result of the encoder.
+        """
         is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
         if not is_ours or any(map(has_hooks, self.layers)):
-            scores = self(x)
+            scores = self(x, encoded=True) if encoded else self(x)
             return scores[:, m] if self.n_members > 1 else scores
-        h = self.encoder(x)
-        for layer in self.layers[:-1]:
+        h = x if encoded else self.encoder(x)
+        *hidden, last = self.layers
+        for layer in hidden:
             h = F.relu(layer.of_member(h, m))
-        return self.layers[-1].of_member(h, m)
+        return last.of_member(h, m)
 
 
 class MemberLinear(nn.Module):
@@ -307,10 +312,10 @@ def mean_of_members(scores):
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
-def score_of_member(module, m):
+def score_of_member(module, m, **encoded):
     """Return a function that maps samples to the scores of ensemble member m."""
     if hasattr(module, "score_member"):
-        return partial(module.score_member, m=m)
+        return partial(module.score_member, m=m, **encoded)
     return lambda x: module(x)[:, m]
 
 
