@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.sparse import issparse
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from sktopk._common._samples import LazyRows, is_memory_map
@@ -123,7 +124,7 @@ class Rows:
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
-        row_size = int(np.prod(self.shape[1:]))
+        row_size = math.prod(self.shape[1:])
         if self._sparse:  # each entry has a value and a column index
             row_size = 2 * self._X.nnz // max(1, len(self))
         step = min(most, n_numbers // max(1, row_size))
@@ -183,13 +184,12 @@ class MiniBatches:
         """Return the positions in a minibatch that each network draws, and their numbers."""
         if self.holds_out is None:
             return None, [len(index)] * self.n_members
-        left_out = self.holds_out[:, index]
-        lengths = (~left_out).sum(1)
-        least, most = int(lengths.min()), int(lengths.max())
+        drawn = ~self.holds_out[:, index]
+        lengths = drawn.sum(1).tolist()
+        least, most = min(lengths), max(lengths)
         longest = least if least >= self._least_drawn * most else most
-        # Own samples first, in the order of the minibatch.
-        own = left_out.to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
-        return own, lengths.clamp(max=longest).tolist()
+        own = [each[:longest] for each in drawn.nonzero()[:, 1].split(lengths)]
+        return pad_sequence(own, batch_first=True), [min(n, longest) for n in lengths]
 
     def _fetched(self):
         """Yield sample indices, positions that are drawn, their numbers, and samples or None."""

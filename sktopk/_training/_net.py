@@ -156,7 +156,8 @@ class Net(NeuralNetClassifier):
     def rows(self, X, resident=False):
         """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
 
-        `Rows` are returned as they are. `resident` is True in training. A user's callback that reads minibatches gets dense samples.
+        `Rows` are returned as they are. `resident` is True in training. A user's callback that
+        reads minibatches gets dense samples.
         """
         if isinstance(X, Rows):
             return X

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from sktopk.losses._accuracy_at_top import SURROGATES, check_errors, distance, largest_score
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import REDUCTIONS, LossModule, nan_above, reduce
-from sktopk.losses._thresholds import Largest, in_group
+from sktopk.losses._thresholds import Largest, within_group
 
 # Label smoothing of cross-entropy. It increases top-1 accuracy.
 LABEL_SMOOTHING = 0.1
@@ -237,24 +237,24 @@ class TopLoss(Objective):
         found = t.detach()[t.detach() > -math.inf] if drawn.lists is not None else t.detach()
         self.threshold_now = found.mean() if len(found) else t[0].detach()
         if drawn.n_hard:
-            of, known = getattr(self.threshold, "of", "all"), scores.detach()
+            of, key = getattr(self.threshold, "of", "all"), scores.detach()
             smallest = of == "positives" and not isinstance(self.threshold, Largest)
-            key = (-known if smallest else known).masked_fill(
-                ~in_group(positive, of) | (own == 0), -math.inf
-            )
+            absent = within_group(own, positive, of) == 0
+            key = (-key if smallest else key).masked_fill(absent, -math.inf)
             self.hardest = key.topk(min(drawn.n_hard, key.shape[1]), dim=1).indices
         largest, losses = largest_score(scores.detach(), weight), 0.0
         scores, positive = scores[:, :n_fresh], positive[:, :n_fresh]
-        weight = own.new_ones(1) if weight is None else weight[:, :n_fresh]
+        weight = None if weight is None else weight[:, :n_fresh]
         for kind, factor in self.kinds:
             above = kind == "false_positives"
-            counted = (~positive if above else positive) & (weight > 0)
+            counted = ~positive if above else positive
+            counted = counted if weight is None else counted & (weight > 0)
             # Estimate the total weight: number of samples times mean weight (training set).
             total = (counted.sum(1) * totals.mean[int(not above)]).unsqueeze(1)
-            scale = (weight / torch.where(total == 0, 1.0, total)).to(scores.dtype)
+            scale = (1.0 if weight is None else weight) / torch.where(total == 0, 1.0, total)
             wrong = distance(t.unsqueeze(1), scores, counted, kind)
             of_lists = share if isinstance(share, float) else share[int(not above)]
-            losses = losses + factor * of_lists * (self.surrogate(wrong) * scale).sum(1)
+            losses = losses + factor * of_lists * (self.surrogate(wrong) * scale.to(t.dtype)).sum(1)
         return nan_above(losses, largest)
 
     def threshold_of(self, scores, positive, counts):

@@ -31,6 +31,11 @@ def in_group(positive, of):
     return positive if of == "positives" else ~positive
 
 
+def within_group(weight, positive, of):
+    """Return the weights, but 0 for samples outside the group."""
+    return weight if of == "all" else weight.masked_fill(~in_group(positive, of), 0.0)
+
+
 def rank_tolerance(rank):
     """Return by how much a cumulative weight may miss a rank because of rounding errors."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
@@ -70,8 +75,8 @@ class _OfGroup:
         weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        group = in_group(positive, self.of)
-        weight = group.double() if weight is None else torch.where(group, weight.double(), 0.0)
+        weight = torch.ones_like(positive) if weight is None else weight
+        weight = within_group(weight.double(), positive, self.of)
         if groups is not None:
             t = self._in_groups(scores, weight, check_groups(groups, scores))
         elif not scores.shape[-1]:

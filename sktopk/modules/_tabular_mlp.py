@@ -118,10 +118,10 @@ class TabularMLP(nn.Module):
         if own is not None:  # `h[own]` takes four times as long
             h = h.index_select(0, own.flatten()).unflatten(0, own.shape)
         drops = self.dropout.p and self.training
-        parameters = [p for layer in self.layers for p in layer.parameters()]
+        plain = not drops and is_plain_training(h) and all(map(is_as_made, self.layers))
+        parameters = [p for each in self.layers if plain for p in (each.weight, each.bias)]
         # `MemberLayers` requires at least one trainable parameter.
-        learns = any(p.requires_grad for p in parameters) and not drops and is_plain_training(h)
-        if learns and all(map(is_as_made, self.layers)):
+        if any(p.requires_grad for p in parameters):
             scores = MemberLayers.apply(h, *parameters)
         else:
             scores = self._by_layer(h, drops)
