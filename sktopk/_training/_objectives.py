@@ -242,7 +242,7 @@ class TopLoss(Objective):
             absent = within_group(own, positive, of) == 0
             key = (-key if smallest else key).masked_fill(absent, -math.inf)
             self.hardest = key.topk(min(drawn.n_hard, key.shape[1]), dim=1).indices
-        largest, losses = largest_score(scores.detach(), weight), 0.0
+        largest, losses = largest_score(scores.detach(), weight), []
         scores, positive = scores[:, :n_fresh], positive[:, :n_fresh]
         weight = None if weight is None else weight[:, :n_fresh]
         for kind, factor in self.kinds:
@@ -250,12 +250,13 @@ class TopLoss(Objective):
             counted = ~positive if above else positive
             counted = counted if weight is None else counted & (weight > 0)
             # Estimate the total weight: number of samples times mean weight (training set).
-            total = (counted.sum(1) * totals.mean[int(not above)]).unsqueeze(1)
-            scale = (1.0 if weight is None else weight) / torch.where(total == 0, 1.0, total)
+            total = counted.sum(1) * totals.mean[int(not above)]
+            total = total.masked_fill(total == 0, 1.0).unsqueeze(1)
+            scale = (1.0 / total if weight is None else weight / total).to(scores.dtype)
             wrong = distance(t.unsqueeze(1), scores, counted, kind)
             of_lists = share if isinstance(share, float) else share[int(not above)]
-            losses = losses + factor * of_lists * (self.surrogate(wrong) * scale.to(t.dtype)).sum(1)
-        return nan_above(losses, largest)
+            losses.append(factor * of_lists * (self.surrogate(wrong) * scale).sum(1))
+        return nan_above(sum(losses[1:], losses[0]), largest)
 
     def threshold_of(self, scores, positive, counts):
         """Return the threshold of each row of scores."""
@@ -270,7 +271,7 @@ def in_training_set(weight, positive, n_fresh, totals):
     of_class = weight * torch.stack([~positive, positive])
     new, hard = of_class.tensor_split([n_fresh], dim=2)
     there, missing = new.sum(2), totals.weight - hard.sum(2)
-    new *= (missing.clamp(min=0) / torch.where(there == 0, 1.0, there)).unsqueeze(2)
+    new *= (missing.clamp(min=0) / there.masked_fill(there == 0, 1.0)).unsqueeze(2)
     return of_class.sum(0)
 
 

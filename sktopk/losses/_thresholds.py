@@ -276,7 +276,7 @@ class SurrogateQuantile(_OfGroup):
 
     def _in_rows(self, scores, weight):
         scores, total = scores.double(), weight.sum(-1, keepdim=True)
-        share = _share(scores, weight, torch.where(total == 0, 1.0, total))
+        share = _share(scores, weight, total.masked_fill(total == 0, 1.0))
         if self.surrogate == "hinge":
             return self._of_hinge(scores, share)
         codes = torch.arange(total.numel(), device=scores.device)
@@ -295,14 +295,14 @@ class SurrogateQuantile(_OfGroup):
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)
             own = share.gather(-1, order)
             reached = own.cumsum(-1)
+            none = reached == 0
         ordered = scores.gather(-1, order).masked_fill(own == 0, 0.0)
         # Subtract the largest score first, because sums of large scores lose digits.
         top = ordered.detach()[..., :1]
         total = (own * (ordered - top)).cumsum(-1)
-        roots = 1 + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
-        best = roots.detach().masked_fill(reached == 0, -math.inf).argmax(-1, keepdim=True)
-        none = (share == 0).all(-1)
-        return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none, -math.inf)
+        roots = 1 + (total - self.tau) / reached.masked_fill(none, 1.0)
+        best = roots.detach().masked_fill(none, -math.inf).argmax(-1, keepdim=True)
+        return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none[..., -1], -math.inf)
 
     def _of_shares(self, scores, share, groups):
         roots = self._hinge_roots if self.surrogate == "hinge" else self._newton_roots
@@ -350,7 +350,7 @@ class SurrogateQuantile(_OfGroup):
 
 def _share(scores, weight, total):
     # A sample with score -inf adds 0 to the sum, but counts in n.
-    return torch.where((weight > 0) & (scores != -torch.inf), weight / total, 0.0)
+    return (weight / total).masked_fill(scores == -torch.inf, 0.0)
 
 
 class _Root(torch.autograd.Function):

@@ -220,7 +220,10 @@ class MemberLayers(torch.autograd.Function):
             found[2 * layer] = torch.bmm(gradient.transpose(1, 2), layers[layer])
             found[2 * layer + 1] = gradient.sum(1)
             if layer > lowest:
-                gradient = torch.bmm(gradient, parameters[2 * layer])
+                weight = parameters[2 * layer]
+                # An outer product is faster than a multiplication of matrices.
+                is_outer = weight.shape[1] == 1
+                gradient = gradient * weight if is_outer else torch.bmm(gradient, weight)
                 gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0)
         return None, *found
 
