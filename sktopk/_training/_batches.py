@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from sktopk._common._samples import LazyRows, is_memory_map
@@ -158,9 +157,9 @@ class MiniBatches:
     Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
     earlier minibatches are copied later, because the previous minibatch determines them.
 
-    `holds_out` is a mask (n_members, n_samples) of the samples that each network does not draw, or
-    None. `least_drawn` is `LEAST_DRAWN`, or 0: networks draw equally many samples, or inf: all of
-    theirs. `hard` has the indices of the hard examples: (n_members, up to n_hard).
+    `holds_out` is an array, the mask (n_members, n_samples) of the samples that each network does
+    not draw, or None. `least_drawn` is `LEAST_DRAWN`, or 0: networks draw equally many samples, or
+    inf: all of theirs. `hard` has the indices of the hard examples: (n_members, up to n_hard).
     """
 
     def __init__(
@@ -184,12 +183,13 @@ class MiniBatches:
         """Return the positions in a minibatch that each network draws, and their numbers."""
         if self.holds_out is None:
             return None, [len(index)] * self.n_members
-        drawn = ~self.holds_out[:, index]
-        lengths = drawn.sum(1).tolist()
-        least, most = min(lengths), max(lengths)
+        left_out = self.holds_out.take(index.numpy(), axis=1)
+        lengths = len(index) - left_out.sum(axis=1)
+        least, most = lengths.min(), lengths.max()
         longest = least if least >= self._least_drawn * most else most
-        own = [each[:longest] for each in drawn.nonzero()[:, 1].split(lengths)]
-        return pad_sequence(own, batch_first=True), [min(n, longest) for n in lengths]
+        # Own samples first, in the order of the minibatch.
+        own = left_out.argsort(axis=1, kind="stable")[:, :longest]
+        return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def _fetched(self):
         """Yield sample indices, positions that are drawn, their numbers, and samples or None."""
@@ -365,7 +365,6 @@ def make_batches(
     check_equal_batches(len(batches))
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, torch.float64) if weighted else None
-    holds_out = None if holds_out is None else torch.from_numpy(holds_out)
     return MiniBatches(
         rows, target, weight, batches, totals, holds_out,
         n_hard=n_hard, groups=of_groups, least_drawn=least_drawn,
