@@ -356,7 +356,7 @@ class Net(NeuralNetClassifier):
 
     def _loss_of_batch(self, scores, batch):
         """Return the mean loss and threshold. The next minibatch gets the hard examples."""
-        objective, losses, thresholds = self.criterion_, [], []
+        objective, named, losses, thresholds = self.criterion_, self.criterion_.named, [], []
         for members, columns, drawn in batch.parts:
             values = [
                 None if each is None else each[members][:, columns]
@@ -365,9 +365,9 @@ class Net(NeuralNetClassifier):
             if objective.compares:
                 values = joined_samples(*values)
             losses.append(objective(*values, drawn))
-            thresholds += [] if objective.threshold_now is None else [objective.threshold_now]
+            thresholds += [] if named.threshold_now is None else [named.threshold_now]
             if drawn.n_hard:
-                self.run.batches.keep(batch.rows[members][:, columns], members, objective.hardest)
+                self.run.batches.keep(batch.rows[members][:, columns], members, named.hardest)
         threshold = torch.stack(thresholds).mean() if thresholds else None
         return torch.cat(losses).sum() / self.settings.n_members, threshold
 

@@ -432,7 +432,6 @@ class Mixture(Objective):
 
     def forward(self, scores, target, weight, drawn):
         loss = self.named(scores, target, weight, drawn)
-        self.hardest, self.threshold_now = self.named.hardest, self.named.threshold_now
         if self.share == 0:
             return loss
         values = scores, target, weight

@@ -139,10 +139,7 @@ class TabularMLP(nn.Module):
         return self.layers[-1](h)
 
     def score_member(self, x: Tensor, m: int, encoded: bool = False) -> Tensor:
-        """Return the scores (n_samples, n_outputs) of ensemble member m for the samples x.
-
-        With `encoded`, x is a result of the encoder.
-        """
+        """Return scores (n_samples, n_outputs) of member m for samples x, see :meth:`forward`."""
         is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
         if not is_ours or any(map(has_hooks, self.layers)):
             scores = self(x, encoded=True) if encoded else self(x)
@@ -150,7 +147,7 @@ class TabularMLP(nn.Module):
         h = x if encoded else self.encoder(x)
         *hidden, last = self.layers
         for layer in hidden:
-            h = F.relu(layer.of_member(h, m))
+            h = layer.of_member(h, m).relu_()
         return last.of_member(h, m)
 
 
@@ -221,9 +218,9 @@ class MemberLayers(torch.autograd.Function):
             found[2 * layer + 1] = gradient.sum(1)
             if layer > lowest:
                 weight = parameters[2 * layer]
-                # An outer product is faster than a multiplication of matrices.
-                is_outer = weight.shape[1] == 1
-                gradient = gradient * weight if is_outer else torch.bmm(gradient, weight)
+                # With one output, the outer product is faster.
+                product = torch.mul if weight.shape[1] == 1 else torch.bmm
+                gradient = product(gradient, weight)
                 gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0)
         return None, *found
 
