@@ -178,8 +178,7 @@ def proportional(positive, weight, totals):
     # Estimate the total weight of a class: number of samples times mean weight.
     seen = torch.stack([n_samples - n_positives, n_positives]) * totals.mean
     share = totals.weight / totals.weight.sum(0) / seen.clamp(min=1e-300)
-    of_negatives, of_positives = share.unsqueeze(2)
-    return torch.where(positive, of_positives, of_negatives)
+    return torch.where(positive, share[1].unsqueeze(1), share[0].unsqueeze(1))
 
 
 class TopLoss(Objective):

@@ -115,8 +115,8 @@ class TabularMLP(nn.Module):
         With `encoded`, x is a result of the encoder.
         """
         h = x if encoded else self.encoder(x)
-        if own is not None:  # `h[own]` takes four times as long
-            h = h.index_select(0, own.flatten()).unflatten(0, own.shape)
+        # `h[own]` takes four times as long.
+        h = h if own is None else h.index_select(0, own.flatten()).unflatten(0, own.shape)
         drops = self.dropout.p and self.training
         plain = not drops and is_plain_training(h) and all(map(is_as_made, self.layers))
         parameters = [p for each in self.layers if plain for p in (each.weight, each.bias)]
