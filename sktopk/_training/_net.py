@@ -368,7 +368,7 @@ class Net(NeuralNetClassifier):
             thresholds += [] if named.threshold_now is None else [named.threshold_now]
             if drawn.n_hard:
                 self.run.batches.keep(batch.rows[members][:, columns], members, named.hardest)
-        threshold = torch.stack(thresholds).mean() if thresholds else None
+        threshold = sum(thresholds) / len(thresholds) if thresholds else None
         return torch.cat(losses).sum() / self.settings.n_members, threshold
 
     def autocast(self):
