@@ -335,7 +335,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         unseen = Samples(X, *(None if each is None else each[X.index] for each in others))
     if unseen is not None:
         totals = batches.totals if clf.callbacks or folds is None else None
-        values = values_of(task, unseen, folds, totals)
+        values = values_of(task, unseen, folds, totals, batches.rows)
         callbacks["validation"] = Validation(values, clf.n_iter_no_change)
     n_epochs = 1 if resumed else clf.max_epochs_
     if clf.verbose == 1:
@@ -360,10 +360,11 @@ def plain_row(row):
     return steps | {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
 
 
-def values_of(task, unseen, folds, totals):
+def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
     The loss takes as long as a training step for each fold. If `totals` is None, the loss is None.
+    `rows` has the training samples. If they are encoded, held-out samples are not encoded again.
     """
     parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(unseen.target))
     if folds is not None:
@@ -379,7 +380,8 @@ def values_of(task, unseen, folds, totals):
             if members is None:
                 scores = scores_of(net, unseen.X)
             else:
-                scores = scores_of_members(net, unseen.X.part(own), members)
+                X = rows.part(unseen.X.index[own]) if rows.encoded else unseen.X.part(own)
+                scores = scores_of_members(net, X, members)
             found.append(task.values(y, finite(scores, name), weight, groups))
             if totals is not None:
                 losses.append(loss_of(net, scores, y, weight, totals))

@@ -1,5 +1,6 @@
 """Samples as tensors, minibatches, and the samples that each network draws from them."""
 
+import copy
 import math
 from dataclasses import dataclass
 
@@ -89,13 +90,20 @@ class Rows:
         own = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
             # Copy a slice, because a network with in-place operations would otherwise change X.
-            return self._moved(self._X[index], own)
+            return self._moved(self._X[index] if own else self._X.index_select(0, index), own)
         rows = self._X[index if own else index.numpy()]
         if self._sparse:
             rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
             return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
         rows = rows.toarray() if issparse(rows) else np.array(rows)
         return self._moved(torch.from_numpy(rows))
+
+    def part(self, index):
+        """Return a copy of the samples of an array of indices. X must be an array in memory."""
+        some = copy.copy(self)
+        some._X = self._X.index_select(0, torch.from_numpy(index).to(self._X.device))
+        some.shape = tuple(some._X.shape)
+        return some
 
     def read(self, parts):
         """Yield the samples of each part. Worker processes read a Dataset ahead."""
@@ -115,7 +123,7 @@ class Rows:
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES
-        row_size = int(np.prod(self.shape[1:]))
+        row_size = math.prod(self.shape[1:])
         if self._sparse:  # each entry has a value and a column index
             row_size = 2 * self._X.nnz // max(1, len(self))
         step = min(most, n_numbers // max(1, row_size))
@@ -149,9 +157,9 @@ class MiniBatches:
     Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
     earlier minibatches are copied later, because the previous minibatch determines them.
 
-    `holds_out` is a mask (n_members, n_samples) of the samples that each network does not draw, or
-    None. `least_drawn` is `LEAST_DRAWN`, or 0: networks draw equally many samples, or inf: all of
-    theirs. `hard` has the indices of the hard examples: (n_members, up to n_hard).
+    `holds_out` is an array, the mask (n_members, n_samples) of the samples that each network does
+    not draw, or None. `least_drawn` is `LEAST_DRAWN`, or 0: networks draw equally many samples, or
+    inf: all of theirs. `hard` has the indices of the hard examples: (n_members, up to n_hard).
     """
 
     def __init__(
@@ -175,13 +183,13 @@ class MiniBatches:
         """Return the positions in a minibatch that each network draws, and their numbers."""
         if self.holds_out is None:
             return None, [len(index)] * self.n_members
-        left_out = self.holds_out[:, index]
-        lengths = (~left_out).sum(1)
-        least, most = int(lengths.min()), int(lengths.max())
+        left_out = self.holds_out.take(index.numpy(), axis=1)
+        lengths = len(index) - left_out.sum(axis=1)
+        least, most = lengths.min(), lengths.max()
         longest = least if least >= self._least_drawn * most else most
         # Own samples first, in the order of the minibatch.
-        own = left_out.to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
-        return own, lengths.clamp(max=longest).tolist()
+        own = left_out.argsort(axis=1, kind="stable")[:, :longest]
+        return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def _fetched(self):
         """Yield sample indices, positions that are drawn, their numbers, and samples or None."""
@@ -199,21 +207,24 @@ class MiniBatches:
         return zip(moved, own, lengths, ahead, strict=True)
 
     def _batch(self, index, own, lengths, x):
-        device, hard, n = self.target.device, self.hard, len(index)
-        x = self.rows[index] if x is None else x
-        rows = index.expand(self.n_members, -1) if own is None else index[own]
-        n_fresh, repeated = rows.shape[1], None
+        device, hard, h, n = self.target.device, self.hard, self.hard.shape[1], len(index)
+        n_fresh, repeated = n if own is None else own.shape[1], None
+        every = torch.cat([index, hard.flatten()])
+        if x is None:
+            x = self.rows[every]
+        elif h:
+            x = torch.cat([x, self.rows[hard.flatten().cpu()]])
+        if h:
+            own = torch.arange(n, device=device).expand(self.n_members, -1) if own is None else own
+            place = torch.arange(n, len(every), device=device).view_as(hard)
+            own = torch.cat([own, place], 1)
+        rows = index.expand(self.n_members, -1) if own is None else every[own]
         if self.n_hard:
-            repeated = (rows.unsqueeze(2) == hard.unsqueeze(1)).any(2)
+            fresh = rows[:, :n_fresh].unsqueeze(1)
+            repeated = (fresh == hard.unsqueeze(2)).any(1)
             if self._repeats:
-                repeated |= (rows.unsqueeze(2) == rows.unsqueeze(1)).tril(-1).any(2)
-        if hard.shape[1]:
-            more = self.rows[hard.flatten() if self.rows.resident else hard.flatten().cpu()]
-            x = torch.cat([x, more])
-            place = n + torch.arange(hard.numel(), device=device).view_as(hard)
-            own = torch.arange(n, device=device).expand(len(rows), -1) if own is None else own
-            own, rows = torch.cat([own, place], 1), torch.cat([rows, hard], 1)
-        weight, h = None if self.weight is None else self.weight[rows], hard.shape[1]
+                repeated |= (fresh == fresh.mT).triu(1).any(1)
+        weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
         # All networks have equally many hard examples, so that each has to draw enough samples.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
@@ -354,7 +365,6 @@ def make_batches(
     check_equal_batches(len(batches))
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, torch.float64) if weighted else None
-    holds_out = None if holds_out is None else torch.from_numpy(holds_out)
     return MiniBatches(
         rows, target, weight, batches, totals, holds_out,
         n_hard=n_hard, groups=of_groups, least_drawn=least_drawn,

@@ -156,8 +156,11 @@ class Net(NeuralNetClassifier):
     def rows(self, X, resident=False):
         """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
 
-        `resident` is True in training. A user's callback that reads minibatches gets dense samples.
+        `Rows` are returned as they are. `resident` is True in training. A user's callback that
+        reads minibatches gets dense samples.
         """
+        if isinstance(X, Rows):
+            return X
         sparse = hasattr(X, "nnz") and self.settings.plain and takes_sparse(self.module_)
         if sparse and resident:
             # Hard examples and several processes need dense samples.
@@ -353,7 +356,7 @@ class Net(NeuralNetClassifier):
 
     def _loss_of_batch(self, scores, batch):
         """Return the mean loss and threshold. The next minibatch gets the hard examples."""
-        objective, losses, thresholds = self.criterion_, [], []
+        objective, named, losses, thresholds = self.criterion_, self.criterion_.named, [], []
         for members, columns, drawn in batch.parts:
             values = [
                 None if each is None else each[members][:, columns]
@@ -362,10 +365,10 @@ class Net(NeuralNetClassifier):
             if objective.compares:
                 values = joined_samples(*values)
             losses.append(objective(*values, drawn))
-            thresholds += [] if objective.threshold_now is None else [objective.threshold_now]
+            thresholds += [] if named.threshold_now is None else [named.threshold_now]
             if drawn.n_hard:
-                self.run.batches.keep(batch.rows[members][:, columns], members, objective.hardest)
-        threshold = torch.stack(thresholds).mean() if thresholds else None
+                self.run.batches.keep(batch.rows[members][:, columns], members, named.hardest)
+        threshold = sum(thresholds) / len(thresholds) if thresholds else None
         return torch.cat(losses).sum() / self.settings.n_members, threshold
 
     def autocast(self):
@@ -423,4 +426,5 @@ class Net(NeuralNetClassifier):
 
 def _is_bounded(parameter):
     """Return whether a parameter is finite and, if it requires a gradient, not too large."""
-    return bool((parameter.abs() < (MOST_WEIGHT if parameter.requires_grad else torch.inf)).all())
+    most = MOST_WEIGHT if parameter.requires_grad else torch.inf
+    return not parameter.numel() or bool(parameter.detach().abs().amax() < most)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from sktopk.losses._accuracy_at_top import SURROGATES, check_errors, distance, largest_score
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import REDUCTIONS, LossModule, nan_above, reduce
-from sktopk.losses._thresholds import Largest, in_group
+from sktopk.losses._thresholds import Largest, within_group
 
 # Label smoothing of cross-entropy. It increases top-1 accuracy.
 LABEL_SMOOTHING = 0.1
@@ -158,7 +158,7 @@ class TwoClassCrossEntropy(Objective):
     compares = True
 
     def forward(self, scores, target, weight, drawn):
-        scores, positive = scores.squeeze(-1), target == 1
+        scores, positive = scores.squeeze(-1), target.bool()
         share = proportional(positive, weight, drawn.totals)
         if weight is not None:
             share, scores = share * weight, scores.masked_fill(weight == 0, 0.0)
@@ -170,19 +170,15 @@ class TwoClassCrossEntropy(Objective):
 def proportional(positive, weight, totals):
     """Return factors that give the classes of each network the proportions of its training set.
 
-    The factors times the weights sum to about 1. A class without samples gets the factor 0.
+    The factors times the weights sum to about 1, over the classes with samples.
     """
-    counted = torch.ones_like(positive) if weight is None else weight > 0
-    n_positives = (positive & counted).sum(1)
+    n_samples, n_positives = positive.shape[1], positive.sum(1)
+    if weight is not None:
+        n_samples, n_positives = (weight > 0).sum(1), (positive & (weight > 0)).sum(1)
     # Estimate the total weight of a class: number of samples times mean weight.
-    seen = torch.stack([counted.sum(1) - n_positives, n_positives]) * totals.mean
-    share = torch.where(seen > 0, totals.weight / totals.weight.sum(0) / seen, 0.0)
-    return of_class(share, positive)
-
-
-def of_class(values, positive):
-    """Return the value of the class of each sample, from values (2, n_members)."""
-    return torch.where(positive, *values.unsqueeze(2).flip(0))
+    seen = torch.stack([n_samples - n_positives, n_positives]) * totals.mean
+    share = totals.weight / totals.weight.sum(0) / seen.clamp(min=1e-300)
+    return torch.where(positive, share[1].unsqueeze(1), share[0].unsqueeze(1))
 
 
 class TopLoss(Objective):
@@ -216,12 +212,12 @@ class TopLoss(Objective):
         self.kinds = check_errors(errors)
 
     def forward(self, scores, target, weight, drawn):
-        scores, positive = scores.squeeze(-1), target == 1
+        scores, positive = scores.squeeze(-1), target.bool()
         if scores.dtype in (torch.float16, torch.bfloat16):
             scores = scores.float()
-        weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
         if drawn.lists is None:
             return self._losses(scores, positive, weight, drawn, drawn.totals, 1.0)
+        weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
         place, known = drawn.lists.place, drawn.lists.known
         scores, positive, weight = (each.flatten()[place] for each in (scores, positive, weight))
         weight = weight.masked_fill(~known, 0.0)
@@ -231,35 +227,35 @@ class TopLoss(Objective):
         return losses.sum().expand(len(target)) / len(target)
 
     def _losses(self, scores, positive, weight, drawn, totals, share):
-        n_samples = scores.shape[1]
-        fresh = torch.arange(n_samples, device=scores.device) < (drawn.n_fresh or n_samples)
-        own = weight
+        n_fresh = drawn.n_fresh or scores.shape[1]
+        own = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight.clone()
         if drawn.repeated is not None:
-            # Count a sample once.
-            repeated = F.pad(drawn.repeated, (0, n_samples - drawn.n_fresh))
-            own = weight.masked_fill(repeated, 0.0)
-        counts = in_training_set(own, positive, fresh, totals)
+            own[:, :n_fresh].masked_fill_(drawn.repeated, 0.0)  # count a sample once
+        counts = in_training_set(own, positive, n_fresh, totals)
         t = self.threshold_of(scores, positive, counts)
         found = t.detach()[t.detach() > -math.inf] if drawn.lists is not None else t.detach()
         self.threshold_now = found.mean() if len(found) else t[0].detach()
         if drawn.n_hard:
-            of, known = getattr(self.threshold, "of", "all"), scores.detach()
+            of, key = getattr(self.threshold, "of", "all"), scores.detach()
             smallest = of == "positives" and not isinstance(self.threshold, Largest)
-            key = (-known if smallest else known).masked_fill(
-                ~in_group(positive, of) | (own == 0), -math.inf
-            )
-            self.hardest = key.topk(min(drawn.n_hard, n_samples), dim=1).indices
-        largest, losses = largest_score(scores.detach(), weight), 0.0
+            absent = within_group(own, positive, of) == 0
+            key = (-key if smallest else key).masked_fill(absent, -math.inf)
+            self.hardest = key.topk(min(drawn.n_hard, key.shape[1]), dim=1).indices
+        largest, losses = largest_score(scores.detach(), weight), []
+        scores, positive = scores[:, :n_fresh], positive[:, :n_fresh]
+        weight = None if weight is None else weight[:, :n_fresh]
         for kind, factor in self.kinds:
             above = kind == "false_positives"
-            counted = (positive ^ above) & fresh & (weight > 0)
+            counted = ~positive if above else positive
+            counted = counted if weight is None else counted & (weight > 0)
             # Estimate the total weight: number of samples times mean weight (training set).
-            total = (counted.sum(1) * totals.mean[int(not above)]).unsqueeze(1)
-            scale = (weight / torch.where(total == 0, 1.0, total)).to(scores.dtype)
+            total = counted.sum(1) * totals.mean[int(not above)]
+            total = total.masked_fill(total == 0, 1.0).unsqueeze(1)
+            scale = (1.0 / total if weight is None else weight / total).to(scores.dtype)
             wrong = distance(t.unsqueeze(1), scores, counted, kind)
             of_lists = share if isinstance(share, float) else share[int(not above)]
-            losses = losses + factor * of_lists * (self.surrogate(wrong) * scale).sum(1)
-        return nan_above(losses, largest)
+            losses.append(factor * of_lists * (self.surrogate(wrong) * scale).sum(1))
+        return nan_above(sum(losses[1:], losses[0]), largest)
 
     def threshold_of(self, scores, positive, counts):
         """Return the threshold of each row of scores."""
@@ -269,13 +265,13 @@ class TopLoss(Objective):
         return torch.stack([self.threshold(*each).reshape(()) for each in values])
 
 
-def in_training_set(weight, positive, fresh, totals):
+def in_training_set(weight, positive, n_fresh, totals):
     """Return the weight of each sample in the threshold (formula in :class:`TopLoss`)."""
-    known = weight * ~fresh
-    new, classes = weight - known, torch.stack([~positive, positive])
-    there, missing = (new * classes).sum(2), totals.weight - (known * classes).sum(2)
-    factor = missing.clamp(min=0) / torch.where(there == 0, 1.0, there)
-    return known + new * of_class(factor, positive)
+    of_class = weight * torch.stack([~positive, positive])
+    new, hard = of_class.tensor_split([n_fresh], dim=2)
+    there, missing = new.sum(2), totals.weight - hard.sum(2)
+    new *= (missing.clamp(min=0) / there.masked_fill(there == 0, 1.0)).unsqueeze(2)
+    return of_class.sum(0)
 
 
 class BatchLoss(Objective):
@@ -301,8 +297,8 @@ class BatchLoss(Objective):
             return torch.stack([self.loss(s, y, sample_weight=w) for s, y, w in values])
         lists = drawn.lists
         positive, weight = positive.flatten()[lists.place], weight.flatten()[lists.place]
-        fresh = torch.ones_like(positive)
-        counts = in_training_set(weight * lists.known, positive, fresh, lists.totals)[lists.known]
+        n, counts = positive.shape[1], weight * lists.known
+        counts = in_training_set(counts, positive, n, lists.totals)[lists.known]
         codes = torch.arange(len(lists.place), device=target.device).unsqueeze(1)
         codes, place = codes.expand_as(lists.place)[lists.known], lists.place[lists.known]
         scores, positive = scores.flatten()[place], positive[lists.known]
@@ -435,7 +431,6 @@ class Mixture(Objective):
 
     def forward(self, scores, target, weight, drawn):
         loss = self.named(scores, target, weight, drawn)
-        self.hardest, self.threshold_now = self.named.hardest, self.named.threshold_now
         if self.share == 0:
             return loss
         values = scores, target, weight

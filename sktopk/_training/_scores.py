@@ -16,7 +16,8 @@ LOSS_NUMBERS = 1 << 23
 def score_chunks(net, X, module=None):
     """Yield the scores of each chunk of samples. Until the last, the network is in eval mode.
 
-    The n scores of a chunk have shape (n, n_outputs) or (n, n_members, n_outputs).
+    X has samples, or their `Rows`. The n scores of a chunk have shape (n, n_outputs) or (n,
+    n_members, n_outputs).
     """
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()
@@ -47,10 +48,11 @@ def scores_of(net, X):
 
 
 def scores_of_members(net, X, members):
-    """Return the mean scores of some networks, an array (n_samples, n_outputs)."""
-    total = 0.0
+    """Return the mean scores of some networks for X or for `Rows`: (n_samples, n_outputs)."""
+    rows, total = net.rows(X), 0.0
+    encoded = {"encoded": True} if rows.encoded else {}
     for m in members:
-        chunks = score_chunks(net, X, score_of_member(net.module_, m))
+        chunks = score_chunks(net, rows, score_of_member(net.module_, m, **encoded))
         total = total + torch.cat([each.reshape(len(each), -1) for each in chunks]).cpu()
     return (total / len(members)).numpy()
 

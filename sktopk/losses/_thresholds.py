@@ -31,6 +31,11 @@ def in_group(positive, of):
     return positive if of == "positives" else ~positive
 
 
+def within_group(weight, positive, of):
+    """Return the weights, but 0 for samples outside the group."""
+    return weight if of == "all" else weight.masked_fill(~in_group(positive, of), 0.0)
+
+
 def rank_tolerance(rank):
     """Return by how much a cumulative weight may miss a rank because of rounding errors."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
@@ -61,7 +66,7 @@ class Largest:
 
 
 class _OfGroup:
-    """Base class of thresholds computed in float64: means in float32 would lose digits."""
+    """Base class of thresholds with weights in float64: sums in float32 would lose digits."""
 
     def __call__(
         self,
@@ -70,16 +75,15 @@ class _OfGroup:
         weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        dtype, scores = scores.dtype, scores.double()
-        group = in_group(positive, self.of)
-        weight = group.double() if weight is None else torch.where(group, weight.double(), 0.0)
+        weight = torch.ones_like(positive) if weight is None else weight
+        weight = within_group(weight.double(), positive, self.of)
         if groups is not None:
             t = self._in_groups(scores, weight, check_groups(groups, scores))
         elif not scores.shape[-1]:
             t = scores.new_full(scores.shape[:-1], -torch.inf)
         else:
             t = self._in_rows(scores, weight)
-        return t.to(dtype)
+        return t.to(scores.dtype)
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,9 @@ class _Ranked(_OfGroup):
 
     def _in_rows(self, scores, weight):
         order = torch.argsort(falling(scores.detach(), weight), dim=-1, stable=True)
-        reached = weight.gather(-1, order).cumsum(-1)
-        t = self._of_one(scores.gather(-1, order), reached)
+        own = weight.gather(-1, order)
+        reached = own.cumsum(-1)
+        t = self._of_one(scores, order, own, reached)
         return t.masked_fill(reached[..., -1] == 0, -math.inf)
 
     def rank(self, total: Tensor) -> Tensor:
@@ -119,7 +124,7 @@ class _Ranked(_OfGroup):
         share = total * float(self.tau)
         least = share - rank_tolerance(share)
         # Do not round ranks below 1 up to 1, because all weights together may sum to 1.
-        return torch.minimum(torch.where(least < 1, share, -(-least // 1)), total)
+        return torch.minimum(torch.where(least < 1, share, least.ceil()), total)
 
 
 class KthLargest(_Ranked):
@@ -164,15 +169,12 @@ class KthLargest(_Ranked):
     tensor(2.)
     """
 
-    def _of_one(self, ordered, reached):
+    def _of_one(self, scores, order, own, reached):
         rank = self.rank(reached[..., -1:])
+        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[..., 1:])
         # Do not count the last sample: the position is then valid even if weights are NaN.
-        n_before = (reached[..., :-1] < rank).sum(-1, keepdim=True)
-        previous = (n_before - 1).clamp(min=0)
-        before, there = reached.gather(-1, previous), reached.gather(-1, n_before)
-        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * (there - before))
-        place = torch.where(rank - before <= most, previous, n_before)
-        return ordered.gather(-1, place).squeeze(-1)
+        place = (reached[..., :-1] + most < rank).sum(-1, keepdim=True)
+        return scores.gather(-1, order.gather(-1, place)).squeeze(-1)
 
     def _of_each(self, scores, order, own, total, groups):
         rank, sums, last = self.rank(total), own.cumsum(0), groups.stop - 1
@@ -205,13 +207,13 @@ class TopMean(_Ranked):
     tensor(2.5000)
     """
 
-    def _of_one(self, ordered, reached):
+    def _of_one(self, scores, order, own, reached):
         rank = self.rank(reached[..., -1:])
         counted = torch.minimum(reached, rank)
         share = counted.diff(dim=-1, prepend=torch.zeros_like(rank))
         # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
         share = share / torch.where(rank == 0, 1.0, rank)
-        return (share * ordered.masked_fill(share == 0, 0.0)).sum(-1)
+        return (share * scores.gather(-1, order).masked_fill(share == 0, 0.0)).sum(-1)
 
     def _of_each(self, scores, order, own, total, groups):
         rank, reached = self.rank(total), groups.within(own)
@@ -269,12 +271,12 @@ class SurrogateQuantile(_OfGroup):
         get_surrogate(self.surrogate)
 
     def _in_groups(self, scores, weight, groups):
-        total = groups.of_rows(groups.sum(weight).clamp(min=1e-300))
+        scores, total = scores.double(), groups.of_rows(groups.sum(weight).clamp(min=1e-300))
         return self._of_shares(scores, _share(scores, weight, total), groups)
 
     def _in_rows(self, scores, weight):
-        total = weight.sum(-1, keepdim=True)
-        share = _share(scores, weight, torch.where(total == 0, 1.0, total))
+        scores, total = scores.double(), weight.sum(-1, keepdim=True)
+        share = _share(scores, weight, total.masked_fill(total == 0, 1.0))
         if self.surrogate == "hinge":
             return self._of_hinge(scores, share)
         codes = torch.arange(total.numel(), device=scores.device)
@@ -293,14 +295,14 @@ class SurrogateQuantile(_OfGroup):
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)
             own = share.gather(-1, order)
             reached = own.cumsum(-1)
+            none = reached == 0
         ordered = scores.gather(-1, order).masked_fill(own == 0, 0.0)
         # Subtract the largest score first, because sums of large scores lose digits.
         top = ordered.detach()[..., :1]
         total = (own * (ordered - top)).cumsum(-1)
-        roots = 1 + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
-        best = roots.detach().masked_fill(reached == 0, -math.inf).argmax(-1, keepdim=True)
-        none = (share == 0).all(-1)
-        return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none, -math.inf)
+        roots = 1 + (total - self.tau) / reached.masked_fill(none, 1.0)
+        best = roots.detach().masked_fill(none, -math.inf).argmax(-1, keepdim=True)
+        return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none[..., -1], -math.inf)
 
     def _of_shares(self, scores, share, groups):
         roots = self._hinge_roots if self.surrogate == "hinge" else self._newton_roots
@@ -348,7 +350,7 @@ class SurrogateQuantile(_OfGroup):
 
 def _share(scores, weight, total):
     # A sample with score -inf adds 0 to the sum, but counts in n.
-    return torch.where((weight > 0) & (scores != -torch.inf), weight / total, 0.0)
+    return (weight / total).masked_fill(scores == -torch.inf, 0.0)
 
 
 class _Root(torch.autograd.Function):
