@@ -34,10 +34,11 @@ _STRIDE = 8
 
 def row_blocks(scores):
     """Return slices of rows that fit the cache; one slice on a GPU and under torch.compile."""
+    if torch.compiler.is_compiling() or scores.device.type != "cpu":
+        return [slice(None)]  # `range` would make torch.compile compile each batch size
     n_rows, n_columns = scores.shape
-    whole = torch.compiler.is_compiling() or scores.device.type != "cpu"
-    step = n_rows if whole else max(1, _BLOCK // max(n_columns, 1))
-    return [slice(start, start + step) for start in range(0, max(n_rows, 1), max(step, 1))]
+    step = max(1, _BLOCK // max(n_columns, 1))
+    return [slice(start, start + step) for start in range(0, max(n_rows, 1), step)]
 
 
 def largest(scores, m):
