@@ -196,6 +196,16 @@ def test_pipelines_and_searches_pass_groups_on():
         assert search.cv_results_["split0_test_score"][0] == pytest.approx(score)
 
 
+@every_ranker
+def test_groups_without_both_classes_are_said(clf):
+    clf.set_params(**SMALL)
+    with pytest.raises(ValueError, match="both classes; got groups without both, 0 of 2 groups"):
+        clf.fit(X, Y, groups=Y)
+    groups = np.where(np.arange(len(Y)) < 20, "both", np.arange(len(Y)).astype(str))
+    with pytest.warns(UserWarning, match=f"1 of {len(Y) - 19} groups have both classes"):
+        clf.fit(X, Y, groups=groups)
+
+
 def test_bad_groups_are_refused():
     clf = sktopk.RecallAtKClassifier(5, **SMALL)
     fitted = sklearn.clone(clf).fit(X, Y)

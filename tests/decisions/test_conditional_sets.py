@@ -8,11 +8,14 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktopk import SetClassifier
+from sktopk import SetClassifier, TopKClassifier
+from sktopk.metrics import set_coverage_score
 from tests.decisions.test_set_classifier import CONFORMAL
 from tests.given import draw, frozen
 
@@ -105,7 +108,6 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
         ({"conditional": "class", "method": "topk"}, None, "conditional must be None for method="),
         ({"conditional": "group"}, None, 'groups must be passed .*"group"; .* and no groups'),
         ({"conditional": "group"}, np.zeros(99), r"groups must have one entry per sample \(100\)"),
-        ({}, np.zeros(100), "conditional=None and groups. If samples belong together, train with"),
     ],
 )
 def test_wrong_conditions_and_groups_are_refused(params, groups, message):
@@ -118,3 +120,47 @@ def test_wrong_conditions_and_groups_are_refused(params, groups, message):
         clf.predict_set(proba)
     with pytest.raises(ValueError, match=r"groups must have the type .*, such as 0; got '0'"):
         clf.predict_set(proba[:1], groups=["0"])
+
+
+def plants(rng, centers, n_plants, n_photos):
+    """Photos of plants of 20 species, their species, and their plants."""
+    species = np.repeat(np.arange(20), n_plants)
+    plant = centers[species] + 0.8 * rng.normal(size=(len(species), 6))
+    X = np.repeat(plant, n_photos, axis=0)
+    X += 0.1 * rng.normal(size=X.shape)
+    return X, np.repeat(species, n_photos), np.repeat(np.arange(len(species)), n_photos)
+
+
+@pytest.mark.parametrize(
+    ("clf", "params"),
+    [
+        (make_pipeline(GaussianNB()), {}),
+        (TopKClassifier(k=2, n_estimators=4, max_epochs=8), {"cross_fit": True}),
+    ],
+    ids=["held out", "out of fold"],
+)
+def test_sets_of_new_plants_are_covered_if_plants_are_held_out_whole(clf, params):
+    covered = {"photos": [], "plants": []}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        centers = rng.normal(size=(20, 6))
+        X, y, plant = plants(rng, centers, 10, 4)
+        X_new, y_new, _ = plants(rng, centers, 50, 1)
+        for name, groups in (("photos", None), ("plants", plant)):
+            sets = SetClassifier(clone(clf), method="lac", random_state=seed, **params)
+            sets.fit(X, y, groups=groups)
+            y_set = sets.predict_set(X_new)
+            covered[name].append(set_coverage_score(y_new, y_set, labels=sets.classes_))
+        assert sets.n_calibration_ == (200 if params else 40)
+    # 240 plants calibrate, or more: two standard errors are .04.
+    assert np.mean(covered["photos"]) < 0.8 < 0.86 < np.mean(covered["plants"]) < 0.96
+
+
+def test_a_held_out_group_takes_no_class_with_it():
+    X, y, plant = plants(np.random.default_rng(0), np.eye(20, 6), 2, 3)
+    plant[y == 7] = plant[y == 7][0]  # a single plant
+    mixed = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)
+    sets = mixed.fit(X, y, groups=plant)
+    assert sets.classes_.tolist() == list(range(20))
+    given = SetClassifier(FrozenEstimator(GaussianNB().fit(X, y)), method="lac", coverage=0.5)
+    assert given.fit(X, y, groups=plant).n_calibration_ == len(np.unique(plant))
