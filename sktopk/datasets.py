@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
-from ._common._input import check_labels, check_length
+from ._common._input import check_labels, check_length, take_rows
 from ._common._scalars import check_number, check_random
 from ._common._types import RowsLike
 
@@ -255,8 +255,8 @@ def make_long_tail(
     """
     check_number(factor, "factor", 1)
     labels = check_labels(y)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    check_length(labels, n_rows)
+    X, y = (each if hasattr(each, "shape") else np.asarray(each) for each in (X, y))
+    check_length(labels, X.shape[0])
     classes, code, count = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes; got {len(classes)}")
@@ -266,10 +266,4 @@ def make_long_tail(
     rng = check_random(random_state)
     rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]
     rows = np.sort(np.concatenate(rows))
-    return _rows_of(X, rows), _rows_of(y, rows)
-
-
-def _rows_of(values, rows):
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return (values if hasattr(values, "shape") else np.asarray(values))[rows]
+    return take_rows(X, rows), take_rows(y, rows)

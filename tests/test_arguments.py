@@ -105,7 +105,7 @@ OTHERS = [
     ("topk_accuracy_score", TOPK | {"average": "weighted"}, V, "average must be one of"),
     ("shot_accuracy_score", TOPK | {"class_counts": [1, 2]}, V, "class_counts must be 3 numbers"),
     ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must have .* True"),
-    ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must be 3 distinct labels"),
+    ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must name each of the 3"),
     ("set_size_score", {"y_set": [["a"]]}, V, "y_set must have .* True"),
     ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),

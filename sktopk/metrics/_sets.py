@@ -8,9 +8,9 @@ from sklearn.utils import check_array
 
 from sktopk._common._scalars import check_option, on_host
 
-from ._ranking import check_true, row_weights, undefined
+from ._ranking import row_weights, undefined
 from ._scorer import Scorer
-from ._topk import LabelRanks, _clip_to_range, _encode
+from ._topk import LabelRanks, _clip_to_range, columns_of_labels
 
 # Scores of `make_set_scorer`, with the argument `average` of `set_coverage_score`.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
@@ -184,20 +184,9 @@ def predict_sets(estimator, X, groups=None):
 
 def covered_rows(y_true, y_set, labels):
     """Return the mask of covered samples, the column of each label, and the checked `y_set`."""
-    y_true, y_set = check_true(y_true), check_sets(y_set)
+    y_set = check_sets(y_set)
+    code = columns_of_labels(y_true, labels, y_set.shape, "y_set")
     n_samples, n_classes = y_set.shape
-    if y_true.shape != (n_samples,):
-        raise ValueError(
-            f"y_true must have shape ({n_samples},), one label per row of y_set; "
-            f"got shape {y_true.shape}"
-        )
-    names = np.asarray(on_host(labels, "labels"))
-    if names.shape != (n_classes,) or len(set(names.tolist())) != n_classes:
-        raise ValueError(
-            f"labels must be {n_classes} distinct labels, the class of each column of y_set; "
-            f"got {labels!r}"
-        )
-    code = _encode(y_true, names.tolist())
     if hasattr(y_set, "indptr"):
         row = np.repeat(np.arange(n_samples), np.diff(y_set.indptr))
         found = row[(y_set.indices == code[row]) & (y_set.data != 0)]

@@ -176,10 +176,7 @@ class LabelRanks:
     @classmethod
     def from_chunks(cls, y_true, chunks, shape, labels=None, sample_weight=None):
         """Return the ranks of the labels. `chunks` yields parts of a score matrix of `shape`."""
-        n_samples, n_classes = shape
-        y_true = check_true(y_true)
-        _check_n_rows(len(y_true), n_samples)
-        code = _encode(y_true, _check_labels(labels, y_true, n_classes))
+        n_classes, code = shape[1], columns_of_labels(y_true, labels, shape)
         sample_weight = row_weights(sample_weight, len(code))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
         for y_score in chunks:
@@ -242,10 +239,10 @@ def _count_greater_and_tied(y_score, column):
     return n_greater, n_tied
 
 
-def _check_n_rows(n_true, n_scored):
-    if n_true != n_scored:
+def _check_n_rows(n_true, n_rows, of="y_score"):
+    if n_true != n_rows:
         raise ValueError(
-            f"y_true and y_score must have the same number of samples; got {n_true} and {n_scored}"
+            f"y_true and {of} must have the same number of samples; got {n_true} and {n_rows}"
         )
 
 
@@ -268,20 +265,27 @@ def _check_scores(y_score):
     return y_score
 
 
-def _check_labels(labels, y_true, n_classes):
+def columns_of_labels(y_true, labels, shape, of="y_score"):
+    """Return the column number of each label, after checks. `of` names the array of this shape."""
+    y_true = check_true(y_true)
+    _check_n_rows(len(y_true), shape[0], of)
+    return _encode(y_true, _check_labels(labels, y_true, shape[1], of))
+
+
+def _check_labels(labels, y_true, n_classes, of):
     """Return a list with the label of each column of the scores. All labels are distinct."""
     if labels is None:
         labels = np.unique(y_true) if len(y_true) else np.arange(n_classes)
         if len(labels) != n_classes:
             raise ValueError(
-                f"labels=None needs {n_classes} distinct values in y_true, one per column of "
-                f"y_score; got {len(labels)}. Pass labels, the class of each column, such as the "
-                f"classes_ of a classifier, or range({n_classes}) for classes numbered from 0"
+                f"labels=None needs {n_classes} distinct values in y_true, one per column of {of}; "
+                f"got {len(labels)}. Pass labels, the class of each column, such as the classes_ "
+                f"of a classifier, or range({n_classes}) for classes numbered from 0"
             )
     labels = np.asarray(on_host(labels, "labels"))
     if labels.shape != (n_classes,):
         raise ValueError(
-            f"labels must name each of the {n_classes} columns of y_score; got shape {labels.shape}"
+            f"labels must name each of the {n_classes} columns of {of}; got shape {labels.shape}"
         )
     labels = labels.tolist()
     if len(set(labels)) != n_classes:

@@ -46,12 +46,7 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import fit_calibration, scores_as_unseen
-from sktopk._estimators._task import (
-    LabelTask,
-    RankingTask,
-    groups_of_both,
-    midway_above,
-)
+from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both, midway_above
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS
 from sktopk.metrics import topk_accuracy_score

@@ -112,7 +112,7 @@ def warn_of_unknown(code):
     if n_unknown:
         warn(
             f"{n_unknown} of {len(code)} calibration samples have labels unknown to estimator, "
-            "which no set contains: train it on all labels",
+            "which no set contains: train it on all labels"
         )
     return n_unknown
 
