@@ -3,10 +3,33 @@
 import copy
 
 import torch
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from sktopk._estimators._base import BaseNetClassifier
 from sktopk._estimators.topk import TopKClassifier
 from sktopk.modules._tabular_mlp import MemberLinear, mean_of_members
+
+
+def pipeline_parts(estimator):
+    """Return the list of the pipeline steps before the classifier, and the classifier."""
+    steps, inner = [], estimator
+    while not isinstance(inner, BaseNetClassifier):
+        if isinstance(inner, FrozenEstimator):
+            inner = inner.estimator
+        elif isinstance(inner, Pipeline):
+            steps += [pair for pair in inner.steps[:-1] if pair[1] not in (None, "passthrough")]
+            inner = inner.steps[-1][1]
+        else:
+            raise TypeError(
+                "estimator must be a classifier of sktopk with a network, or a Pipeline that ends "
+                f"with one; got {type(inner).__name__}. For a BudgetClassifier or SetClassifier, "
+                "export its estimator_ and apply the decision to the scores of the graph"
+            )
+    check_is_fitted(inner)
+    return steps, inner
 
 
 class _OneByOne(nn.Module):

@@ -9,18 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from sktopk import __version__
 from sktopk._common._atomic_file import write_atomically
 from sktopk._common._extras import import_extra
-from sktopk._estimators._base import BaseNetClassifier
 from sktopk.io._skops import check_path
-
-from . import _graph
-from ._classifier import Outputs
 
 # For each dtype: tolerance of scores (relative to the largest score) and of probabilities.
 _TOLERANCE = {np.dtype(np.float32): (1e-4, 1e-3), np.dtype(np.float64): (1e-6, 1e-5)}
@@ -165,10 +158,13 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     >>> labels.tolist()  # doctest: +SKIP
     [[0, 1]]
     """
+    # Import these here, because they import torch, which `dump` and `load` do not need.
+    from . import _classifier, _graph
+
     onnx = import_extra("onnx", "to_onnx", "onnx")
     path = check_path(path)
-    steps, classifier = _parts(estimator)
-    outputs = Outputs(classifier)
+    steps, classifier = _classifier.pipeline_parts(estimator)
+    outputs = _classifier.Outputs(classifier)
     dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
     rows = check_samples(X, dtype)
     model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
@@ -180,22 +176,3 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     compare(data, estimator, X, rows, _graph.RECIPE_OF_STEPS if steps else _graph.RECIPE)
     write_atomically(path, [data])
     return path
-
-
-def _parts(estimator):
-    """Return the list of the pipeline steps before the classifier, and the classifier."""
-    steps, inner = [], estimator
-    while not isinstance(inner, BaseNetClassifier):
-        if isinstance(inner, FrozenEstimator):
-            inner = inner.estimator
-        elif isinstance(inner, Pipeline):
-            steps += [pair for pair in inner.steps[:-1] if pair[1] not in (None, "passthrough")]
-            inner = inner.steps[-1][1]
-        else:
-            raise TypeError(
-                "estimator must be a classifier of sktopk with a network, or a Pipeline that ends "
-                f"with one; got {type(inner).__name__}. For a BudgetClassifier or SetClassifier, "
-                "export its estimator_ and apply the decision to the scores of the graph"
-            )
-    check_is_fitted(inner)
-    return steps, inner
