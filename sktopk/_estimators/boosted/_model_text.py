@@ -23,11 +23,8 @@ _OF_NODES = {
     "internal_count": int,
 }  # fmt: skip
 _OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
-# Statistics of the training, which no prediction needs. A tree of one leaf has none.
-_STATISTICS = (
-    "split_gain", "internal_value", "internal_weight", "internal_count", "leaf_weight",
-    "leaf_count",
-)  # fmt: skip
+# The other fields are statistics of the training, which a tree of one leaf does not have.
+_NEEDED = "split_feature threshold decision_type left_child right_child leaf_value".split()
 
 
 class BoostersAsText(Versioned):
@@ -95,7 +92,7 @@ def _checked_tree(found, n_features):
     tree = {"num_leaves": [n_leaves], "num_cat": [n_cat]}
     for fields, length in ((_OF_NODES, n_leaves - 1), (_OF_LEAVES, n_leaves)):
         for name, kind in fields.items():
-            if name not in _STATISTICS or found.get(name):
+            if name in _NEEDED or found.get(name):
                 tree[name] = _numbers(found, name, kind, length)
     _check_nodes(tree, n_leaves, n_cat, n_features)
     if n_cat:
