@@ -20,7 +20,7 @@ from sktopk import (
     TopBoostClassifier,
     TopKClassifier,
 )
-from sktopk._estimators import _fit
+from sktopk._estimators import _finish
 from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 from sktopk.losses import FocalLoss, LogitAdjustedLoss
 
@@ -196,8 +196,8 @@ def test_many_scores_are_calibrated_on_a_part(monkeypatch):
     X, y = rng.normal(size=(400, 4)), np.arange(400) % 5
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0)
     whole = clone(clf).fit(X, y)
-    monkeypatch.setattr(_fit, "MOST_SCORES", 1500)
-    monkeypatch.setattr(_fit, "PART_OF_SCORES", 1000)
+    monkeypatch.setattr(_finish, "MOST_SCORES", 1500)
+    monkeypatch.setattr(_finish, "PART_OF_SCORES", 1000)
     part = clone(clf).fit(X, y)
     np.testing.assert_array_equal(part.decision_function(X), whole.decision_function(X))
     assert part.calibration_ != whole.calibration_

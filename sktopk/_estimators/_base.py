@@ -21,7 +21,7 @@ from sktopk._training._net import DivergedError
 from sktopk._training._scores import scores_of
 from sktopk.modules import TabularMLP
 
-from . import _fit
+from . import _finish, _fit
 from ._parameters import check_callbacks, check_net_params, routed, routed_entries
 from ._state import copied_net, packed, resumed, unpacked, warn_of_changed
 
@@ -264,12 +264,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                     )
             _fit.build(new, train, seed)
             try:
-                interrupted = _fit.train(new, train, validation, folds, checkpoint)
+                interrupted, totals = _fit.train(new, train, validation, folds, checkpoint)
             except DivergedError:
                 if checkpoint is not None:
                     checkpoint.remove()  # a repetition would diverge again
                 raise
-            _fit.finish(new, data, validation, folds)
+            _finish.finish(new, data, validation, folds, totals)
         assign(self, fitted_attributes(new))
         if interrupted is not None:
             warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
@@ -324,8 +324,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             else:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
                 _fit.build(new, data, seed)
-            interrupted = _fit.train(new, data, resumed=True)
-            _fit.finish(new, data)
+            interrupted, _ = _fit.train(new, data, resumed=True)
+            _finish.finish(new, data)
             # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(new).pop(name, None)

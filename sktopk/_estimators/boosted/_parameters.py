@@ -74,6 +74,11 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
     return threshold
 
 
+def refuse_groups(classes):
+    if len(classes) > 2:
+        raise ValueError(f"groups must be None for more than 2 classes; got {len(classes)} classes")
+
+
 def has_proba(classifier):
     planned = classifier.calibration is not None or classifier._trains_log_loss()
     if not getattr(classifier, "_models_proba_", planned):

@@ -54,7 +54,7 @@ from sktopk.metrics._ranking import Ranking
 
 from ._boosters import constraints, grow, have_splits
 from ._model_text import BoostersAsText
-from ._parameters import OF_TWO_CLASSES, check_params, cut_of, has_proba, loss_in_use
+from ._parameters import OF_TWO_CLASSES, check_params, cut_of, has_proba, loss_in_use, refuse_groups
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
@@ -298,7 +298,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         check_length(y, len(scores))
         weight, task = check_weight(sample_weight, len(y)), now._task()
         if groups is not None:
-            _refuse_groups(now.classes_)
+            refuse_groups(now.classes_)
             groups = encode_groups(groups, len(y))
         encode_labels(now.classes_, y)  # raises if the labels have another type
         if task.is_ranking and now.pos_label_ not in y:
@@ -444,7 +444,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             check_classes(y[weight > 0], "y with a positive weight")
         groups = None if groups is None else several_groups(groups, weight)
         if groups is not None:
-            _refuse_groups(self.classes_)
+            refuse_groups(self.classes_)
         if n_classes == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
@@ -488,11 +488,6 @@ def taken(rows, index):
 
 def quality(task, rows, scores):
     return task.score(rows.target, scores.reshape(len(rows.y), -1), rows.weight, rows.groups)
-
-
-def _refuse_groups(classes):
-    if len(classes) > 2:
-        raise ValueError(f"groups must be None for more than 2 classes; got {len(classes)} classes")
 
 
 def _average_precision(positive, y_score, weight):

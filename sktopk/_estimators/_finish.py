@@ -1,0 +1,131 @@
+"""The steps of a fit after the training: warnings, threshold, calibration, out-of-fold scores."""
+
+import numpy as np
+import torch
+
+from sktopk._common._samples import HeldOut
+from sktopk._common._warnings import warn
+from sktopk._training._build import OURS
+from sktopk._training._process import joined
+from sktopk._training._scores import loss_of, scores_by_member, scores_of
+from sktopk.metrics import topk_accuracy_score
+
+from ._calibration import fit_calibration, scores_as_unseen
+from ._fit import are_probabilities
+
+# Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
+MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
+# Training has failed if the loss is above this share of the loss of constant scores.
+NEARLY = 0.97
+
+
+def check_scores(clf, data):
+    """Warn if scores seem to come from a sigmoid, or if labels are predicted by chance.
+
+    `check_output` finds a softmax.
+    """
+    net, task = clf.net_, clf._task_
+    own_module = clf.module not in OURS and net.criterion_.named.takes_scores
+    loss_only = not task.is_ranking and clf.log_loss_share == 0
+    if not own_module and not loss_only:
+        return
+    n_rows, n_classes = min(len(data.y), 1000), len(clf.classes_)
+    rows = np.linspace(0, len(data.y) - 1, n_rows).astype(np.intp)
+    scores = scores_of(net, data.X[rows])
+    in_range = scores.min() >= 0 and scores.max() <= 1
+    if own_module and in_range and not are_probabilities(torch.from_numpy(scores)):
+        warn("module returns scores in [0, 1], as after a sigmoid: remove it from its end")
+    if loss_only:
+        chance = clf.k_ / n_classes
+        settings = {"k": clf.k_, "labels": np.arange(n_classes), "average": "macro"}
+        found = topk_accuracy_score(data.target[rows], task.decide(scores), **settings)
+        if found < chance + 3 * np.sqrt(chance * (1 - chance) / n_rows):
+            warn(
+                f"The top-{clf.k_} accuracy of training samples ({found:.3g}) is about that of "
+                f"random labels ({chance:.3g}): raise log_loss_share, or lower learning_rate"
+            )
+
+
+def check_learned(clf, data, totals):
+    """Warn if a ranking is hardly better than constant scores."""
+    target, weight = data.target, data.weight
+    share = np.average(target, weights=weight)
+    dtype = str(clf.net_.settings.dtype).removeprefix("torch.")
+    # Two constants: 0, and the log-odds of the class frequencies, where log loss is lowest.
+    constant = min(
+        loss_of(clf.net_, np.full((len(target), 1), each, dtype=dtype), target, weight, totals)
+        for each in (0.0, np.log(share / (1 - share)))
+    )
+    last = clf.history_[-1]["train_loss"]
+    if last > NEARLY * constant:
+        advice = "raise log_loss_share" if clf.log_loss_share < 1 else "raise max_epochs"
+        warn(
+            f"The training loss ({last:.3g}) is about as high as for constant scores "
+            f"({constant:.3g}), so the ranking can be poor: {advice}, or compare with other "
+            "estimators"
+        )
+
+
+def finish(clf, data, validation=None, folds=None, totals=None):
+    """Set the attributes that depend on scores: `threshold_`, `calibration_`, `oob_*`.
+
+    With the `Totals` of a fit, first warn if the training seems to have failed.
+    """
+    net, task = clf.net_, clf._task_
+    if totals is not None:
+        check_scores(clf, data)
+        if task.is_ranking:
+            check_learned(clf, data, totals)
+    with net.isolated():
+        if folds is not None:
+            return finish_out_of_fold(clf, data, folds)
+        if task.is_ranking:
+            set_threshold(clf, scores_of(net, data.X), data)
+        if validation is not None and clf.calibration is not None:
+            scores = scores_of(net, validation.X)
+            calibrate(clf, scores, validation.target, validation.weight)
+
+
+def finish_out_of_fold(clf, data, folds):
+    """Set these attributes from the scores of the networks that held out a sample."""
+    net, task, n_samples = clf.net_, clf._task_, len(data.y)
+    n_scores = n_samples * task.n_outputs
+    if n_scores > MOST_SCORES:
+        part = np.random.RandomState(0).random(n_samples) < PART_OF_SCORES / n_scores
+        data, folds = data.take(part), folds.take(part)
+    X, known = HeldOut(data.X, folds), folds.fold >= 0
+    scores = scores_of(net, X)[np.argsort(X.index)]
+    held_out = data.take(known)
+    target, weight, fresh = held_out.target, held_out.weight, scores
+    if task.is_ranking:
+        unseen = folds.fold[known, np.newaxis] == folds.of_member
+        fresh = scores_as_unseen(scores_by_member(net, data.X)[known], unseen, target, weight)
+        fresh = fresh.astype(scores.dtype)[:, np.newaxis]
+        set_threshold(clf, fresh, held_out)
+    decision = in_dtype_of(data.X, task.decide(scores, clf))
+    if n_scores <= MOST_SCORES:
+        of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
+        of_all[known] = decision
+        clf.oob_decision_function_ = data.as_given(of_all)
+    clf.oob_score_ = float(task.score(target, scores, weight))
+    if clf.calibration is not None:
+        calibrate(clf, fresh, target, weight)
+
+
+def set_threshold(clf, scores, data):
+    """Set `threshold_` from the scores of all processes."""
+    scores, target, weight = joined(scores, data.target, data.weight)
+    vars(clf).update(clf._task_.finish(scores, target, weight, data.groups))
+
+
+def calibrate(clf, scores, target, weight):
+    """Set `calibration_` from the scores of held-out samples of all processes."""
+    known, task = target >= 0, clf._task_
+    scores, target, weight = task.calibration_scores(scores[known]), target[known], weight[known]
+    weight = task.calibration_weights(target, weight)
+    clf.calibration_ = fit_calibration(*joined(scores, target, weight))
+
+
+def in_dtype_of(X, scores):
+    """Return the scores in float64 if X is. The weights are float32 with several minibatches."""
+    return scores.astype(np.float64) if X.dtype == np.float64 else scores
