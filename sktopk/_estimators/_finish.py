@@ -11,7 +11,7 @@ from sktopk._training._scores import loss_of, scores_by_member, scores_of
 from sktopk.metrics import topk_accuracy_score
 
 from ._calibration import fit_calibration, scores_as_unseen
-from ._fit import are_probabilities
+from ._fit import are_probabilities, in_dtype_of
 
 # Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
@@ -124,8 +124,3 @@ def calibrate(clf, scores, target, weight):
     scores, target, weight = task.calibration_scores(scores[known]), target[known], weight[known]
     weight = task.calibration_weights(target, weight)
     clf.calibration_ = fit_calibration(*joined(scores, target, weight))
-
-
-def in_dtype_of(X, scores):
-    """Return the scores in float64 if X is. The weights are float32 with several minibatches."""
-    return scores.astype(np.float64) if X.dtype == np.float64 else scores

@@ -383,6 +383,11 @@ def values_of(task, unseen, folds, totals, rows):
     return values
 
 
+def in_dtype_of(X, scores):
+    """Return the scores in float64 if X is. The weights are float32 with several minibatches."""
+    return scores.astype(np.float64) if X.dtype == np.float64 else scores
+
+
 def finite(scores, name="X"):
     """Return the given scores. Raise an error if the maximum of a row is not finite."""
     if not np.isfinite(scores.max(axis=1)).all():

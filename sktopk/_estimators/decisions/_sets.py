@@ -63,8 +63,8 @@ class SetClassifier(CalibratedDecision):
         trains a clone on one part of the samples and calibrates with the other part. With a fitted
         classifier in a :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
         For preprocessing, pass a pipeline.
-    method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="topk"
-        Conformity score (see Notes).
+    method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
+        Conformity score (see Notes). "topk" and "average_k" have no guarantee.
     k : int or float, default=5
         Number ("topk") or mean number ("average_k") of labels per set; for "raps", the number of
         ranks without penalty.
@@ -174,7 +174,7 @@ class SetClassifier(CalibratedDecision):
 
     estimator: Any
     _: KW_ONLY
-    method: str = "topk"
+    method: str = "lac"
     k: int = 5
     coverage: float = 0.9
     conditional: str | None = None
