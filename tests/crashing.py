@@ -40,6 +40,16 @@ def hook(**methods):
     return type("Hook", (Callback,), methods)()
 
 
+def rate(event):
+    """A callback that notes the learning rate at each such event, and the list of its notes."""
+    found = []
+
+    def note(self, net, **kwargs):
+        found.append(net.optimizer_.param_groups[0]["lr"])
+
+    return hook(**{event: note}), found
+
+
 @contextmanager
 def crashing(after, error=RuntimeError):
     """Raise in fits of this block after `after` epochs."""
@@ -96,6 +106,13 @@ def check_same(a, b):
         assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
     else:
         assert a == b or a != a
+
+
+def edited(path, change):
+    """A checkpoint with another content, as a forger writes it."""
+    state = torch.load(path, weights_only=True)
+    change(state)
+    torch.save(state, path)
 
 
 def crash_and_resume(make, after, **data):

@@ -23,7 +23,7 @@ from skorch.callbacks import (
 
 from sktopk import AUCClassifier, PatMatClassifier, TopKClassifier
 from sktopk.metrics import make_top_scorer, make_topk_scorer
-from tests.crashing import POSITIVE, Y, check_same, crashing, fitted_state, hook, target
+from tests.crashing import POSITIVE, Y, check_same, crashing, fitted_state, hook, rate, target
 from tests.crashing import X as ROWS
 from tests.crashing import quick as crashes
 from tests.crashing import small as quick
@@ -56,9 +56,7 @@ def test_the_object_that_is_passed_sees_batches_gradients_and_epochs():
     losses, sizes = zip(*(c[1:] for c in calls[:per_epoch] if c[0] == "batch"), strict=True)
     assert sum(sizes) == 300
     assert clf.history_[0]["train_loss"] == pytest.approx(np.average(losses, weights=sizes))
-    assert [call[1] for call in calls if call[0] == "epoch"] == [
-        row["train_loss"] for row in clf.history_
-    ]
+    assert [c[1] for c in calls if c[0] == "epoch"] == [row["train_loss"] for row in clf.history_]
 
 
 @pytest.mark.parametrize(("on_train", "n_estimators"), [(False, 2), (True, 1)])
@@ -94,15 +92,9 @@ def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimato
     ids=["epochs", "batches", "of torch"],
 )
 def test_a_schedule_of_the_user_replaces_the_cycle(schedule, expected):
-    rates = []
-
-    def note_rate(self, net, **kwargs):
-        rates.append(net.optimizer_.param_groups[0]["lr"])
-
-    callbacks = [("lr", LRScheduler(**schedule)), hook(on_epoch_begin=note_rate)]
-    clf = quick(learning_rate=0.01, callbacks=callbacks)
-    clf.fit(ROWS, Y)
-    np.testing.assert_allclose(rates, 0.01 * expected)
+    callback, noted = rate("on_epoch_begin")
+    quick(learning_rate=0.01, callbacks=[("lr", LRScheduler(**schedule)), callback]).fit(ROWS, Y)
+    np.testing.assert_allclose(noted, 0.01 * expected)
 
 
 def test_a_frozen_layer_stays_as_it_began():
@@ -114,9 +106,7 @@ def test_a_frozen_layer_stays_as_it_began():
 
 def test_the_same_objects_serve_the_next_fit():
     """A clone copies the callbacks; the estimator resets them in each fit."""
-    clf = quick(
-        callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", patience=2)]
-    )
+    clf = quick(callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", 2)])
     first = fitted_state(clf.fit(ROWS, Y))
     again, copied = fitted_state(clf.fit(ROWS, Y)), fitted_state(clone(clf).fit(ROWS, Y))
     for row, one, other in zip(first[1], again[1], copied[1], strict=True):

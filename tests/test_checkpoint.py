@@ -27,7 +27,9 @@ from tests.crashing import (
     counted,
     crash_and_resume,
     crashing,
+    edited,
     fitted_state,
+    hook,
     quick,
     target,
 )
@@ -146,7 +148,8 @@ class OwnState(Callback):
     ids=without_address,
 )
 def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_path):
-    clf = quick(n_iter_no_change=9, callbacks=callbacks)
+    params = {"n_iter_no_change": 9, "callbacks": callbacks}
+    clf = quick(**params)
     with (
         pytest.warns(UserWarning, match="interrupted after epoch 4: the network is kept"),
         crashing(after=4, error=KeyboardInterrupt),
@@ -155,9 +158,7 @@ def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_p
     assert clf.n_iter_ == 4
     assert clf.predict_topk(X).shape == (300, 2)
     assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 2
-    check_same(
-        fitted_state(clf), fitted_state(quick(n_iter_no_change=9, callbacks=callbacks).fit(X, Y))
-    )
+    check_same(fitted_state(clf), fitted_state(quick(**params).fit(X, Y)))
 
 
 def test_an_unseeded_fit_continues_with_its_own_seed(tmp_path):
@@ -262,13 +263,6 @@ def test_another_call_is_refused_with_what_differs(unfinished):
         np.testing.assert_array_equal(clf.predict_topk(X[:, :4]), before)
 
 
-def edited(path, change):
-    """A file with another content, as a forger writes it."""
-    state = torch.load(path, weights_only=True)
-    change(state)
-    torch.save(state, path)
-
-
 class Evil:
     def __reduce__(self):
         return os.mkdir, ("evil",)
@@ -294,9 +288,7 @@ DAMAGES = {
 }
 
 
-def test_a_damaged_or_forged_file_is_refused_kept_and_runs_no_code(
-    unfinished, tmp_path, monkeypatch
-):
+def test_a_damaged_or_forged_file_is_refused_kept_and_not_run(unfinished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     whole, match = unfinished.read_bytes(), "checkpoint=.*Delete the file to train anew, or pass an"
     for name, damage in DAMAGES.items():
@@ -348,29 +340,22 @@ def test_a_disk_that_is_full_keeps_the_last_file(n_epochs, tmp_path, monkeypatch
     check_same(fitted_state(clf), fitted_state(quick().fit(X, Y)))
 
 
-class Meddle(Callback):
-    do = None
-
-    def on_epoch_end(self, net, **kwargs):
-        if Meddle.do is not None and len(net.history) == 2:
-            do, Meddle.do = Meddle.do, None
-            do()
-
-
 def test_two_fits_cannot_share_a_path(tmp_path):
-    path, clf = tmp_path / "file", quick(callbacks=[Meddle()])
+    def meddle(self, net, **kwargs):
+        if acts and len(net.history) == 2:
+            acts.pop()()
+
+    path, meddler, acts = tmp_path / "file", hook(on_epoch_end=meddle), []
+    clf = quick(callbacks=[meddler])
 
     def another():
         with pytest.raises(ValueError, match="with other tau"):
-            quick(callbacks=[Meddle()], tau=0.5).fit(X, Y, checkpoint=path)
+            quick(callbacks=[meddler], tau=0.5).fit(X, Y, checkpoint=path)
 
-    Meddle.do = another
+    acts.append(another)
     clf.fit(X, Y, checkpoint=path)
-
-    def overwrite():
-        path.write_bytes(b"mine")
-
-    Meddle.do = overwrite
+    assert acts == []
+    acts.append(lambda: path.write_bytes(b"mine"))
     with pytest.raises(OSError, match="was written by another fit: each fit needs its own path"):
         clf.fit(X, Y, checkpoint=path)
     assert path.read_bytes() == b"mine"

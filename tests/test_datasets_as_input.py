@@ -93,9 +93,8 @@ def test_a_slice_dataset_is_its_samples():
     clf, samples = make().fit(X, Y), SliceDataset(TensorDataset(*TENSORS))
     np.testing.assert_array_equal(clf.decision_function(samples), clf.decision_function(X))
     assert clf.score(samples[100:200], Y[100:200]) == clf.score(X[100:200], Y[100:200])
-    np.testing.assert_array_equal(
-        cross_val_score(clf, samples, Y, cv=2), cross_val_score(clf, X, Y, cv=2)
-    )
+    found, expected = (cross_val_score(clf, rows, Y, cv=2) for rows in (samples, X))
+    np.testing.assert_array_equal(found, expected)
 
 
 RANKER = sktopk.DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
@@ -140,10 +139,9 @@ def test_images_and_integers_are_samples_for_a_module():
 
     expected = make(module=module).fit(images, y)
     found = make(module=module).fit(Items(images, y))
-    assert found.decision_function(Items(images)).dtype == expected.decision_function(images).dtype
-    np.testing.assert_array_equal(
-        found.decision_function(images), expected.decision_function(images)
-    )
+    scores = expected.decision_function(images)
+    assert found.decision_function(Items(images)).dtype == scores.dtype
+    np.testing.assert_array_equal(found.decision_function(images), scores)
     with pytest.raises(ValueError, match=r"4 dimensions.*set module"):
         make().fit(Items(images, y))
 
@@ -222,11 +220,9 @@ def test_wrong_samples_of_predictions_raise(fitted):
 
 
 def test_a_part_that_fails_in_the_middle_of_an_epoch_is_as_if_it_had_never_come():
-    y, refused = Y == 0, X.copy()
+    y, refused = torch.from_numpy(Y == 0), X.copy()
     refused[150] = np.nan
-    piece, bad = (
-        TensorDataset(torch.from_numpy(each), torch.from_numpy(y)) for each in (X, refused)
-    )
+    piece, bad = (TensorDataset(torch.from_numpy(each), y) for each in (X, refused))
     params = SMALL | {"max_epochs": 1, "module": MLP, "random_state": 0}
     clf, other = (sktopk.TopPushKClassifier(k=3, **params).partial_fit(piece) for _ in range(2))
     with pytest.raises(ValueError, match="row 150 of the Dataset"):

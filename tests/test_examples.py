@@ -64,9 +64,7 @@ def test_runs(name, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_demo_saves_its_figure_and_compares_each_estimator_on_both_tasks(
-    tmp_path, monkeypatch, capsys
-):
+def test_the_demo_saves_its_figure_and_compares_all_on_both_tasks(tmp_path, monkeypatch, capsys):
     demo = load("demo")
     monkeypatch.setattr(demo, "SEEDS", range(1))
     monkeypatch.setattr(demo, "N_CALIBRATIONS", 40)

@@ -13,7 +13,7 @@ from skorch.callbacks import LRScheduler
 
 from sktopk import TopKClassifier
 from sktopk.io import dump, load
-from tests.crashing import Crash, WithDropout, X, Y, crashing, quick
+from tests.crashing import Crash, WithDropout, X, Y, crashing, edited, quick
 
 
 def shortened(value):
@@ -116,9 +116,7 @@ def check_refused(path, edit, **params):
     """Edit the checkpoint of a fit that crashed, and check that no epoch continues from it."""
     with crashing(after=3):
         make(**params).fit(X, Y, checkpoint=path)
-    state = torch.load(path, weights_only=True)
-    edit(state)
-    torch.save(state, path)
+    edited(path, edit)
     Crash.n_epochs = 0
     with pytest.raises(ValueError, match="does not fit this network and its callbacks"):
         make(**params).fit(X, Y, checkpoint=path)
@@ -136,20 +134,16 @@ def test_a_checkpoint_of_overlapping_memory_is_refused(tmp_path):
     check_refused(tmp_path / "file", edit)
 
 
+BEST = ("validation", "weights", "3.weight")
+STOPPING, SCHEDULE = {"n_iter_no_change": 9}, {"callbacks": [("lr", LRScheduler())]}
 OF_CALLBACKS = {
-    "best weights of another shape": (
-        at("validation", "weights", "3.weight", change=shortened), {"n_iter_no_change": 9}),
-    "best weights that are not finite": (
-        at("validation", "weights", "3.weight", change=filled(np.nan)), {"n_iter_no_change": 9}),
+    "best weights of another shape": (at(*BEST, change=shortened), STOPPING),
+    "best weights that are not finite": (at(*BEST, change=filled(np.nan)), STOPPING),
     "missing best weights": (
-        at("validation", "weights", change=lambda found: {"3.weight": found["3.weight"]}),
-        {"n_iter_no_change": 9}),
-    "age that is no number": (
-        at("validation", "epoch", change=lambda found: "a"), {"n_iter_no_change": 9}),
-    "a method of the schedule": (
-        at("lr", change=lambda found: found | {"step": 0}), {"callbacks": [("lr", LRScheduler())]}),
-    "step of the schedule": (
-        at("lr", "last_epoch", change=lambda found: "a"), {"callbacks": [("lr", LRScheduler())]}),
+        at(*BEST[:2], change=lambda found: {"3.weight": found["3.weight"]}), STOPPING),
+    "age that is no number": (at("validation", "epoch", change=lambda found: "a"), STOPPING),
+    "a method of the schedule": (at("lr", change=lambda found: found | {"step": 0}), SCHEDULE),
+    "step of the schedule": (at("lr", "last_epoch", change=lambda found: "a"), SCHEDULE),
     "rate of the schedule": (at("lr", "base_lrs", change=lambda found: [np.inf]),
         {"callbacks": [("lr", LRScheduler("StepLR", step_size=2))]}),
 }  # fmt: skip
@@ -158,9 +152,7 @@ OF_CALLBACKS = {
 @pytest.mark.parametrize("name", OF_CALLBACKS)
 def test_a_checkpoint_with_other_callbacks_is_refused(name, tmp_path):
     edit, params = OF_CALLBACKS[name]
-    check_refused(
-        tmp_path / "file", lambda state: edit(state["callbacks"]), log_loss_share=0, **params
-    )
+    check_refused(tmp_path / "file", lambda s: edit(s["callbacks"]), log_loss_share=0, **params)
 
 
 OPTIMIZERS = {
@@ -190,9 +182,7 @@ def test_a_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_path):
     state["state"]["pos"] = 2**30
     random.set_state(state)
     path = dump(TopKClassifier(random_state=random), tmp_path / "file")
-    with pytest.raises(
-        ValueError, match=r"random_state must have a position in \[0, 624\]; got 10"
-    ):
+    with pytest.raises(ValueError, match=r"random_state must have a position in .*624\]; got 10"):
         load(path)
 
 

@@ -67,12 +67,11 @@ def test_one_group_is_no_group_and_names_do_not_matter(clf):
 
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_groups_are_held_out_whole(n_estimators):
-    clf = sktopk.RecallAtKClassifier(
-        3, **SMALL | {"n_estimators": n_estimators, "n_iter_no_change": 3}
-    )
+    clf = sktopk.RecallAtKClassifier(3, **SMALL)
     shown = []
     samples = hook(on_train_begin=lambda self, net, X, y, **_: shown.append(X))
-    clf.set_params(callbacks=[samples]).fit(X, Y, groups=DAY)
+    clf.set_params(n_estimators=n_estimators, n_iter_no_change=3, callbacks=[samples])
+    clf.fit(X, Y, groups=DAY)
     assert np.isfinite([row["valid_score"] for row in clf.history_]).all()
     if n_estimators == 1:
         trained = np.isin(X[:, 0], shown[0][:, 0])
@@ -190,9 +189,8 @@ def test_pipelines_and_searches_pass_groups_on():
         assert search.best_estimator_[-1].n_groups_ == 12
         train, test = next(iter(GroupKFold(3).split(X, Y, DAY)))
         alone = sklearn.clone(pipe).set_params(**{k: v[0] for k, v in grid.items()})
-        score = alone.fit(X[train], Y[train], groups=DAY[train]).score(
-            X[test], Y[test], groups=DAY[test]
-        )
+        alone.fit(X[train], Y[train], groups=DAY[train])
+        score = alone.score(X[test], Y[test], groups=DAY[test])
         assert search.cv_results_["split0_test_score"][0] == pytest.approx(score)
 
 

@@ -76,9 +76,7 @@ def test_of_known_labels_the_second_is_positive_without_a_warning(labels, pos_la
     assert (clf.pos_label_, warned) == (labels[1] if given is None else given, [])
 
 
-@pytest.mark.parametrize(
-    "labels", [("ok", "fraud"), ("a sale", "fraud"), (2, 1), (-1, 0)], ids=repr
-)
+@pytest.mark.parametrize("labels", [("ok", "fraud"), ("a sale", "fraud"), (2, 1), (-1, 0)], ids=str)
 def test_of_other_labels_the_rare_one_is_positive_with_a_warning(labels, rows):
     X, positive = rows
     y, (other, rare) = np.array(labels)[positive.astype(int)], labels

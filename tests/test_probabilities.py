@@ -149,9 +149,8 @@ def test_the_unit_and_zero_of_scores_do_not_matter(held_out):
     expected = proba_of(scores, target, weight)
     assert expected.std() > 0.05
     for unit, zero in ((1e-8, 3), (1e4, 0), (1, 1e3)):
-        np.testing.assert_allclose(
-            proba_of(zero + unit * scores, target, weight), expected, atol=1e-3
-        )
+        found = proba_of(zero + unit * scores, target, weight)
+        np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_a_reversed_ranking_keeps_its_order():

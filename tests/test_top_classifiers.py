@@ -14,13 +14,9 @@ from sklearn.metrics import fbeta_score, precision_score, recall_score, roc_auc_
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 import sktopk
+from sktopk import metrics
 from sktopk.losses import KthLargest
-from sktopk.metrics import (
-    positives_at_top_score,
-    precision_at_recall_score,
-    recall_at_k_score,
-    recall_at_precision_score,
-)
+from sktopk.metrics import positives_at_top_score, recall_at_k_score
 from sktopk.metrics import true_positive_rate_at_fpr_score as tpr_at_fpr
 from sktopk.modules import MLP
 from tests.as_unseen import as_unseen_by_loops
@@ -29,6 +25,7 @@ from tests.rankers import PROGRAMS, TOP, name
 
 each_top = pytest.mark.parametrize("classifier", TOP, ids=name)
 each_ranker = pytest.mark.parametrize("classifier", [*TOP, *PROGRAMS], ids=name)
+SMALL = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
 some_rankers = pytest.mark.parametrize("classifier", [*TOP[::2], *PROGRAMS[::2]], ids=name)
 
 
@@ -146,9 +143,7 @@ def test_about_as_many_fresh_samples_are_flagged_as_asked_for():
     y = rng.random(6000) < 0.1
     X = rng.standard_normal((6000, 10)) + 0.3 * y[:, None]
     for n_estimators in (1, 4):
-        clf = sktopk.PatMatClassifier(
-            tau=0.05, n_estimators=n_estimators, random_state=1, max_epochs=4
-        )
+        clf = sktopk.PatMatClassifier(0.05, n_estimators=n_estimators, random_state=1, max_epochs=4)
         clf.fit(X[:1000], y[:1000])
         assert 0.6 < clf.predict(X[1000:]).mean() / 0.05 < 1.6
 
@@ -165,10 +160,10 @@ def test_score_is_the_metric_of_the_estimator(classifier, rare):
         "PatMat": partial(recall_at_k_score, k=0.07),
         "PatMatNP": partial(tpr_at_fpr, fpr=0.03),
         "RecallAtFPR": partial(tpr_at_fpr, fpr=0.07),
-        "PrecisionAtRecall": partial(precision_at_recall_score, recall=0.75),
+        "PrecisionAtRecall": partial(metrics.precision_at_recall_score, recall=0.75),
         "AUC": roc_auc_score,
         "FScore": lambda y, s, **weight: fbeta_score(y, s > 0, beta=2, **weight),
-        "RecallAtPrecision": partial(recall_at_precision_score, precision=0.4),
+        "RecallAtPrecision": partial(metrics.recall_at_precision_score, precision=0.4),
     }[name(clf)]
     scores = clf.decision_function(X_test)
     assert clf.score(X_test, y_test) == pytest.approx(metric(y_test, scores))
@@ -279,10 +274,9 @@ OF_LOSSES = [
 @pytest.mark.parametrize(("cls", "param", "value", "of_loss"), OF_LOSSES)
 def test_a_parameter_of_the_loss_alone_changes_no_metric(cls, param, value, of_loss, rare):
     X, y = rare[0][:300], rare[1][:300]
-    small = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
-    clf = cls(**{param: value}, **small).set_params(**{f"loss__{param}": of_loss}).fit(X, y)
+    clf = cls(**{param: value}, **SMALL).set_params(**{f"loss__{param}": of_loss}).fit(X, y)
     assert clf.get_params()[f"loss__{param}"] == of_loss
-    trained = cls(**{param: of_loss}, **small).fit(X, y)
+    trained = cls(**{param: of_loss}, **SMALL).fit(X, y)
     check_same(*({**each.net_.module_.state_dict()} for each in (clf, trained)))
     # The same scores, the metric and the threshold of `value`.
     scores = clf.decision_function(X) + clf.threshold_
@@ -311,13 +305,9 @@ def test_wrong_parameters_of_the_loss_raise(cls, given, message, rare):
 def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():
     X, y = load_digits(return_X_y=True)
     X, y = X[:600], np.where(y[:600] == 8, "fraud", "ok")
-    clf = sktopk.RecallAtFPRClassifier(
-        pos_label="fraud", n_estimators=2, max_epochs=4, random_state=0
-    )
+    clf = sktopk.RecallAtFPRClassifier(pos_label="fraud", **SMALL)
     grid, folds = {"fpr": [0.01, 0.05, 0.3]}, StratifiedKFold(2)
-    scorer = sktopk.metrics.make_top_scorer(
-        "true_positive_rate_at_fpr", fpr=0.05, pos_label="fraud"
-    )
+    scorer = metrics.make_top_scorer("true_positive_rate_at_fpr", fpr=0.05, pos_label="fraud")
     found = GridSearchCV(clf, grid, scoring=scorer, cv=folds).fit(X, y).cv_results_
     for fpr, score in zip(grid["fpr"], found["mean_test_score"], strict=True):
         expected = []

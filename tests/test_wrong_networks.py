@@ -265,10 +265,8 @@ def batch():
 @pytest.mark.parametrize("share", [0.0, 0.6])
 def test_a_network_that_masks_classes_is_trained(loss, share):
     X, y = batch()
-    clf = TopKClassifier(
-        loss, k=2, log_loss_share=share, module=Masked, max_epochs=10, random_state=0
-    )
-    clf.fit(X, y)
+    clf = TopKClassifier(loss, k=2, log_loss_share=share, module=Masked, random_state=0)
+    clf.set_params(max_epochs=10).fit(X, y)
     proba = clf.predict_proba(X)
     assert (proba[:150, 0] == 0).all()
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)

@@ -36,9 +36,7 @@ def test_categories_are_native_categories_of_lightgbm():
     assert "cat" in ours.boosters_[0].model_to_string()
     # An unknown category is a missing value, as in LightGBM.
     unknown, missing = FRAME.assign(town="atlantis"), FRAME.assign(town=None)
-    expected = own.predict_proba(
-        X.assign(town=pd.Categorical([None] * N, X["town"].cat.categories))
-    )
+    expected = own.predict_proba(X.assign(town=pd.Categorical([None] * N, X.town.cat.categories)))
     for table in (unknown, missing):
         np.testing.assert_allclose(ours.predict_proba(table), expected, atol=1e-6)
 

@@ -15,6 +15,7 @@ from sktopk.metrics import topk_accuracy_score
 
 lightgbm = pytest.importorskip("lightgbm")
 SMALL = {"n_estimators": 10, "n_members": 1, "random_state": 0}
+OWN = {"n_estimators": 10, "n_jobs": 1, "verbosity": -1}
 
 
 def make(*args, **params):
@@ -65,7 +66,7 @@ def test_members_score_samples_that_they_have_not_seen(binary):
     seen = owner != 0
     top = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
     f = objective("accuracy_at_top", log_loss_share=0.6, **top)
-    alone = lightgbm.LGBMClassifier(objective=f, n_estimators=10, n_jobs=1, verbosity=-1)
+    alone = lightgbm.LGBMClassifier(objective=f, **OWN)
     alone.fit(X[seen], y[seen], init_score=np.full(sum(seen), clf.init_score_))
     expected = each[0] + clf.threshold_ - clf.init_score_
     np.testing.assert_allclose(alone.predict(X, raw_score=True), expected)
@@ -82,9 +83,8 @@ def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
     np.testing.assert_array_equal(one.oob_decision_function_[kept], other.oob_decision_function_)
     one = make(class_weight={1: 3.0}).fit(X, y)
     other = make().fit(X, y, sample_weight=1 + 2 * y)
-    np.testing.assert_allclose(
-        one.decision_function(X) + one.threshold_, other.decision_function(X) + other.threshold_
-    )
+    found, expected = (each.decision_function(X) + each.threshold_ for each in (one, other))
+    np.testing.assert_allclose(found, expected)
 
 
 def test_is_repeatable(binary):
@@ -128,24 +128,19 @@ def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
     assert clf.n_groups_ == 12
     # In the order in which the days come first, as numbers of groups have it.
     order = np.concatenate([np.flatnonzero(day == each) for each in pd.unique(day)])
-    own = lightgbm.LGBMRanker(
-        objective=objective("recall_at_k", k=5), n_estimators=10, n_jobs=1, verbosity=-1
-    ).fit(
-        X[order],
-        y[order],
-        sample_weight=None if weight is None else weight[order],
-        group=np.bincount(pd.factorize(day)[0]),
-        init_score=np.full(len(y), clf.init_score_),
-    )
+    options = {"sample_weight": None if weight is None else weight[order]}
+    options["group"] = np.bincount(pd.factorize(day)[0])
+    options["init_score"] = np.full(len(y), clf.init_score_)
+    own = lightgbm.LGBMRanker(objective=objective("recall_at_k", k=5), **OWN)
+    own.fit(X[order], y[order], **options)
     raw = own.predict(X, raw_score=True)
     scores = clf.decision_function(X) + clf.threshold_ - clf.init_score_
     # LightGBM keeps weights in float32.
     np.testing.assert_allclose(scores, raw, atol=1e-6)
     # One group is no group.
     one = make("recall_at_k", k=5).fit(X, y, groups=np.full(len(y), "a"))
-    np.testing.assert_array_equal(
-        one.decision_function(X), make("recall_at_k", k=5).fit(X, y).decision_function(X)
-    )
+    plain = make("recall_at_k", k=5).fit(X, y)
+    np.testing.assert_array_equal(one.decision_function(X), plain.decision_function(X))
 
 
 def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
@@ -172,7 +167,7 @@ def test_class_weight_does_not_change_how_many_are_positive(binary, class_weight
 @pytest.mark.parametrize("name", ["binary", "several"])
 def test_the_log_loss_alone_is_lightgbm(name, request):
     X, y = request.getfixturevalue(name)
-    own = lightgbm.LGBMClassifier(n_estimators=10, n_jobs=1, verbosity=-1).fit(X, y)
+    own = lightgbm.LGBMClassifier(**OWN).fit(X, y)
     ours = make("cross_entropy").fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(ours.predict(X), own.predict(X))

@@ -34,9 +34,8 @@ def data():
 # Which samples are held out is drawn from their number: repeated samples are other samples, and a
 # guarantee counts each of them. scikit-learn's TunedThresholdClassifierCV has the same exception.
 REASON = "held-out samples are drawn from all samples, whose number weights do not change"
-EXPECTED = {
-    f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")
-}
+KINDS = ("dense", "sparse")
+EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in KINDS}
 
 
 @pytest.mark.filterwarnings("ignore")

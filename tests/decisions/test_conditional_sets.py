@@ -45,10 +45,8 @@ def test_a_class_of_too_few_samples_is_in_every_set():
 @pytest.mark.parametrize("randomized", [False, True])
 def test_classes_are_covered_whatever_the_method(method, randomized):
     proba, y = draw(6000, seed=3)
-    clf = SetClassifier(
-        frozen(), method=method, coverage=0.8, conditional="class", randomized=randomized
-    )
-    clf.set_params(random_state=0).fit(proba[:3000], y[:3000])
+    clf = SetClassifier(frozen(), method=method, coverage=0.8, conditional="class")
+    clf.set_params(randomized=randomized, random_state=0).fit(proba[:3000], y[:3000])
     inside = clf.predict_set(proba[3000:])[np.arange(3000), y[3000:]]
     n_old, n_new = np.bincount(y[:3000], minlength=8), np.bincount(y[3000:], minlength=8)
     covered = np.bincount(y[3000:], weights=inside, minlength=8) / n_new
@@ -70,9 +68,8 @@ def test_groups_have_thresholds_of_their_own(names, make, rng):
     found = clf.predict_set(proba[600:], groups=make(groups[600:]))
     for name in names:
         old, new = (np.array(part) == name for part in (groups[:600], groups[600:]))
-        alone = SetClassifier(frozen(), method="lac", coverage=0.8).fit(
-            proba[:600][old], y[:600][old]
-        )
+        alone = SetClassifier(frozen(), method="lac", coverage=0.8)
+        alone.fit(proba[:600][old], y[:600][old])
         np.testing.assert_array_equal(found[new], alone.predict_set(proba[600:][new]))
 
 

@@ -37,10 +37,9 @@ def test_sets_are_those_of_a_classifier(conditional):
     groups = np.arange(1000) % 2
     old, new = ({"groups": part} if conditional == "group" else {} for part in np.split(groups, 2))
     params = {"method": "aps", "conditional": conditional, "coverage": 0.8, "random_state": 0}
-    ours = SetClassifier.from_scores(
-        proba[:500], y[:500], classes=np.arange(8), fit_params=old, **params
-    )
-    clf = SetClassifier(frozen_proba(), **params).fit(proba[:500], y[:500], **old)
+    rows = proba[:500], y[:500]
+    ours = SetClassifier.from_scores(*rows, classes=np.arange(8), fit_params=old, **params)
+    clf = SetClassifier(frozen_proba(), **params).fit(*rows, **old)
     expected = clf.predict_set(proba[500:], **new)
     np.testing.assert_array_equal(ours.predict_set(proba[500:], **new), expected)
     np.testing.assert_array_equal(ours.predict(proba), proba.argmax(axis=1))

@@ -70,9 +70,7 @@ def test_rates_of_tied_scores_keep_their_budget(constraint, budget):
 @pytest.mark.parametrize(
     ("n", "prevalence", "precision", "noise"), [(300, 0.3, 0.7, 0.0), (1000, 0.2, 0.7, 0.005)]
 )
-def test_precision_misses_its_budget_with_probability_at_most_delta(
-    n, prevalence, precision, noise
-):
+def test_precision_is_missed_with_probability_at_most_delta(n, prevalence, precision, noise):
     rng, delta = np.random.default_rng(4), 0.1
 
     def true_rates(t):
@@ -220,9 +218,7 @@ def test_an_interval_of_hits_holds_every_number_that_is_not_rejected(n, n_old, d
     ("n_old", "n_new", "n", "prevalence", "step"),
     [(400, 200, 40, 0.3, None), (500, 500, 100, 0.2, 0.5), (60, 80, 80, 0.3, None)],
 )
-def test_hits_are_outside_of_their_interval_with_probability_at_most_delta(
-    n_old, n_new, n, prevalence, step
-):
+def test_hits_miss_their_interval_with_probability_at_most_delta(n_old, n_new, n, prevalence, step):
     rng, delta = np.random.default_rng(3), 0.1
     missed, width, ideal, n_above = [], [], [], []
     for seed in range(N_DRAWS):

@@ -36,9 +36,8 @@ def covered(clf, X, y):
 @pytest.mark.parametrize("randomized", [True, False])
 def test_coverage_is_exact(method, randomized):
     n, n_new, rates = 24, 100, []
-    clf = SetClassifier(
-        frozen(), method=method, randomized=randomized, prevalence=np.geomspace(1, 0.1, 8)
-    )
+    clf = SetClassifier(frozen(), method=method, randomized=randomized)
+    clf.set_params(prevalence=np.geomspace(1, 0.1, 8))
     for seed in range(400):
         X, y = draw(n + n_new, seed=seed)
         clf.set_params(random_state=seed).fit(X[:n], y[:n])
@@ -134,10 +133,9 @@ def test_coverage_holds_with_rows_held_out_by_class(method):
     n, n_new, rates = 120, 100, []
     for seed in range(100):
         X, y = draw(n + n_new, seed=seed)
-        clf = SetClassifier(
-            Given(np.arange(8)), method=method, validation_fraction=0.5, random_state=seed
-        )
-        rates.append(covered(clf.fit(X[:n], y[:n]), X[n:], y[n:]).mean())
+        clf = SetClassifier(Given(np.arange(8)), method=method, validation_fraction=0.5)
+        clf.set_params(random_state=seed).fit(X[:n], y[:n])
+        rates.append(covered(clf, X[n:], y[n:]).mean())
     slack = 4 * np.std(rates) / 100**0.5
     assert np.mean(rates) > 0.9 - slack
 

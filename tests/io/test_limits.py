@@ -16,8 +16,6 @@ from sktopk.modules import MLP, TabularMLP
 from tests.io.archives import change_nodes, rewritten, with_node
 
 pytest.importorskip("skops")
-
-
 with_parameter = partial(with_node, "loss")
 
 

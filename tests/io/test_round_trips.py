@@ -67,9 +67,7 @@ ON_THREE_CLASSES = {
     "sets of classes": sktopk.SetClassifier(LINEAR, method="lac", conditional="class"),
     "frozen": FrozenEstimator(LABELS),
     "search": GridSearchCV(LABELS, TAUS, cv=2),
-    "search with a score": GridSearchCV(
-        LABELS, TAUS, cv=model_selection.KFold(2), scoring="accuracy"
-    ),
+    "search by score": GridSearchCV(LABELS, TAUS, cv=model_selection.KFold(2), scoring="accuracy"),
     "search with a loss": model_selection.RandomizedSearchCV(
         LABELS, TAUS, n_iter=2, cv=model_selection.StratifiedShuffleSplit(2), scoring="neg_log_loss"
     ),
@@ -132,19 +130,14 @@ def test_frames_with_categories_and_missing_values(cancer, path):
 
 @pytest.mark.parametrize(
     "estimator",
-    [
-        sktopk.TopKClassifier(
-            "noised_topk", k=1, hidden_layer_sizes=(8,), module=MLP, random_state=0
-        ),
-        sktopk.DeepTopPushClassifier(hidden_layer_sizes=(8,), module=MLP, random_state=0),
-    ],
+    [sktopk.TopKClassifier("noised_topk", k=1), sktopk.DeepTopPushClassifier()],
     ids=["labels", "ranking"],
 )
 def test_training_goes_on_as_if_nothing_had_been_written(cancer, path, estimator):
     X, y = cancer
     schedule = LRScheduler(policy="StepLR", step_size=2)
-    estimator = clone(estimator).set_params(callbacks=[schedule])
-    estimator.partial_fit(X[:300], y[:300], classes=[0, 1])
+    estimator = clone(estimator).set_params(callbacks=[schedule], module=MLP, random_state=0)
+    estimator.set_params(hidden_layer_sizes=(8,)).partial_fit(X[:300], y[:300], classes=[0, 1])
     trusted = [LRScheduler, torch.optim.lr_scheduler.StepLR]
     others = [load(dump(estimator, path), trusted=trusted), pickle.loads(pickle.dumps(estimator))]
     for each in (estimator, *others):
@@ -165,9 +158,8 @@ np.save(f"{folder}/found.npy", [each.decision_function(X) for each in found])
 
 def test_another_process_reads_a_file_and_a_pickle(cancer, tmp_path):
     pipe = sktopk.make_pipeline(StandardScaler(), clone(RANKER)).fit(*cancer)
-    budget = sktopk.BudgetClassifier(FrozenEstimator(pipe), constraint="fpr", budget=0.1).fit(
-        *cancer
-    )
+    budget = sktopk.BudgetClassifier(FrozenEstimator(pipe), constraint="fpr", budget=0.1)
+    budget.fit(*cancer)
     np.save(tmp_path / "X.npy", cancer[0])
     dump(budget, tmp_path / "file")
     (tmp_path / "pickle").write_bytes(pickle.dumps(budget))

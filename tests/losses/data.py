@@ -7,6 +7,10 @@ N_CLASSES = 7
 CLASS_COUNTS = (500, 120, 1, 60, 30, 10, 5)
 
 
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
 def assert_same(result, expected, tolerance=1e-12):
     torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance)
 

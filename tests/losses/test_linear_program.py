@@ -117,9 +117,8 @@ def test_units_do_not_matter(scale, rng):
 def test_batch_equals_programs_alone(method, rng):
     programs = [lp.vertex_program(rng, 4, 7, 1) for _ in range(6)]
     alone = [linear_program(*lp.tensors(p), method=method) for p in programs]
-    batch = linear_program(
-        *(t.view(2, 3, *t.shape[1:]) for t in lp.stacked(programs)), method=method
-    )
+    arguments = (part.view(2, 3, *part.shape[1:]) for part in lp.stacked(programs))
+    batch = linear_program(*arguments, method=method)
     for name, values in batch._asdict().items():
         expected = torch.stack([getattr(result, name) for result in alone])
         close(values, expected.view(2, 3, *expected.shape[1:]), rtol=1e-9, atol=1e-9, msg=name)

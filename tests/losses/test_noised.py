@@ -7,11 +7,7 @@ from scipy.stats import ks_2samp
 from sktopk import losses
 from sktopk.losses import _order_statistics
 from tests.losses.cases import function_called
-from tests.losses.data import value_and_gradient
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.losses.data import seeded, value_and_gradient
 
 
 def random_scores(n_classes, spread, seed=3):

@@ -7,13 +7,10 @@ import torch
 
 from sktopk.losses import focal_loss, sample_candidates, smooth_topk_loss
 from tests.losses.cases import function_called
+from tests.losses.data import seeded
 
 cross_entropy_loss = function_called("cross_entropy_loss")
 LABELS = torch.tensor([4, 1, 4])
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def distinct(candidates):

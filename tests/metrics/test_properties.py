@@ -83,9 +83,8 @@ def test_scores_of_rows(name, data):
     # A row of weight 0 is absent; weight 2 is the row twice.
     twice = np.repeat(order, 2)
     double = np.ones(len(y_true)) if weight is None else weight
-    repeated, _ = score(
-        y_true[twice], y_score[twice], sample_weight=None if weight is None else weight[twice]
-    )
+    other_weight = None if weight is None else weight[twice]
+    repeated, _ = score(y_true[twice], y_score[twice], sample_weight=other_weight)
     # A share of less than one sample is rounded up to one sample of mean weight.
     if not isinstance(k := parameters.get("k"), float) or 2 * k * double.sum() >= 1:
         once, _ = score(y_true, y_score, sample_weight=2 * double)

@@ -225,10 +225,8 @@ def test_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
         proba = fitted.predict_proba(X[test])
         options = dict(k=5, pos_label="fraud", groups=day[test], sample_weight=weight[test])
         expected["top"].append(metrics.recall_at_k_score(y[test], proba[:, 1], **options))
-        options = dict(k=1, labels=fitted.classes_, sample_weight=weight[test])
-        expected["labels"].append(
-            metrics.topk_accuracy_score(y[test], proba, average="macro", **options)
-        )
+        options = dict(k=1, labels=fitted.classes_, sample_weight=weight[test], average="macro")
+        expected["labels"].append(metrics.topk_accuracy_score(y[test], proba, **options))
     with sklearn.config_context(enable_metadata_routing=True):
         scoring = {"labels": make_topk_scorer(1, average="macro")}
         scoring["top"] = make_top_scorer("recall_at_k", k=5, pos_label="fraud")

@@ -56,23 +56,19 @@ def test_shot_accuracy_is_the_macro_average_inside_each_group():
     counts = {"a": 101, "b": 100, "c": 20, "d": 19, "e": 500, "f": 1}
     y_true = rng.choice([*counts, "unseen"], size=300)
     y_score = rng.standard_normal((300, 6))
-    labels = list(counts)
-    scores = shot_accuracy_score(
-        y_true, y_score, class_counts=list(counts.values()), labels=labels, k=2
-    )
+    options = {"labels": list(counts), "k": 2}
+    scores = shot_accuracy_score(y_true, y_score, class_counts=list(counts.values()), **options)
     groups = {"many": ["a", "e"], "medium": ["b", "c"], "few": ["d", "f", "unseen"]}
     assert list(scores) == ["many", "medium", "few"]
     for name, group in groups.items():
         rows = np.isin(y_true, group)
-        assert scores[name] == pytest.approx(
-            topk_accuracy_score(y_true[rows], y_score[rows], k=2, labels=labels, average="macro")
-        )
+        expected = topk_accuracy_score(y_true[rows], y_score[rows], average="macro", **options)
+        assert scores[name] == pytest.approx(expected)
 
 
 def test_shot_group_without_test_classes_is_nan_with_a_warning():
+    counts = [200, 3, 50]
     with pytest.warns(UndefinedMetricWarning, match="no medium-shot class"):
-        scores = shot_accuracy_score(
-            [0, 1], np.eye(3)[:2], class_counts=[200, 3, 50], labels=range(3)
-        )
+        scores = shot_accuracy_score([0, 1], np.eye(2, 3), class_counts=counts, labels=range(3))
     assert scores["many"] == scores["few"] == 1.0
     assert np.isnan(scores["medium"])

@@ -137,9 +137,7 @@ def rows_of(table, device=META, dtype=torch.float32):
 
 
 @pytest.mark.parametrize(("free", "resident"), [(320, True), (319, False)])
-def test_a_table_is_moved_once_if_it_takes_at_most_half_of_what_is_free(
-    free, resident, monkeypatch
-):
+def test_a_table_moves_once_if_it_takes_at_most_half_of_what_is_free(free, resident, monkeypatch):
     monkeypatch.setattr(_batches, "free_memory", lambda device: free)
     assert rows_of(TABLE).resident == resident
     assert rows_of(TABLE)[torch.arange(2)].device == META
