@@ -216,4 +216,4 @@ def test_the_best_samples_are_positive_as_often_as_the_ensemble_says(clf):
         said.append(proba[best, 1].mean())
         found.append(y[best].mean())
     # The mean of an ensemble ranks better than its members. Their scores would say 15 points less.
-    assert abs(np.mean(said) - np.mean(found)) < 0.06
+    assert abs(np.mean(said) - np.mean(found)) < 0.08

@@ -44,7 +44,8 @@ EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind i
     [
         (BudgetClassifier(LogisticRegression()), EXPECTED),
         (BudgetClassifier(LinearSVC(), budget=0.8, constraint="recall"), EXPECTED),
-        (SetClassifier(LogisticRegression()), {}),
+        (SetClassifier(LogisticRegression()), EXPECTED),
+        (SetClassifier(LogisticRegression(), method="topk"), {}),
         (SetClassifier(LinearSVC(), method="aps", randomized=True), EXPECTED),
     ],
     ids=str,

@@ -334,7 +334,7 @@ def test_sets_of_an_estimator(data):
     other = SetSizeDisplay.from_predictions(y_test, clf.predict_set(X_test), labels=clf.classes_)
     np.testing.assert_array_equal(one.coverage, other.coverage)
     assert (one.name, one.target, other.target) == ("SetClassifier (aps)", 0.8, None)
-    top = SetClassifier(GaussianNB(), k=1).fit(X, y)
+    top = SetClassifier(GaussianNB(), method="topk", k=1).fit(X, y)
     assert SetSizeDisplay.from_estimator(top, X_test, y_test).target is None
     with pytest.raises(TypeError, match="must have predict_set"):
         SetSizeDisplay.from_estimator(clf.estimator_, X_test, y_test)
