@@ -176,6 +176,9 @@ def test_a_k_too_large_is_clipped_once_and_said(name, k):
         clf = make(name, k=10**12).fit(X, labels(name))
     assert len([each for each in record if "k=1" in str(each.message)]) == 1
     assert clf.k_ == k
+    if name == "TopKClassifier":
+        with pytest.warns(UserWarning, match="loss__k=4 must be smaller than n_classes=4: 3 is"):
+            make(name, loss_params={"k": 4}).fit(X, labels(name))
 
 
 def test_two_corrections_for_class_frequencies_are_said():

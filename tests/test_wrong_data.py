@@ -80,6 +80,7 @@ SAMPLES = {
     "infinity": (INF, V, "infinity"),
     "a sparse NaN": (sparse.csr_array(NAN), V, "NaN", NETS),
     "a frame with pandas.NA": (FRAME.round().astype("Int64").mask(FRAME > 1), V, "NaN|NA", NETS),
+    "objects with pandas.NA": (FRAME.astype(object).mask(FRAME > 1, pd.NA), T, "pd.NA in", NETS),
     "a polars frame with a null": (pl.DataFrame({"a": [None, *range(39)]}), V, "NaN", NETS),
     "masked": (MASKED, V, r"X must have no masked entries; got \d+ of 120"),
     "words": (WORDS, V, "could not convert|string|numeric"),

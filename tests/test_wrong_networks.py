@@ -292,6 +292,12 @@ def test_a_function_that_returns_one_network_gets_copies_trained():
     assert not torch.equal(members[0].weight, members[1].weight)
 
 
+def test_labels_by_chance_are_said():
+    params = {"log_loss_share": 0, "n_estimators": 1, "calibration": None, "learning_rate": 1e-9}
+    with pytest.warns(UserWarning, match=r"top-2 accuracy of training samples .* random labels"):
+        TopKClassifier("topk_hinge_calibrated", k=2, **QUICK | params).fit(X, OF_FOUR)
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_sigmoid_at_the_end_is_said(kind):
     cls, y = ESTIMATORS[kind]

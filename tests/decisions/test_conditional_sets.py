@@ -123,8 +123,7 @@ def plants(rng, centers, n_plants, n_photos):
     """Photos of plants of 20 species, their species, and their plants."""
     species = np.repeat(np.arange(20), n_plants)
     plant = centers[species] + 0.8 * rng.normal(size=(len(species), 6))
-    X = np.repeat(plant, n_photos, axis=0)
-    X += 0.1 * rng.normal(size=X.shape)
+    X = rng.normal(np.repeat(plant, n_photos, axis=0), 0.1)
     return X, np.repeat(species, n_photos), np.repeat(np.arange(len(species)), n_photos)
 
 
@@ -156,8 +155,7 @@ def test_sets_of_new_plants_are_covered_if_plants_are_held_out_whole(clf, params
 def test_a_held_out_group_takes_no_class_with_it():
     X, y, plant = plants(np.random.default_rng(0), np.eye(20, 6), 2, 3)
     plant[y == 7] = plant[y == 7][0]  # a single plant
-    mixed = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)
-    sets = mixed.fit(X, y, groups=plant)
-    assert sets.classes_.tolist() == list(range(20))
+    sets = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)
+    assert sets.fit(X, y, groups=plant).classes_.tolist() == list(range(20))
     given = SetClassifier(FrozenEstimator(GaussianNB().fit(X, y)), method="lac", coverage=0.5)
     assert given.fit(X, y, groups=plant).n_calibration_ == len(np.unique(plant))

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -24,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from sktopk import TopKClassifier
-from sktopk.metrics import make_topk_scorer, topk_accuracy_score
+from sktopk.metrics import make_top_scorer, make_topk_scorer, topk_accuracy_score
 from sktopk.model_selection import _baselines, compare_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*must be smaller than the number of classes")
@@ -185,6 +186,19 @@ def test_groups_stay_together_in_folds_and_inside_them(rows):
             assert len(held)
             assert not set(groups[held]) & set(groups[FITS[i][2]])
         assert not set(groups[np.setdiff1d(np.arange(60), final)]) & set(groups[final])
+
+
+def test_a_scorer_ranks_each_group_if_it_asks_for_groups():
+    X, day = np.random.default_rng(0).normal(size=(120, 1)), np.arange(120) % 12
+    y, scorer = (X[:, 0] > 0.5).astype(int), make_top_scorer("recall_at_k", k=1)
+    settings = {"groups": day, "cv": GroupKFold(3), "scoring": scorer, "estimator": GaussianNB()}
+    with pytest.warns(UserWarning, match="recall_at_k_1 ranks all samples of a test fold together"):
+        pooled = compare(X, y, **settings).frame
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer.set_score_request(groups=True)
+        found = compare(X, y, **settings).frame
+    one, four = (each.score[each.loss == "GaussianNB"].to_numpy() for each in (pooled, found))
+    np.testing.assert_allclose(four, 4 * one)
 
 
 def test_seeds_on_the_same_rows_are_one_split(rows):
