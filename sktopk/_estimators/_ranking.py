@@ -102,9 +102,6 @@ class RankingClassifier(BaseNetClassifier):
 
     _checks: ClassVar = {"calibration": option(None, "sigmoid"), "pos_label": check_pos_label}
 
-    # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
-    __metadata_request__predict = {"groups": True}  # noqa: RUF012
-
     def fit(
         self,
         X: RowsLike,

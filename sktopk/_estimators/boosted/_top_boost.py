@@ -205,9 +205,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         "n_jobs": number(-(2**15), 2**15, integer=True, none=True),
     }
 
-    # scikit-learn cannot route metadata to `predict_top`, so request `groups` for `predict`.
-    __metadata_request__predict = {"groups": True}  # noqa: RUF012
-
     def fit(
         self,
         X: RowsLike,
