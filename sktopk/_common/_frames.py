@@ -60,7 +60,9 @@ def _explain_objects(name, values, error, takes_missing):
         except (OverflowError, TypeError, ValueError) as reason:
             kind = TypeError if isinstance(reason, TypeError) else ValueError
             advice = ""
-            if isinstance(value, str) and takes_missing:
+            if value in ("True", "False"):
+                advice = f". For a Boolean column, pass X[{name!r}] == 'True'"
+            elif isinstance(value, str) and takes_missing:
                 advice = (
                     ". A column of categories must have only strings in fit: convert all values to "
                     "numbers, or all values to strings"

@@ -313,10 +313,10 @@ def make_partner(named, parameters):
     """
     if named is None:
         return CrossEntropy()
-    defaults = inspect.signature(named.function).parameters
+    defaults = named.function.__kwdefaults__
 
     def value(name):
-        return float(parameters.get(name, defaults[name].default))
+        return float(parameters.get(name, defaults[name]))
 
     scale = value("scale") if named.cosines else 1.0
     tau = 0.0

@@ -31,7 +31,7 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
 
-from ._any_classifier import GivenScores, out_of_fold_scores, weight_name
+from ._any_classifier import GivenScores, name_in_fit, out_of_fold_scores, weight_name
 
 # `fit` warns if a frozen classifier has no error on _MANY_SAMPLES or more calibration samples.
 _MANY_SAMPLES = 200
@@ -47,6 +47,14 @@ class Trained(NamedTuple):
     index: np.ndarray | None
     y_score: np.ndarray | None = None  # out-of-fold scores with `cross_fit`
 
+    def one_of_each(self, groups, random):
+        """Return the same with one random calibration sample of each group."""
+        index = np.arange(len(groups)) if self.index is None else self.index
+        rows = one_of_each_group(groups[index], random)
+        y_score = None if self.y_score is None else self.y_score[rows]
+        X, y = take_rows(self.X, rows), self.y[rows]
+        return self._replace(X=X, y=y, index=index[rows], y_score=y_score)
+
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
@@ -54,8 +62,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     # How to check each parameter. Subclasses have such a dict of their own parameters.
     _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
-    # Request sample weights by default, because `fit` drops samples of weight 0.
-    __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
+    # `fit` drops samples of weight 0, and holds out whole groups.
+    __metadata_request__fit = {"sample_weight": True, "groups": True}  # noqa: RUF012
 
     @classmethod
     def from_scores(
@@ -170,17 +178,21 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         groups = groups if groups is None else take_rows(groups, present)
         return take_rows(X, present), take_rows(y, present), groups, params
 
+    def _with_groups(self, groups, fit_params):
+        """Return the fit parameters with `groups`, if the classifier takes them."""
+        routes = get_config()["enable_metadata_routing"]
+        name = "groups" if routes else name_in_fit(self.estimator, "groups")
+        return fit_params if groups is None or name is None else fit_params | {name: groups}
+
     def _train_and_hold_out(self, X, y, fit_params, random, *, groups=None, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        With `groups`, whole groups are held out, and one sample of each group calibrates.
+        With `groups`, the group index of each sample, whole groups are held out.
         """
         # If `calibrates` is False, it trains on all samples; one is returned to check its output.
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
-            if groups is not None:
-                index = one_of_each_group(groups, random)
             return Trained(estimator, take_rows(X, index), take_rows(y, index), None, index)
         last, pos_label = estimator, getattr(self, "pos_label", None)
         while hasattr(last, "steps"):
@@ -193,7 +205,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if self.cross_fit:
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
-            known = known if groups is None else known[one_of_each_group(groups[known], random)]
             if not len(known):
                 raise ValueError("cross_fit=True needs out-of-fold scores; got only NaN")
             return Trained(estimator, take_rows(X, known), y[known], y, known, y_score[known])
@@ -209,7 +220,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "calibrate a fitted estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
-        index = index if groups is None else index[one_of_each_group(groups[index], random)]
         estimator.fit(take_rows(X, train), y[train], **take_params(fit_params, train, len(y)))
         return Trained(estimator, take_rows(X, index), y[index], y[train], index)
 

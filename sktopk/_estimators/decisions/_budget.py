@@ -17,6 +17,7 @@ from sktopk._common._input import (
     class_counts,
     encode_labels,
 )
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_count,
     check_pos_label,
@@ -183,6 +184,8 @@ class BudgetClassifier(CalibratedDecision):
         X: RowsLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train the classifier on one part of the samples, and calibrate with the other part.
@@ -196,6 +199,10 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, such as its day or customer. Whole groups are held out, and the
+            `fit` of `estimator` gets the groups if it takes them. If the samples of a group are
+            alike, the guarantee is only approximate.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -205,15 +212,20 @@ class BudgetClassifier(CalibratedDecision):
         self : BudgetClassifier
         """
         self._check_params()
-        X, y, _, fit_params = self._checked(X, y, sample_weight, None, fit_params)
+        fit_params = self._with_groups(groups, fit_params)
+        X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
+        units = None if groups is None else encode_groups(groups, len(y))
         if not isinstance(self.estimator, FrozenEstimator):
             check_two_classes(y, self.pos_label)
         random = check_random(self.random_state)
-        trained = self._train_and_hold_out(X, y, fit_params, random)
+        trained = self._train_and_hold_out(X, y, fit_params, random, groups=units)
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
         classes = np.asarray(on_host(trained.estimator.classes_, "classes_ of estimator"))
-        pos_label = own_pos_label(trained.estimator) if self.pos_label is None else self.pos_label
+        own = own_pos_label(trained.estimator)
+        pos_label = own if self.pos_label is None else self.pos_label
+        if own is not None and own != pos_label:
+            warn(f"pos_label={pos_label!r} is not that of estimator, {own!r}: check both")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
         if trained.y_score is None:
@@ -267,6 +279,13 @@ class BudgetClassifier(CalibratedDecision):
         # Subtract in float64: in float32, rounding could change a small difference to 0.
         scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
+
+    @property
+    def predict_proba(self):
+        """Not available, because `predict` does not choose the most probable label."""
+        raise AttributeError(
+            "BudgetClassifier has no predict_proba: use estimator_.predict_proba(X) after fit"
+        )
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.

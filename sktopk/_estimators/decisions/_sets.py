@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +25,7 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import row_weights
 
 from . import _conformal
-from ._any_classifier import name_in_fit, predict_class_proba, proba_of_scores
+from ._any_classifier import predict_class_proba, proba_of_scores
 from ._base import CalibratedDecision
 
 
@@ -169,9 +168,6 @@ class SetClassifier(CalibratedDecision):
         "penalty": number(0),
     }
 
-    # Request groups by default, because conditional="group" requires them.
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
-
     estimator: Any
     _: KW_ONLY
     method: str = "lac"
@@ -221,10 +217,8 @@ class SetClassifier(CalibratedDecision):
         """
         self._check_params()
         conditional = self.conditional == "group"
-        if groups is not None and not conditional:
-            routes = get_config()["enable_metadata_routing"]
-            name = "groups" if routes else name_in_fit(self.estimator, "groups")
-            fit_params |= {name: groups} if name else {}
+        if not conditional:
+            fit_params = self._with_groups(groups, fit_params)
         X, y, groups, fit_params = self._checked(X, y, sample_weight, groups, fit_params)
         units = None if conditional or groups is None else encode_groups(groups, len(y))
         groups = groups if conditional else None
@@ -234,6 +228,7 @@ class SetClassifier(CalibratedDecision):
         trained = self._train_and_hold_out(
             X, y, fit_params, random, groups=units, calibrates=calibrates
         )
+        trained = trained if units is None else trained.one_of_each(units, random)
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
             _conformal.warn_of_single_samples(y, coverage, len(trained.y))
