@@ -15,7 +15,6 @@ import sktopk
 ROOT = Path(sktopk.__file__).parents[1]
 PARTS = "boosting callbacks datasets io losses metrics model_selection modules samplers".split()
 checkout = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="no checkout")
-OPTIONAL = "matplotlib skops onnx onnxruntime polars hypothesis lightgbm".split()
 FRESH = """
 import json, sys
 before = set(sys.modules)
@@ -44,13 +43,14 @@ json.dump([alone, added, optional, drawn], sys.stdout)
 def test_imports_are_as_late_as_they_can_be():
     parts = " ".join(f"sktopk.{part}" for part in PARTS)
     displays = [name for name in dir(sktopk.metrics) if name.endswith("Display")]
-    command = [sys.executable, "-c", FRESH, " ".join(OPTIONAL), parts, " ".join(displays)]
+    optional = "matplotlib skops onnx onnxruntime polars hypothesis lightgbm"
+    command = [sys.executable, "-c", FRESH, optional, parts, " ".join(displays)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     alone, added, optional, drawn = json.loads(run.stdout)
     known = sys.stdlib_module_names
     assert [name for name in alone if name.split(".")[0] not in known] == ["sktopk"]
-    slow = ("linear_model", "ensemble", "neural_network", "datasets")
-    slow = tuple(f"sklearn.{part}" for part in slow)
+    parts = ("linear_model", "ensemble", "neural_network", "datasets")
+    slow = tuple(f"sklearn.{part}" for part in parts)
     assert [name for name in added if name.startswith(slow)] == []
     assert optional == []
     message = '{}.plot needs matplotlib: pip install "sktopk[plot]"'

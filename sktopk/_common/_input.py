@@ -237,7 +237,8 @@ def check_table(X):
         raise TypeError(f"X must be a table in memory; got a {came}: pass list(X)")
     if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy.sparse.dok_array has a shape
         raise TypeError(
-            f"X must be a table; got a {came}: pass pandas.DataFrame(X), or [X] for one sample"
+            f"X must be a table; got a {came}: pass pandas.DataFrame(X), or pandas.DataFrame([X]) "
+            "for one sample"
         )
     if isinstance(X, Set):
         raise TypeError(f"X must be a table with an order; got a {came}: pass a list or array")

@@ -19,17 +19,28 @@ def fit_calibration(scores, target, weight):
 
 
 def fit_temperature(scores, target, weight):
-    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0."""
+    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0.
+
+    As in `fit_sigmoid`, a label has the target (n + 1) / (n + 2), and the best of the other classes
+    has the rest. This keeps the slope finite if no sample has an error.
+    """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
     # Masked classes have the score -inf for every slope.
     present = scores > -np.inf
     distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
     spread = max(distance.max(where=present, initial=0.0), 1e-300)
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN
+    scores, target, weight = scores[rows], target[rows], weight[rows]
+    rows = np.arange(len(rows))
+    others = scores.copy()
+    others[rows, target] = -np.inf
+    other = np.where(np.isfinite(others).any(axis=1), others.argmax(axis=1), target)
+    rest = 1 / (weight.sum() / min(weight.mean(), 1.0) + 2)
 
     def cross_entropy(log_slope):
         log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
-        return -np.average(log_proba[rows, target[rows]], weights=weight[rows])
+        each = (1 - rest) * log_proba[rows, target] + rest * log_proba[rows, other]
+        return -np.average(each, weights=weight)
 
     # The softmax is nearly uniform at the lower bound, and nearly one-hot at the upper bound.
     bounds = np.log(1e-3 / spread), np.log(1e4 / spread)

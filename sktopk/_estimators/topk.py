@@ -215,7 +215,10 @@ class TopKClassifier(BaseNetClassifier):
         for name in ("tau", "sigma"):
             value = getattr(self, name)
             if name not in used and value != getattr(type(self), name):
-                warn(f"{name}={value!r} is ignored: loss={self.loss!r} has no parameter {name}")
+                why = f"loss={self.loss!r} has no parameter {name}"
+                if hasattr(self.loss, name):
+                    why = f"the loss has its own {name}={getattr(self.loss, name)!r}"
+                warn(f"{name}={value!r} is ignored: {why}")
 
     def _make_task(self):
         n_classes, loss = len(self.classes_), name_or_loss(self.loss)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from sktopk._common._scalars import check_call
+from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TableEncoder, TabularMLP
 from sktopk.modules._tabular_mlp import Members, packs_members
 
@@ -80,6 +81,12 @@ def build_net(estimator, task, dtypes, seed, device):
     with isolated_rng(device, seed=seed) if draws else nullcontext():
         sizes = estimator.input_shape_[0], n_outputs
         built = _build_module(module, sizes, n_members, module_params, own)
+        if (
+            draws
+            and dtype == torch.float32
+            and any(each.dtype == torch.float64 for each in built.parameters())
+        ):
+            warn("module has float64 weights, which become float32: use one minibatch for float64")
         built.to(dtype)
         if isinstance(built, TabularMLP):
             encoder = built.encoder

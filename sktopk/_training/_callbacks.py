@@ -95,6 +95,7 @@ class Validation(Callback):
         if self.best_ is None or score > np.average(self.best_, weights=weight) + 1e-9:
             self.best_, self.epoch_ = value, n_epochs
             self.weights_ = copied_weights(net.module_)
+        net.history.record("valid_score_best", self.epoch_ == n_epochs)
         if self.patience is None:
             self.keeps_best_ = is_positive(self.best_ - value, weight, cluster)
         else:

@@ -1,7 +1,8 @@
 """Training loop: skorch's net with custom minibatches, losses and learning-rate cycle."""
 
 import math
-from contextlib import nullcontext
+import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -250,7 +251,9 @@ class Net(NeuralNetClassifier):
                 self.module_.eval()
                 return interrupted
             finally:
-                self.notify("on_train_end", X=X, y=y)
+                # An error of the training must not be hidden by an error of a callback.
+                with suppress(Exception) if sys.exc_info()[0] else nullcontext():
+                    self.notify("on_train_end", X=X, y=y)
                 self.callbacks_, self.run = own, None
                 for _, callback in own:
                     if isinstance(callback, LRScheduler):

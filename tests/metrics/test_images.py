@@ -20,19 +20,9 @@ LABEL = rng.integers(12, size=500)
 SURE, UNSURE = (c * np.eye(12)[LABEL] + rng.normal(size=(500, 12)) for c in (2.0, 1.0))
 
 
-def topk_curves():
-    draw = metrics.TopKCurveDisplay.from_predictions
-    return draw(LABEL, UNSURE, name="unsure", ax=draw(LABEL, SURE, name="sure").ax_)
-
-
-def enrichment_curves():
-    draw = metrics.EnrichmentDisplay.from_predictions
-    return draw(POSITIVE, POOR, name="poor", ax=draw(POSITIVE, GOOD, name="good").ax_)
-
-
-def budget_curves():
-    draw = partial(metrics.BudgetCurveDisplay.from_predictions, value=AMOUNT, budget=40)
-    return draw(POSITIVE, POOR, name="poor", ax=draw(POSITIVE, GOOD, name="good").ax_)
+def two_curves(display, truth, good, poor, **params):
+    draw = partial(display.from_predictions, truth, **params)
+    return draw(poor, name="poor", ax=draw(good, name="good").ax_)
 
 
 def set_sizes():
@@ -66,14 +56,21 @@ def loss_comparisons():
     return make([0.004, 0.008, -0.03], [0.009, 0.006, 0.014], name="k=1").plot(first.ax_)
 
 
-PICTURES = [topk_curves, enrichment_curves, budget_curves, set_sizes]
-PICTURES += [shot_accuracies, threshold_traces, loss_comparisons]
+PICTURES = {
+    "topk_curves": partial(two_curves, metrics.TopKCurveDisplay, LABEL, SURE, UNSURE),
+    "enrichment_curves": partial(two_curves, metrics.EnrichmentDisplay, POSITIVE, GOOD, POOR),
+    "budget_curves": partial(
+        two_curves, metrics.BudgetCurveDisplay, POSITIVE, GOOD, POOR, value=AMOUNT, budget=40
+    ),
+    **{draw.__name__: draw for draw in (set_sizes, shot_accuracies, threshold_traces)},
+    "loss_comparisons": loss_comparisons,
+}
 
 
 @pytest.mark.mpl_image_compare(style="default", savefig_kwargs={"dpi": 40}, tolerance=0.5)
-@pytest.mark.parametrize("draw", PICTURES, ids=[draw.__name__ for draw in PICTURES])
-def test_looks_as_before(draw):
-    figure = draw().figure_
+@pytest.mark.parametrize("name", PICTURES)
+def test_looks_as_before(name):
+    figure = PICTURES[name]().figure_
     # Letters differ between versions of FreeType. Other tests read the texts.
     for ax in figure.axes:
         ax.set(xlabel="", ylabel="")
