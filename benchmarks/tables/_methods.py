@@ -223,6 +223,11 @@ METHODS = {
     ),
     "extra trees": Method(lambda n, seed: ExtraTreesClassifier(random_state=seed)),
     "MLPClassifier": Method(lambda n, seed: scaled(MLPClassifier(random_state=seed))),
+    "LightGBM, balanced": Method(
+        lambda n, seed: lightgbm_of(seed).set_params(class_weight="balanced"),
+        kinds=("long tail",),
+        n_splits=FEW_SPLITS,
+    ),
     "TopBoostClassifier": Method(
         lambda n, seed: TopBoostClassifier(random_state=seed), kinds=("binary",)
     ),
