@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import numpy as np
+
+from sktopk._common._samples import check_groups_of_both
 from sktopk._common._scalars import check_option, check_parameters, n_kept
 from sktopk._common._warnings import warn
 from sktopk.boosting._objective import loss_function, parameters_of
@@ -77,6 +80,18 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
 def refuse_groups(classes):
     if len(classes) > 2:
         raise ValueError(f"groups must be None for more than 2 classes; got {len(classes)} classes")
+
+
+def check_ranking(target, groups, n_members):
+    """Check groups of two classes, and warn if a class has too few samples to hold some out."""
+    if groups is not None:
+        check_groups_of_both(target, groups)
+    n_rarest = np.bincount(target, minlength=2).min()
+    if n_rarest < n_members:
+        warn(
+            f"y has {n_rarest} samples of a class, fewer than n_members={n_members}: "
+            "probabilities, threshold_ and oob_score_ are not reliable"
+        )
 
 
 def has_proba(classifier):

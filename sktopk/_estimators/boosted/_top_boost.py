@@ -25,13 +25,7 @@ from sktopk._common._input import (
     encode_labels,
     listed,
 )
-from sktopk._common._samples import (
-    check_groups_of_both,
-    deal,
-    encode_groups,
-    in_memory,
-    several_groups,
-)
+from sktopk._common._samples import deal, encode_groups, in_memory, several_groups
 from sktopk._common._scalars import (
     check_k,
     check_number,
@@ -54,7 +48,15 @@ from sktopk.metrics._ranking import Ranking
 
 from ._boosters import constraints, grow, have_splits
 from ._model_text import BoostersAsText
-from ._parameters import OF_TWO_CLASSES, check_params, cut_of, has_proba, loss_in_use, refuse_groups
+from ._parameters import (
+    OF_TWO_CLASSES,
+    check_params,
+    check_ranking,
+    cut_of,
+    has_proba,
+    loss_in_use,
+    refuse_groups,
+)
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
@@ -445,8 +447,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if n_classes == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
-            if groups is not None:
-                check_groups_of_both(index, groups)
+            check_ranking(index, groups, self.n_members)
         elif self.pos_label is not None:
             raise ValueError(
                 f"pos_label={self.pos_label!r} needs 2 classes in y; got {listed(self.classes_)}: "
