@@ -142,6 +142,8 @@ def name_in_fit(estimator, name, *, keywords=False):
         found = name_in_fit(last, name, keywords=keywords)
         return found and f"{step}__{found}"
     params = inspect.signature(estimator.fit).parameters
+    # A search takes the groups of its splitter as a keyword.
+    keywords = keywords or hasattr(estimator, "refit")
     any_keyword = keywords and any(p.kind == p.VAR_KEYWORD for p in params.values())
     return name if name in params or any_keyword else None
 
