@@ -6,12 +6,12 @@ Markdown puts the directive into `eval-rst`. The README and the chart show the s
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from recommended_tasks import SOURCE, estimator_of, read_tasks
+from recommended_tasks import SOURCE, read_tasks, use_of
 from sphinx.util.docutils import SphinxDirective
 
 
 class Recommendations(SphinxDirective):
-    """Show tasks, estimators with metrics, and comparisons in a table."""
+    """Show tasks, estimators with metrics, and what was measured in a table."""
 
     optional_arguments = 100
 
@@ -20,22 +20,19 @@ class Recommendations(SphinxDirective):
         tasks = read_tasks()
         if unknown := sorted(set(self.arguments) - set(tasks)):
             raise self.error(f"tasks must be among {', '.join(tasks)}; got {', '.join(unknown)}")
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 20 34 17 19 10", ""]
-        lines += ["   * - You need", "     - Use, and measure with", "     - Compared with"]
-        lines += ["     - Difference, points", "     - Clearly better?"]
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 24 40 36", ""]
+        lines += ["   * - You need", "     - Use, and measure with", "     - What we measured"]
         for task in (tasks[key] for key in self.arguments or tasks):
             # Literals have two backticks in reStructuredText.
-            use, compared = (
-                text.replace("`", "``") for text in (estimator_of(task), task["compared"])
+            need, use, found = (
+                text.replace("`", "``") for text in (task["need"], use_of(task), task["found"])
             )
             lines += [
-                f"   * - :doc:`{task['need']} </{task['page']}>`",
+                f"   * - {need} (:doc:`more </{task['page']}>`)",
                 f"     - {use}",
                 "",
                 f"       ``{task['metric']}``",
-                f"     - {compared}",
-                f"     - {task['difference']}",
-                f"     - {task['better']}",
+                f"     - {found}",
             ]
         node = nodes.container()
         self.state.nested_parse(StringList(lines, source=str(SOURCE)), 0, node)

@@ -18,10 +18,11 @@ def estimator_of(task):
     return f"{shown}, `fit(X, y, {task['fit']})`" if "fit" in task else shown
 
 
+def use_of(task):
+    """Return the estimator of a task and the method that gives the result, as Markdown."""
+    return f"{estimator_of(task)}, `{task['call']}`" if "call" in task else estimator_of(task)
+
+
 def markdown_row(task):
-    """Return the row of a task in the table of the README."""
-    better, difference = (
-        each[0].upper() + each[1:] for each in (task["better"], task["difference"])
-    )
-    cells = task["need"], estimator_of(task), task["compared"], f"**{better}.** {difference}"
-    return f"| {' | '.join(cells)} |"
+    """Return the row of a task in tables in Markdown."""
+    return f"| {task['need']} | {use_of(task)} | {task['found']} |"

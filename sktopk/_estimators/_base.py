@@ -215,8 +215,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as the plant on a photo. A network holds out whole groups.
-            Searches and cross-validation pass groups on to `fit` only with metadata routing and
-            ``set_fit_request(groups=True)``.
+            A search uses its `groups` only for the splitter. For a pipeline with a step "clf", call
+            ``search.fit(X, y, groups=plant, clf__groups=plant)``; otherwise, use metadata routing.
         X_val, y_val : array-like, default=None
             Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None

@@ -1,9 +1,13 @@
-"""What `load` checks and changes in a loaded estimator and the objects within."""
+"""What `dump` and `load` check and change in an estimator and the objects within."""
 
+import copy
 import inspect
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from sktopk._common._warnings import warn
 
 # `load` resets these parameters, which concern files, parallelism and output.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
@@ -25,6 +29,19 @@ def check_and_reset(loaded):
     for value in _within(loaded):
         if hasattr(value, "get_params") and hasattr(value, "__dict__"):
             _reset_own(value)
+
+
+def without_requests(estimator):
+    """Return the estimator, or a copy without metadata requests, which skops cannot write."""
+    if not any(isinstance(value, MetadataRequest) for value in _within(estimator)):
+        return estimator
+    warn("The file has no metadata requests: call set_fit_request again before another fit")
+    estimator = copy.deepcopy(estimator)
+    for value in list(_within(estimator)):
+        for name, each in [*getattr(value, "__dict__", {}).items()]:
+            if isinstance(each, MetadataRequest):
+                delattr(value, name)
+    return estimator
 
 
 def _check_generator(state):

@@ -14,7 +14,7 @@ from sktopk._common._extras import import_extra
 from sktopk._common._warnings import warn
 
 from ._archive import CONSTRUCTED, names_in, trusted_among, version_of, with_version
-from ._loaded import check_and_reset
+from ._loaded import check_and_reset, without_requests
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -35,7 +35,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
         Network weights are stored as NumPy arrays, LightGBM's trees as text. If the estimator
         contains types that `load` does not trust, such as a custom class, a warning shows the
-        argument `trusted` that `load` needs.
+        argument `trusted` that `load` needs. Metadata requests (`set_fit_request`) are not saved,
+        with a warning.
 
     Raises
     ------
@@ -65,12 +66,11 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         raise TypeError(f"estimator must be an estimator; got {estimator!r:.80}")
     path = check_path(path)
     try:
-        data = skops.dumps(estimator)
+        data = skops.dumps(without_requests(estimator))
     except Exception as error:  # the __reduce__ of an object can raise any type
-        message = f"estimator must have only objects that skops can write: {error}"
-        if isinstance(error, RecursionError):
-            message += ". It cannot write metadata requests (set_fit_request): use joblib"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"estimator must have only objects that skops can write: {error}"
+        ) from error
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}
     names = sorted(names - trusted_among(names))

@@ -1,5 +1,6 @@
 """Top-k accuracy: micro average, macro average, and by shot group (frequent to rare classes)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +88,7 @@ def shot_accuracy_score(
     y_true: ArrayLike,
     y_score: ArrayLike,
     *,
-    class_counts: ArrayLike,
+    class_counts: ArrayLike | Mapping,
     labels: ArrayLike | None = None,
     k: int | float = 5,
     few: int = 20,
@@ -108,9 +109,10 @@ def shot_accuracy_score(
     ----------
     y_true, y_score, labels, k, ties, sample_weight
         As in `topk_accuracy_score`.
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples of each class, in the order of `labels`. For a fitted
-        `TopKClassifier`, pass ``class_count_``.
+    class_counts : array-like of shape (n_classes,), Series or dict
+        Number of training samples of each class. A dict or Series has the labels as keys, such as
+        ``y_train.value_counts()``; absent labels have 0 samples. An array is in the order of
+        `labels`, such as ``class_count_`` of a fitted `TopKClassifier`.
     few, many : float, default=20 and 100
         A class with fewer than `few` training samples is a few-shot class. A class with more than
         `many` training samples is a many-shot class.
@@ -125,8 +127,8 @@ def shot_accuracy_score(
     Raises
     ------
     TypeError, ValueError
-        If `class_counts` is negative or has the wrong shape, if few > many, or as in
-        `topk_accuracy_score`.
+        If `class_counts` is negative, or has the wrong shape or unknown labels, if few > many, or
+        as in `topk_accuracy_score`.
 
     References
     ----------
@@ -145,6 +147,13 @@ def shot_accuracy_score(
         raise ValueError(f"few={few!r} must not exceed many={many!r}")
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     accuracy = ranks.class_accuracy(k, ties=ties)
+    if isinstance(class_counts, Mapping) or hasattr(class_counts, "value_counts"):
+        known = _check_labels(labels, check_true(y_true), ranks.n_classes, "y_score")
+        if unknown := [key for key in class_counts.keys() if key not in {*known}]:
+            raise ValueError(
+                f"class_counts of a dict or Series must have keys in labels; got {unknown[0]!r}"
+            )
+        class_counts = [class_counts.get(label, 0) for label in known]
     which = ranks.n_classes, "one per column of y_score"
     counts = check_nonnegative(class_counts, "class_counts", *which)
     counts = np.append(counts, np.zeros(len(accuracy) - len(counts)))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import issparse
-from sklearn import model_selection
+from sklearn import config_context, model_selection
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
@@ -118,6 +118,15 @@ def test_labels_keep_their_type(iris, path, labels):
     y = np.array(labels)[np.unique(y, return_inverse=True)[1]]
     clf = sktopk.TopKClassifier(k=1, **SMALL).fit(X, y)
     assert_same(outputs(load(dump(clf, path)), X), outputs(clf, X))
+
+
+def test_metadata_requests_are_not_written(iris, path):
+    with config_context(enable_metadata_routing=True):
+        clf = sktopk.TopKClassifier(k=1, **SMALL).set_fit_request(groups=True)
+        search = GridSearchCV(clf, {"k": [1]}, cv=3).fit(*iris, groups=np.arange(len(iris[1])))
+        with pytest.warns(UserWarning, match="call set_fit_request again"):
+            loaded = load(dump(search, path))
+        assert_same(outputs(loaded, iris[0]), outputs(search, iris[0]))
 
 
 def test_frames_with_categories_and_missing_values(cancer, path):

@@ -1,6 +1,7 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -60,6 +61,10 @@ def test_shot_accuracy_is_the_macro_average_inside_each_group():
     scores = shot_accuracy_score(y_true, y_score, class_counts=list(counts.values()), **options)
     groups = {"many": ["a", "e"], "medium": ["b", "c"], "few": ["d", "f", "unseen"]}
     assert list(scores) == ["many", "medium", "few"]
+    by_label = pd.Series(counts)[::-1]  # the order of `labels` is that of y_score
+    assert shot_accuracy_score(y_true, y_score, class_counts=by_label, **options) == scores
+    with pytest.raises(ValueError, match="keys in labels; got 0"):
+        shot_accuracy_score(y_true, y_score, class_counts={0: 5}, **options)
     for name, group in groups.items():
         rows = np.isin(y_true, group)
         expected = topk_accuracy_score(y_true[rows], y_score[rows], average="macro", **options)
