@@ -29,8 +29,7 @@ def some_days(n_days=12, seed=0):
     """Samples of days whose level moves, and with it a column that is constant within a day."""
     rng = np.random.default_rng(seed)
     day = np.repeat(np.arange(n_days), rng.integers(20, 60, n_days))
-    level = 3 * rng.standard_normal(n_days)[day]
-    signal = rng.standard_normal(len(day))
+    level, signal = 3 * rng.standard_normal(n_days)[day], rng.standard_normal(len(day))
     X = np.column_stack([signal + level, level, rng.standard_normal(len(day))])
     y = (signal + 0.3 * rng.standard_normal(len(day)) > 1.0).astype(int)
     order = rng.permutation(len(day))
@@ -170,7 +169,8 @@ def test_the_threshold_is_the_median_of_those_of_the_groups():
 
 
 def test_k_is_of_each_group_and_not_clipped_to_all():
-    assert sktopk.TopPushKClassifier(50, **SMALL).fit(X, Y, groups=DAY).k_ == 50
+    with pytest.warns(UserWarning, match="k=60 must be smaller than the largest group, which has"):
+        assert sktopk.TopPushKClassifier(60, **SMALL).fit(X, Y, groups=DAY).k_ == 60
     assert sktopk.RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
 
 
@@ -260,3 +260,5 @@ def test_networks_for_labels_hold_out_whole_groups():
     clf = sktopk.TopKClassifier(k=1, n_estimators=4, max_epochs=30, random_state=0)
     assert clf.fit(X, y).oob_score_ > 0.9
     assert clf.fit(X, y, groups=plant).oob_score_ < 0.4
+    with pytest.warns(UserWarning, match="groups do not apply to X_val, which is held out"):
+        clf.fit(X, y, groups=plant, X_val=X, y_val=y)

@@ -188,8 +188,7 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     X, y = blobs
     keep = (y != 3) | (np.arange(len(y)) % 4 == 0)
     X, y = X[keep], y[keep]
-    own = 1.0 + np.arange(len(y)) % 3
-    by_class = len(y) / (5 * np.bincount(y))
+    own, by_class = 1.0 + np.arange(len(y)) % 3, len(y) / (5 * np.bincount(y))
     clf = TopKClassifier(**{"k": 2, "max_epochs": 3, "n_estimators": 1, "random_state": 0} | params)
     expected = clone(clf).fit(X, y, sample_weight=own * by_class[y])
     found = clone(clf).set_params(class_weight=dict(enumerate(by_class)))

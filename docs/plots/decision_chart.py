@@ -35,7 +35,8 @@ for i, (group, title) in enumerate(GROUPS.items()):
         if task["group"] != group:
             continue
         # The need, and below it the estimator in a box.
-        need = textwrap.wrap(task["need"].replace(" %", "\N{NO-BREAK SPACE}%"), 42)
+        need = task["need"].replace("`", "").replace(" %", "\N{NO-BREAK SPACE}%")
+        need = textwrap.wrap(need, 42)
         answer = textwrap.wrap(estimator_of(task).replace("`", ""), 44)
         box(x, y - LINE * len(need) / 2, "\n".join(need), color="0.25")
         y -= LINE * (len(need) + len(answer) / 2) + 0.12

@@ -167,7 +167,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             raise TypeError(
                 "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
                 f"nn.Module, not an instance; got {type(self.module).__name__}. For a trained "
-                "network: module=lambda n_features, n_outputs: network (copies are trained)"
+                "network: a function of your file that returns the network (copies are trained)"
             )
         default = type(self).hidden_layer_sizes
         if self.module not in _fit.OURS and self.hidden_layer_sizes != default:
@@ -249,6 +249,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             train, validation, folds = data, None, None
             if X_val is not None or y_val is not None:
                 validation = _fit.check_validation(new, X_val, y_val)
+                if groups is not None:
+                    scored = "scored as one list" if new._task_.is_ranking else "held out"
+                    warn(
+                        f"groups do not apply to X_val, which is {scored}. Without X_val, fit holds "
+                        "out whole groups"
+                    )
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
                 checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation))

@@ -4,6 +4,7 @@ They set fitted attributes of an estimator that nobody else uses yet.
 """
 
 import copy
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -112,6 +113,9 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     target = np.arange(n_classes)[clf._task_.order][index]
     if data.groups is not None and clf._task_.is_ranking and classes is None:
         check_groups_of_both(target, data.groups)
+        largest = np.bincount(data.groups[data.groups >= 0]).max()
+        if isinstance(k := getattr(clf, "k_", None), Integral) and k >= largest:
+            warn(f"k={k} must be smaller than the largest group, which has {largest} samples")
     return data._replace(weight=weight, target=target)
 
 

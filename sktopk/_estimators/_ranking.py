@@ -89,7 +89,7 @@ class RankingClassifier(BaseNetClassifier):
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, also `valid_score`: the area under their ROC curve, with a logarithmic scale
         of the false-positive rate. With `X_val`, `callbacks` or a single network, also
-        `valid_loss`.
+        `valid_loss`. Losses with a threshold add `threshold`, an array with a value per step.
     """
 
     _: KW_ONLY

@@ -60,8 +60,7 @@ def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
 
 
 def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
-    scores = rng.permutation(100)
-    y = labels(rng.random(100) < 0.5)
+    scores, y = rng.permutation(100), labels(rng.random(100) < 0.5)
     clf = BudgetClassifier(frozen(), budget=7).fit(column(scores), y)
     assert clf.threshold_ == 92.5
     assert clf.predict(column([92, 93])).tolist() == ["no", "yes"]

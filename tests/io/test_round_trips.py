@@ -121,12 +121,11 @@ def test_labels_keep_their_type(iris, path, labels):
 
 
 def test_metadata_requests_are_not_written(iris, path):
-    with config_context(enable_metadata_routing=True):
+    again = pytest.warns(UserWarning, match="call set_fit_request again")
+    with config_context(enable_metadata_routing=True), again:
         clf = sktopk.TopKClassifier(k=1, **SMALL).set_fit_request(groups=True)
         search = GridSearchCV(clf, {"k": [1]}, cv=3).fit(*iris, groups=np.arange(len(iris[1])))
-        with pytest.warns(UserWarning, match="call set_fit_request again"):
-            loaded = load(dump(search, path))
-        assert_same(outputs(loaded, iris[0]), outputs(search, iris[0]))
+        assert_same(outputs(load(dump(search, path)), iris[0]), outputs(search, iris[0]))
 
 
 def test_frames_with_categories_and_missing_values(cancer, path):

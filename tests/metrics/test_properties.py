@@ -121,8 +121,7 @@ def row_hit(score, column, k, ties):
     cut = in_order[min(k, len(in_order)) - 1]
     if score[column] != cut:
         return Fraction(int(score[column] > cut))
-    n_above = sum(s > cut for s in score)
-    n_at_cut = sum(s == cut for s in score)
+    n_above, n_at_cut = sum(s > cut for s in score), sum(s == cut for s in score)
     if n_above + n_at_cut <= k or ties == "optimistic":
         return Fraction(1)
     return Fraction(0) if ties == "pessimistic" else Fraction(k - n_above, n_at_cut)

@@ -145,8 +145,7 @@ def test_an_indicator_of_some_columns_leaves_the_others_at_their_median():
     X = table(n=301)
     X[::5, 0], X[::7, 3] = NAN, NAN
     net, whole = (network(X, missing_indicator=each) for each in ([3], True))
-    d = 5 + net.encoder.n_encoded
-    out = net.encoder(X)
+    d, out = 5 + net.encoder.n_encoded, net.encoder(X)
     torch.testing.assert_close(out[:, :d], whole.encoder(X)[:, :d])
     assert out[:, d:].tolist() == X[:, 3:4].isnan().double().tolist()
 
