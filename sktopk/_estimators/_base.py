@@ -252,8 +252,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 if groups is not None:
                     scored = "scored as one list" if new._task_.is_ranking else "held out"
                     warn(
-                        f"groups do not apply to X_val, which is {scored}. Without X_val, fit holds "
-                        "out whole groups"
+                        f"groups do not apply to X_val, which is {scored}. Without X_val, whole "
+                        "groups are held out"
                     )
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
