@@ -164,8 +164,7 @@ def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_p
 def test_an_unseeded_fit_continues_with_its_own_seed(tmp_path):
     with crashing(after=3):
         quick(random_state=None).fit(X, Y, checkpoint=tmp_path / "file")
-    files = (tmp_path / "file").read_bytes()
-    fits = []
+    files, fits = (tmp_path / "file").read_bytes(), []
     for _ in range(2):
         (tmp_path / "file").write_bytes(files)
         clf = quick(random_state=None)

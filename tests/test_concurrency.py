@@ -110,8 +110,7 @@ def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
 
 
 def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
-    before = settings()
-    names = [*CLASSIFIERS] * 2
+    before, names = settings(), [*CLASSIFIERS] * 2
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(scores, names))
     for name, score in zip(names, found, strict=True):

@@ -122,8 +122,7 @@ def test_cross_validation_of_a_dataset_equals_that_of_the_array(name, case):
 
 
 def test_labels_weights_validation_and_parts_equal_those_of_the_array():
-    weight = np.arange(len(X)) % 4
-    params = {"n_iter_no_change": 2}
+    weight, params = np.arange(len(X)) % 4, {"n_iter_no_change": 2}
     expected = make(**params).fit(X, Y, weight, X_val=X[:50], y_val=Y[:50]).partial_fit(X, Y)
     found = make(**params).fit(Rows(X), Y, weight, X_val=Items(X[:50], Y[:50]))
     found.partial_fit(Items(X, Y))

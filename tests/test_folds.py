@@ -41,8 +41,7 @@ def test_units_float_types_and_kinds_of_tables_change_no_fold(case, tmp_path):
 
 
 def test_the_order_of_the_samples_changes_no_fold():
-    order = RNG.permutation(240)
-    ranks = sample_ranks(X)
+    order, ranks = RNG.permutation(240), sample_ranks(X)
     np.testing.assert_array_equal(sample_ranks(X[order]), ranks[order])
     # One minibatch: the order of the samples changes nothing else either.
     clf, y = ESTIMATORS["rankings"]

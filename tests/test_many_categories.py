@@ -97,6 +97,17 @@ def test_out_of_fold_scores_of_categories_that_mean_nothing_are_those_of_chance(
     assert 0.46 < roc_auc_score(y, clf.oob_decision_function_) < 0.54
 
 
+def test_categories_that_mean_nothing_cost_little_with_many_classes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 30, 1500)
+    X = pd.DataFrame(
+        rng.normal(size=(30, 8))[y] + rng.normal(size=(1500, 8)), columns=[*"abcdefgh"]
+    )
+    clf = sktopk.TopKClassifier(k=1, n_estimators=2, random_state=0)
+    alone, shop = clf.fit(X, y).oob_score_, rng.integers(0, 120, 1500)
+    assert clf.fit(X.assign(shop=[f"shop{i}" for i in shop]), y).oob_score_ > alone - 0.03
+
+
 def test_a_category_of_one_group_tells_nothing_about_new_groups():
     X, y = draw("a probability per category", 60, 1200)
     X["x"] = np.random.default_rng(1).normal(size=1200) + y

@@ -47,8 +47,7 @@ def test_it_predicts_as_the_last_step_on_transformed_samples(name):
     last, (X, y), calls = CASES[name]
     method = name.split()[0]
     pipe = make_pipeline(StandardScaler(), "passthrough", PCA(9), None, clone(last)).fit(X, y)
-    Xt = pipe[:-1].transform(X)
-    plain = Pipeline(Plain(pipe.steps).steps)
+    Xt, plain = pipe[:-1].transform(X), Pipeline(Plain(pipe.steps).steps)
     for params in calls:
         expected = as_list(getattr(pipe[-1], method)(Xt, **params))
         for each in (pipe, plain, pickle.loads(pickle.dumps(pipe))):

@@ -1,5 +1,6 @@
 """Data frames: errors that name the column, and encoding of categorical columns."""
 
+import re
 from dataclasses import dataclass, field, replace
 from numbers import Real
 
@@ -96,8 +97,11 @@ MOST = 50
 N_PARTS = 5
 # Prior weights m that are tried, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
+# Statistics are used if they reduce the error by this number of standard errors.
+N_ERRORS = 2.0
 # A column of strings gets a warning if it has more different numbers than this.
 LEAST_NUMBERS = 12
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 # A prediction warns if at least this number of samples have only unknown categories.
 LEAST_UNKNOWN = 10
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
@@ -265,6 +269,12 @@ def _warn_of_strings(name, values, total):
             "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"
         )
         return
+    if len(known) > 2 and all(map(_DATE.match, known)):
+        warn(
+            f"column {name!r} of X has dates as strings, such as {known[0]!r}, and is used as "
+            "categories. Convert them to numbers, for example with pandas.to_datetime(...).dt.month"
+        )
+        return
     numbers = list(filter(_is_decimal, known))
     others = [each for each in known if not _is_decimal(each)]
     # Postal codes have equal lengths and no decimal points.
@@ -341,8 +351,10 @@ def target_statistics(code, target, n_classes, weight, part):
 
         (S_ck + m p_k) / (W_c + m),
 
-    where p_k is the share of class k in all samples. The prior weight m has the smallest squared
-    error for samples that the statistics have not seen. All formulas use sums of sample weights, so
+    where p_k is the share of class k in all samples. The prior weight m of a class has the smallest
+    squared error for samples that the statistics have not seen. If the error is not significantly
+    smaller than that of p_k, the statistic is p_k for all categories: a constant has no effect,
+    where noise would have the scale of other columns. All formulas use sums of sample weights, so
     that a sample of weight 2 counts as two samples, and a factor of all weights has no effect.
     scikit-learn's TargetEncoder is not used, because it ignores sample weights.
 
@@ -360,24 +372,35 @@ def target_statistics(code, target, n_classes, weight, part):
         columns = total
     total = total.sum(axis=1, keepdims=True)
     unit = total.sum() / len(total)
-    error = np.zeros(len(_PRIOR_WEIGHTS))
-    for i, m in enumerate(_PRIOR_WEIGHTS * unit):
+
+    def errors(m):
+        """Return the squared error of each category and class, in the parts held out."""
+        found = 0.0
         for mine, mine_total in zip(own, own_total, strict=True):
             p = _smoothed(columns - mine, total - mine_total, m)[:-1]
-            error[i] += (mine - 2 * p * mine + p**2 * mine_total).sum()
+            found = found + mine - 2 * p * mine + p**2 * mine_total
+        return found
+
+    error = np.array([errors(m * unit).sum(axis=0) for m in _PRIOR_WEIGHTS])
     # Of equal errors, the largest m is the one that depends least on single samples.
-    best = error <= error.min() + 1e-9 * total.sum()
-    m = _PRIOR_WEIGHTS[best].max() * unit
+    best = error <= error.min(axis=0) + 1e-9 * total.sum()
+    m = np.where(best, _PRIOR_WEIGHTS[:, np.newaxis], 0.0).max(axis=0) * unit
+    gain = errors(np.inf) - errors(m)
+    noise = N_ERRORS * np.sqrt(np.square(gain - gain.mean(axis=0)).sum(axis=0))
+    tells = gain.sum(axis=0) > noise
     encoded = np.empty((len(code), own.shape[2]))
     for number, (mine, mine_total) in enumerate(zip(own, own_total, strict=True)):
         inside = part == number
         encoded[inside] = _smoothed(columns - mine, total - mine_total, m)[code[inside]]
-    return _smoothed(columns, total, m), encoded
+    found = _smoothed(columns, total, m)
+    found[:, ~tells], encoded[:, ~tells] = found[-1, ~tells], found[-1, ~tells]
+    return found, encoded
 
 
 def _smoothed(columns, total, m):
     """Return the statistics from sums of weights. The last row has the shares in all samples."""
     prior = columns.sum(axis=0) / max(total.sum(), 1e-300)
     # The maximum removes negative rounding errors of differences.
-    of_each = (np.maximum(columns, 0) + m * prior) / (np.maximum(total, 0) + m)
+    share = 1 / (1 + np.maximum(total, 0) / m)  # of the prior
+    of_each = (1 - share) * np.maximum(columns, 0) / np.maximum(total, 1e-300) + share * prior
     return np.vstack([of_each, prior])

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from sktopk import BudgetClassifier, PatMatClassifier, metrics
+from sktopk import BudgetClassifier, DeepTopPushClassifier, PatMatClassifier, metrics
 from tests.decisions.test_guarantees import draw, fit
 from tests.scored import Column, column, frozen, labels
 
@@ -283,3 +283,6 @@ def test_whole_groups_are_held_out():
     X, y = column(customer), labels(customer % 2 > 0)
     clf = BudgetClassifier(Column(), random_state=0).fit(X, y, groups=customer)
     assert np.unique(clf.calibration_scores_, return_counts=True)[1].tolist() == [4] * 10
+    clf.set_params(estimator=DeepTopPushClassifier(n_estimators=1, max_epochs=1), constraint="fpr")
+    with pytest.warns(UserWarning, match="only 10 groups are held out, so the limit may"):
+        assert not hasattr(clf.fit(X, y, groups=customer).estimator_, "n_groups_")

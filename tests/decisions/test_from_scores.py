@@ -67,8 +67,7 @@ def test_one_probability_of_two_classes_makes_sets(make, rng):
     params = {"method": "lac", "conditional": "class", "coverage": 0.8, "random_state": 0}
     of_both = SetClassifier.from_scores(both[:200], y[:200], **params)
     of_one = SetClassifier.from_scores(make(share[:200]), y[:200], **params)
-    new = make(share[200:])
-    expected = of_both.predict_set(both[200:])
+    new, expected = make(share[200:]), of_both.predict_set(both[200:])
     assert len(np.unique(expected, axis=0)) == 3
     np.testing.assert_array_equal(of_one.predict_set(new), expected)
     np.testing.assert_array_equal(of_one.predict(new), labels(share[200:] > 0.5))

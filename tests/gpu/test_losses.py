@@ -65,8 +65,7 @@ def test_smooth_loss_of_many_classes(size):
 def test_noise_comes_from_the_generator_of_the_device(n_classes):
     scores = torch.randn(8, n_classes, device=DEVICE)
     target = torch.zeros(8, dtype=torch.long, device=DEVICE)
-    before = torch.cuda.get_rng_state()
-    values = []
+    before, values = torch.cuda.get_rng_state(), []
     for seed in (3, 3, 4):
         loss = NoisedTopKLoss(k=3, generator=torch.Generator(DEVICE).manual_seed(seed))
         values.append([loss(scores, target).item() for _ in range(3)])

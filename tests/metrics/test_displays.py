@@ -45,8 +45,7 @@ def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
     X, y, X_test, y_test = data
     clf, options = GaussianNB().fit(X, y), CURVES[display_class][1]
     one = display_class.from_estimator(clf, X_test, y_test, **options)
-    proba = clf.predict_proba(X_test)
-    of_labels = display_class is TopKCurveDisplay
+    proba, of_labels = clf.predict_proba(X_test), display_class is TopKCurveDisplay
     given = options | ({"labels": clf.classes_} if of_labels else {})
     other = display_class.from_predictions(y_test, proba if of_labels else proba[:, 1], **given)
     np.testing.assert_equal(curve(one), curve(other))
@@ -73,8 +72,7 @@ def test_the_positive_label_of_an_estimator(display_class, data):
 def test_curves_of_folds_are_those_of_their_test_samples(display_class, make, data):
     X, y = data[0][:200], data[1][:200]
     value, weight = np.arange(200.0), np.random.default_rng(0).random(200)
-    options = dict(CURVES[display_class][1])
-    arrays = {"sample_weight": weight}
+    options, arrays = dict(CURVES[display_class][1]), {"sample_weight": weight}
     if display_class is BudgetCurveDisplay:
         options, arrays = {"pos_label": "yes", "budget": 9}, {"value": value}
     clf = LogisticRegression(max_iter=1000)

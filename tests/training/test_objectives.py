@@ -200,8 +200,7 @@ def grouped(weighted):
 def with_groups(objective, batches, n_parts, scores, positive, groups, weight):
     """The losses of minibatches of samples of several groups."""
     made = type("Batches", (SimpleNamespace,), {"__len__": lambda self: len(batches)})
-    parts = made(n_parts=np.array(n_parts))
-    target = positive.long().numpy()
+    parts, target = made(n_parts=np.array(n_parts)), positive.long().numpy()
     of_each = Groups(groups.numpy(), target, weight.numpy(), None, 1, parts, torch.device("cpu"))
     losses = []
     for rows in batches:

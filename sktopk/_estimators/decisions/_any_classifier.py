@@ -102,9 +102,16 @@ def predict_class_proba(estimator, X, *, use_scores=False):
     return classes, proba
 
 
+def last_step(estimator):
+    """Return the last step of a pipeline, also of nested ones, or the estimator itself."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
 def out_of_fold_scores(estimator):
     """Return the out-of-fold scores of the training samples; NaN for samples without scores."""
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    last = last_step(estimator)
     y_score = getattr(last, "oob_decision_function_", None)
     if y_score is None:
         raise ValueError(
@@ -152,8 +159,8 @@ def weight_name(estimator):
     """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
     if name := name_in_fit(estimator, "sample_weight", keywords=True):
         return name
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    last = type(last_step(estimator)).__name__
     raise ValueError(
-        f"sample_weight must be None, because fit of {type(last).__name__} does not take "
+        f"sample_weight must be None, because fit of {last} does not take "
         "sample_weight; got weights"
     )

@@ -31,7 +31,13 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
 
-from ._any_classifier import GivenScores, name_in_fit, out_of_fold_scores, weight_name
+from ._any_classifier import (
+    GivenScores,
+    last_step,
+    name_in_fit,
+    out_of_fold_scores,
+    weight_name,
+)
 
 # `fit` warns if a frozen classifier has no error on _MANY_SAMPLES or more calibration samples.
 _MANY_SAMPLES = 200
@@ -179,9 +185,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         return take_rows(X, present), take_rows(y, present), groups, params
 
     def _with_groups(self, groups, fit_params):
-        """Return the fit parameters with `groups`, if the classifier takes them."""
-        routes = get_config()["enable_metadata_routing"]
-        name = "groups" if routes else name_in_fit(self.estimator, "groups")
+        """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
+        name = "groups" if get_config()["enable_metadata_routing"] else None
+        # The groups of a ranker are samples that are ranked together.
+        if name is None and not hasattr(last_step(self.estimator), "pos_label"):
+            name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}
 
     def _train_and_hold_out(self, X, y, fit_params, random, *, groups=None, calibrates=True):
@@ -194,9 +202,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
             return Trained(estimator, take_rows(X, index), take_rows(y, index), None, index)
-        last, pos_label = estimator, getattr(self, "pos_label", None)
-        while hasattr(last, "steps"):
-            last = last.steps[-1][1]
+        last, pos_label = last_step(estimator), getattr(self, "pos_label", None)
         if pos_label is not None and getattr(last, "pos_label", pos_label) is None:
             last.set_params(pos_label=pos_label)
         if not calibrates:

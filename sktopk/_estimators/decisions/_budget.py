@@ -41,6 +41,9 @@ from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 
+# `fit` warns of a limit if fewer groups are held out.
+LEAST_GROUPS = 20
+
 
 @public
 @dataclass(eq=False, repr=False)
@@ -200,9 +203,9 @@ class BudgetClassifier(CalibratedDecision):
             Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
             but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day or customer. Whole groups are held out, and the
-            `fit` of `estimator` gets the groups if it takes them. If the samples of a group are
-            alike, the guarantee is only approximate.
+            Group of each sample, such as its customer. Whole groups are held out. If the samples of
+            a group are alike, the guarantee is only approximate. A ranker does not get the groups:
+            to train it by day, fit it first, and use a FrozenEstimator with the most recent days.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -219,6 +222,13 @@ class BudgetClassifier(CalibratedDecision):
             check_two_classes(y, self.pos_label)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random, groups=units)
+        if units is not None and trained.index is not None and self.constraint != "count":
+            n_groups = len(np.unique(units[trained.index]))
+            if n_groups < LEAST_GROUPS:
+                warn(
+                    f"only {n_groups} groups are held out, so the limit may be exceeded: use more "
+                    "groups, or a FrozenEstimator and the most recent samples"
+                )
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
         classes = np.asarray(on_host(trained.estimator.classes_, "classes_ of estimator"))
