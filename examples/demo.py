@@ -151,8 +151,8 @@ def draw(found, rates, path):
         right.hist(100 * each, 100 * bins, alpha=0.6, color=color, label=label)
     right.axvline(100 * FPR, color="k", linestyle="--", label="limit")
     right.set(title="Limit: 1 % false alarms", xlabel="False alarms on new samples, %")
-    right.set(ylabel=f"Calibration sets, of {N_CALIBRATIONS}", ylim=(0, 60))
-    right.legend(loc="upper right")
+    right.set(ylabel=f"Calibration sets, of {N_CALIBRATIONS}", ylim=(0, 60), xlim=(0, 2.4))
+    right.legend(loc="upper right", fontsize="small")
     figure.savefig(path, dpi=100)
 
 

@@ -373,9 +373,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Not available with ``calibration=None`` and ``log_loss_share=0``, unless the loss models
-        probabilities. The order of the classes is that of `decision_function`. Losses that correct
-        for class frequencies estimate probabilities for classes of equal frequency.
+        Not available with ``calibration=None`` and ``log_loss_share=0``, except for losses such as
+        "cross_entropy" whose softmax estimates probabilities. The order of the classes is that of
+        `decision_function`. Losses that correct for class frequencies estimate probabilities for
+        classes of equal frequency.
 
         Parameters
         ----------

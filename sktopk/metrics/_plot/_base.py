@@ -258,7 +258,7 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
-    """Return the gray line "Chance" or "Ideal", if `shown`. Reuse an equal line on the axes."""
+    """Return the gray line "Chance" or "Ideal", or None. An equal line is not drawn twice."""
     if not shown or y is None:
         return None
     points = np.c_[x, y]
