@@ -74,7 +74,6 @@ for name, model in models.items():
     TopKCurveDisplay.from_estimator(
         model, X_test, y_test, average="macro", name=name, max_k=8, plot_chance_level=False, ax=ax
     )
-ax.set_ylabel("Macro top-k accuracy")
 plt.show()
 
 # %%

@@ -89,7 +89,7 @@ print(f"Ten random reviews a day find {REVIEWS / PER_DAY:.0%}")
 # threshold from ten calibration days. The number of flagged payments then varies, and is higher on
 # weekends.
 
-selection = BudgetClassifier(FrozenEstimator(best), budget=REVIEWS / PER_DAY)
+selection = BudgetClassifier(FrozenEstimator(best), budget=REVIEWS / PER_DAY, constraint="count")
 selection.fit(X[calibration], fraud[calibration])
 selected = selection.predict_top(X[test], REVIEWS, groups=day[test])
 days = np.unique(day[test])

@@ -143,7 +143,7 @@ OF_HUGE = {
     "predict_topk": lambda: TopKClassifier(k=1, max_epochs=1).fit(X, LABELS).predict_topk(X, HUGE),
     "TopKClassifier": lambda: TopKClassifier(k=HUGE).fit(X, LABELS),
     "SetClassifier": lambda: SetClassifier(GaussianNB(), k=HUGE).fit(X, LABELS),
-    "budget": lambda: BudgetClassifier(GaussianNB(), budget=HUGE).fit(X, Y),
+    "budget": lambda: BudgetClassifier(GaussianNB(), budget=HUGE, constraint="count").fit(X, Y),
     "n": lambda: BudgetClassifier(GaussianNB()).fit(X, Y).predict_top(X, HUGE),
     "n of groups": lambda: BudgetClassifier(GaussianNB()).fit(X, Y).predict_top(X, HUGE, Y),
     "-n": lambda: BudgetClassifier(GaussianNB()).fit(X, Y).hits_interval(X, -HUGE),

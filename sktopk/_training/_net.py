@@ -66,7 +66,7 @@ class Settings:
 
 
 class WeightAverage:
-    """Exponential moving average of weights and buffers, over about `n_steps` steps.
+    """Exponential moving average of the weights, over about `n_steps` steps.
 
     The average of the first t steps has weights proportional to ``decay ** (t - i)``. With one
     step, it is the last value. `applied` says whether the module has the average, or otherwise the
@@ -74,11 +74,7 @@ class WeightAverage:
     """
 
     def __init__(self, module, n_steps):
-        tensors = [*module.parameters(), *module.buffers()]
-        # Constants such as masks may be infinite, which gives NaN in a mean.
-        self._tensors = [
-            each.detach() for each in tensors if each.is_floating_point() and each.isfinite().all()
-        ]
+        self._tensors = [each.detach() for each in module.parameters()]
         self._others = [each.clone() for each in self._tensors]
         self._decay, self._n_updates, self.applied = 1 - 1 / n_steps, 0, False
 

@@ -26,6 +26,7 @@ ANY = [
     HistGradientBoostingClassifier(max_iter=10, random_state=0),
     RandomForestClassifier(10, random_state=0),
 ]
+COUNT = {"constraint": "count"}
 BUDGETS = {"count": 0.1, "fpr": 0.1, "recall": 0.6, "precision": 0.5, "fdr": 0.5}
 
 
@@ -61,7 +62,7 @@ def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
 
 def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
     scores, y = rng.permutation(100), labels(rng.random(100) < 0.5)
-    clf = BudgetClassifier(frozen(), budget=7).fit(column(scores), y)
+    clf = BudgetClassifier(frozen(), **COUNT, budget=7).fit(column(scores), y)
     assert clf.threshold_ == 92.5
     assert clf.predict(column([92, 93])).tolist() == ["no", "yes"]
     assert clf.decision_function(column([92, 93])).tolist() == [-0.5, 0.5]
@@ -69,9 +70,9 @@ def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
     # A single sample is not flagged, although it is the best of its batch.
     assert clf.predict(column([3])).tolist() == ["no"]
     X, y = column(rng.permutation(1000)), labels(rng.random(1000) < 0.3)
-    clf = BudgetClassifier(Column(), budget=100, random_state=0).fit(X, y)
+    clf = BudgetClassifier(Column(), **COUNT, budget=100, random_state=0).fit(X, y)
     assert clf.rates_["flagged"][:2] == (20, 200)
-    everything = BudgetClassifier(frozen(), budget=1000).fit(X, y)
+    everything = BudgetClassifier(frozen(), **COUNT, budget=1000).fit(X, y)
     assert everything.threshold_ == -np.inf
     with pytest.warns(UserWarning, match="budget=1001 exceeds n_samples=1000"):
         everything.set_params(budget=1001).fit(X, y)
@@ -79,7 +80,7 @@ def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
 
 def test_calibration_samples_did_not_train(data):
     X, y, *_ = data
-    clf = BudgetClassifier(Column(), validation_fraction=0.25, random_state=0).fit(X, y)
+    clf = BudgetClassifier(Column(), **COUNT, validation_fraction=0.25, random_state=0).fit(X, y)
     assert len(clf.estimator_.fit_X_) == 375
     held_out = np.sort(np.setdiff1d(X[:, 0], clf.estimator_.fit_X_[:, 0]))
     np.testing.assert_array_equal(np.sort(clf.calibration_scores_), held_out)
@@ -197,7 +198,7 @@ def test_either_label_can_be_positive(pos_label, data):
     X, y, X_cal, y_cal, X_test, _ = data
     names = np.array(["ok", "fraud"])  # sorted, the positive one comes first
     inner = LogisticRegression().fit(X, names[y])
-    clf = BudgetClassifier(FrozenEstimator(inner), budget=0.1, pos_label=pos_label)
+    clf = BudgetClassifier(FrozenEstimator(inner), **COUNT, budget=0.1, pos_label=pos_label)
     clf.fit(X_cal, names[y_cal])
     assert clf.pos_label_ == (pos_label or "fraud")
     of_label = inner.predict_proba(X_test)[:, inner.classes_ == clf.pos_label_].ravel()
@@ -233,20 +234,20 @@ def test_drifted_scores_are_reported():
 
 def test_searches_and_tuned_thresholds_take_it(data):
     X, y, X_cal, *_ = data
-    grid = {"estimator__C": [1e-3, 1.0], "budget": [0.1, 0.2]}
+    grid = {"estimator__C": [1e-3, 1.0], "budget": [0.1, 0.2], "constraint": ["count"]}
     search = GridSearchCV(BudgetClassifier(LogisticRegression(), random_state=0), grid, cv=2)
     assert search.fit(X, y).best_params_["budget"] == 0.2
     tuned = TunedThresholdClassifierCV(LogisticRegression(), cv=2)
-    inside = BudgetClassifier(tuned, budget=0.1, random_state=0).fit(X, y)
+    inside = BudgetClassifier(tuned, **COUNT, budget=0.1, random_state=0).fit(X, y)
     assert inside.rates_["flagged"].count == 10
     around = clone(tuned).set_params(estimator=search.estimator)
     assert around.fit(X, y).predict(X_cal).any()
 
 
 PARAMETERS = [
-    ({"budget": 0}, ValueError, "budget must be an integer >= 1 or a fraction .*; got 0"),
-    ({"budget": "5"}, TypeError, "budget must be an integer >= 1 or a fraction .*; got '5'"),
-    ({"budget": 1, "constraint": "fpr"}, ValueError, "budget must be a rate in .*'fpr'; got 1"),
+    (COUNT | {"budget": 0}, ValueError, "budget must be an integer >= 1 or a fraction .*; got 0"),
+    (COUNT | {"budget": "5"}, TypeError, "budget must be an integer >= 1 or a .*; got '5'"),
+    ({"budget": 1}, ValueError, "budget must be a rate in .*'fpr'; got 1"),
     ({"constraint": "cost"}, ValueError, "constraint must be one of 'count', .*; got 'cost'"),
     ({"delta": 0.95}, UserWarning, r"delta=0\.95 is the probability .*: set delta=0\.05"),
     ({"delta": 1.0}, ValueError, r"delta == 1\.0, must be < 1"),
@@ -281,7 +282,7 @@ def test_a_classifier_without_a_positive_label_gets_that_of_the_selection(steps)
 def test_whole_groups_are_held_out():
     customer = np.arange(200) // 4
     X, y = column(customer), labels(customer % 2 > 0)
-    clf = BudgetClassifier(Column(), random_state=0).fit(X, y, groups=customer)
+    clf = BudgetClassifier(Column(), constraint="count", random_state=0).fit(X, y, groups=customer)
     assert np.unique(clf.calibration_scores_, return_counts=True)[1].tolist() == [4] * 10
     clf.set_params(estimator=DeepTopPushClassifier(n_estimators=1, max_epochs=1), constraint="fpr")
     with pytest.warns(UserWarning, match="only 10 groups are held out, so the limit may"):

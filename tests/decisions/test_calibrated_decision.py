@@ -105,7 +105,9 @@ def test_what_is_no_classifier_is_refused_by_name(make, data):
 
 
 @both
-@pytest.mark.parametrize("inner", [RandomForestClassifier(), KNeighborsClassifier(1)], ids=str)
+@pytest.mark.parametrize(
+    "inner", [RandomForestClassifier(random_state=0), KNeighborsClassifier(1)], ids=str
+)
 def test_calibrating_with_the_samples_of_training_is_reported(make, inner, data):
     X, y = data
     fitted = FrozenEstimator(clone(inner).fit(X[:400], y[:400]))

@@ -69,8 +69,8 @@ def test_sets_cover_in_simulations():
 
 def test_all_rows_train_and_those_left_out_set_the_threshold():
     X, y = overlapping(90, np.random.default_rng(0))
-    desk = BudgetClassifier(PatMatClassifier(tau=0.1, **SMALL), budget=0.2, cross_fit=True)
-    desk.fit(X, y)
+    count = {"budget": 0.2, "constraint": "count", "cross_fit": True}
+    desk = BudgetClassifier(PatMatClassifier(tau=0.1, **SMALL), **count).fit(X, y)
     alone = PatMatClassifier(tau=0.1, **SMALL).fit(X, y)
     assert np.array_equal(alone.decision_function(X), desk.estimator_.decision_function(X))
     flagged = alone.oob_decision_function_ > desk.threshold_

@@ -51,7 +51,7 @@ def test_one_score_is_that_of_the_positive_class(pos_label, rng):
     y = labels(rng.random(300) < share)
     both = np.column_stack([1 - share, share])
     one = both[:, ["no", "yes"].index(pos_label)]
-    params = {"budget": 20, "pos_label": pos_label}
+    params = {"budget": 20, "constraint": "count", "pos_label": pos_label}
     of_both = BudgetClassifier.from_scores(both, y, **params)
     of_one = BudgetClassifier.from_scores(one, y, **params)
     assert of_both.threshold_ == of_one.threshold_

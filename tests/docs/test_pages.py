@@ -155,9 +155,7 @@ def test_the_new_loss_equals_its_slow_definition_and_trains(monkeypatch):
     assert clf.score(X, y) > 0.9
 
 
-# Recommendations: the code of each makes an estimator. The README shows the first five.
-
-SOURCE = DOCS / "recommendations.toml"
+SOURCE = DOCS / "recommendations.toml"  # the README shows the first five
 TASKS = tomllib.loads(SOURCE.read_text())["task"] if SOURCE.is_file() else []
 KNOWN = vars(sklearn.ensemble) | vars(sklearn.pipeline) | vars(sklearn.preprocessing)
 KNOWN |= vars(sklearn.svm) | {name: getattr(sktopk, name) for name in sktopk.__all__}

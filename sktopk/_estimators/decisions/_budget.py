@@ -68,7 +68,7 @@ class BudgetClassifier(CalibratedDecision):
     budget : int or float, default=0.1
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
-    constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="count"
+    constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate that `budget` bounds: from above the share of flagged samples ("count"), the false
         positive rate and the false discovery rate, from below precision and recall.
     delta : float, default=0.05
@@ -175,7 +175,7 @@ class BudgetClassifier(CalibratedDecision):
     estimator: Any
     _: KW_ONLY
     budget: float = 0.1
-    constraint: str = "count"
+    constraint: str = "fpr"
     delta: float = 0.05
     cross_fit: bool = False
     validation_fraction: float = 0.2

@@ -142,7 +142,7 @@ def conformal_threshold(scores, coverage):
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 
 
-def conditional_thresholds(scores, code, n_codes, coverage, conditional):
+def conditional_thresholds(scores, code, n_codes, coverage, conditional, units="samples"):
     """Return the threshold of each class or group (code >= 0), -inf for too few samples."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
@@ -155,7 +155,7 @@ def conditional_thresholds(scores, code, n_codes, coverage, conditional):
             which = "groups have fewer, and their sets have all classes"
         warn(
             f'coverage={coverage} with conditional="{conditional}" needs {n_needed(coverage)} '
-            f"calibration samples per {where}; {n_few} of {n_codes} {which}. Use more samples or a "
+            f"calibration {units} per {where}; {n_few} of {n_codes} {which}. Use more {units} or a "
             "lower coverage"
         )
     return threshold

@@ -261,7 +261,7 @@ class SetClassifier(CalibratedDecision):
                 groups = take_rows(groups, trained.index)
                 names, each = np.unique(groups, return_inverse=True)
                 fitted["groups_"] = names
-            which = len(names), coverage, self.conditional
+            which = len(names), coverage, self.conditional, "samples" if units is None else "groups"
             fitted["threshold_"] = _conformal.conditional_thresholds(scores, each, *which)
         return self._replace_fitted(
             trained.estimator,

@@ -29,6 +29,8 @@ class TopKCurveDisplay(CurveDisplay):
     name, chance : str and array-like of shape (n_points,), default=None
         Name of the curve in the legend, and accuracy k / n_classes of random guesses, with the
         length of the longest `k`. None means no entry or line.
+    average : {"micro", "macro"}, default="micro"
+        Kind of the mean, for the label of the axis.
 
     Attributes
     ----------
@@ -48,6 +50,7 @@ class TopKCurveDisplay(CurveDisplay):
     _: KW_ONLY
     name: str | None = None
     chance: ArrayLike | None = None
+    average: str = "micro"
 
     _options = ("labels", "max_k", "average", "ties", "sample_weight")
     _label = "labels"
@@ -58,7 +61,8 @@ class TopKCurveDisplay(CurveDisplay):
         ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
         k = np.arange(1, min(max_k, ranks.n_classes) + 1)
         accuracy = np.array([ranks.accuracy(j, **options) for j in k])
-        return {"k": k, "accuracy": accuracy, "chance": k / ranks.n_classes}
+        average = options.get("average", "micro")
+        return {"k": k, "accuracy": accuracy, "chance": k / ranks.n_classes, "average": average}
 
     @classmethod
     def _join(cls, folds):
@@ -66,7 +70,7 @@ class TopKCurveDisplay(CurveDisplay):
         # In a fold with at most k classes, random guesses have top-k accuracy 1.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
-        return joined | {"chance": np.mean(chances, axis=0)}
+        return joined | {"chance": np.mean(chances, axis=0), "average": folds[0]["average"]}
 
     def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
         style = {"label": label, **kwargs}
@@ -75,7 +79,8 @@ class TopKCurveDisplay(CurveDisplay):
         k = max(self.k, key=len) if np.ndim(self.k[0]) else self.k
         self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
         ax.locator_params(axis="x", integer=True, nbins=10)
-        ax.set(xlabel="k (number of labels)", ylabel="Top-k accuracy", ylim=(0, 1.02))
+        ylabel = "Macro top-k accuracy" if self.average == "macro" else "Top-k accuracy"
+        ax.set(xlabel="k (number of labels)", ylabel=ylabel, ylim=(0, 1.02))
         draw_legend(ax)
 
 
