@@ -196,7 +196,10 @@ def check_hard(scores, target, sample_weight, name):
     """Return the same as :func:`check_soft`, and check that the targets are class indices."""
     scores, checked = check_soft(scores, target, sample_weight)
     if target.is_floating_point():
-        raise TypeError(f"{name} is defined for integer class indices; got {target.dtype} target")
+        raise TypeError(
+            f"{name} is defined for integer class indices; got {target.dtype} target. For soft "
+            "targets, repeat each sample for each class, with the probability as sample_weight"
+        )
     return scores, checked
 
 
