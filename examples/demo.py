@@ -131,28 +131,28 @@ def false_alarms():
 
 def draw(found, rates, path):
     """Save a figure of both parts."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
+    figure, (alarms, accuracy) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
     names = sorted(found, key=lambda name: found[name][1, :, 0].mean())
     top1 = 100 * np.array([found[name][1, :, 0] for name in names])
     mean = top1.mean(1)
     ends = abs(np.array([top1.min(1), top1.max(1)]) - mean)
     colors = ["C1" if name == OURS else "C7" for name in names]
-    left.errorbar(mean, names, xerr=ends, fmt="none", ecolor=colors)
-    left.scatter(mean, names, c=colors, s=45, zorder=3)
-    left.get_yticklabels()[names.index(OURS)].set_weight("bold")
-    left.set(
+    accuracy.errorbar(mean, names, xerr=ends, fmt="none", ecolor=colors)
+    accuracy.scatter(mean, names, c=colors, s=45, zorder=3)
+    accuracy.get_yticklabels()[names.index(OURS)].set_weight("bold")
+    accuracy.set(
         title="Digits, 2 to 60 samples per class", xlabel="Accuracy, %: mean, worst, best split"
     )
-    left.grid(axis="x", alpha=0.3)
+    accuracy.grid(axis="x", alpha=0.3)
     bins = np.linspace(0, max(max(each) for each, _ in rates.values()), 30)
     for name, (each, _) in rates.items():
         label = f"{name}:\nbreaks the limit in {np.sum(each > FPR)}"
         color = "C1" if name == "BudgetClassifier" else "C7"
-        right.hist(100 * each, 100 * bins, alpha=0.6, color=color, label=label)
-    right.axvline(100 * FPR, color="k", linestyle="--", label="limit")
-    right.set(title="Limit: 1 % false alarms", xlabel="False alarms on new samples, %")
-    right.set(ylabel=f"Calibration sets, of {N_CALIBRATIONS}", ylim=(0, 60), xlim=(0, 2.4))
-    right.legend(loc="upper right", fontsize="small")
+        alarms.hist(100 * each, 100 * bins, alpha=0.6, color=color, label=label)
+    alarms.axvline(100 * FPR, color="k", linestyle="--", label="limit")
+    alarms.set(title="Limit: 1 % false alarms", xlabel="False alarms on new samples, %")
+    alarms.set(ylabel=f"Calibration sets, of {N_CALIBRATIONS}", ylim=(0, 60), xlim=(0, 2.4))
+    alarms.legend(loc="upper right", fontsize="small")
     figure.savefig(path, dpi=100)
 
 
