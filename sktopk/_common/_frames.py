@@ -6,6 +6,7 @@ from numbers import Real
 
 import numpy as np
 
+from ._samples import is_significant
 from ._scalars import refuse_times_and_complex
 from ._warnings import warn
 
@@ -97,8 +98,6 @@ MOST = 50
 N_PARTS = 5
 # Prior weights m that are tried, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
-# Statistics are used if they reduce the error by this number of standard errors.
-N_ERRORS = 2.0
 # A column of strings gets a warning if it has more different numbers than this.
 LEAST_NUMBERS = 12
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
@@ -352,9 +351,9 @@ def target_statistics(code, target, n_classes, weight, part):
         (S_ck + m p_k) / (W_c + m),
 
     where p_k is the share of class k in all samples. The prior weight m of a class has the smallest
-    squared error for samples that the statistics have not seen. If the error is not significantly
-    smaller than that of p_k, the statistic is p_k for all categories: a constant has no effect,
-    where noise would have the scale of other columns. All formulas use sums of sample weights, so
+    squared error for samples that the statistics have not seen. If p_k alone
+    has about the same error, the statistic is p_k for all categories. This constant has no effect.
+    Noise would get the scale of the other columns. All formulas use sums of sample weights, so
     that a sample of weight 2 counts as two samples, and a factor of all weights has no effect.
     scikit-learn's TargetEncoder is not used, because it ignores sample weights.
 
@@ -386,8 +385,8 @@ def target_statistics(code, target, n_classes, weight, part):
     best = error <= error.min(axis=0) + 1e-9 * total.sum()
     m = np.where(best, _PRIOR_WEIGHTS[:, np.newaxis], 0.0).max(axis=0) * unit
     gain = errors(np.inf) - errors(m)
-    noise = N_ERRORS * np.sqrt(np.square(gain - gain.mean(axis=0)).sum(axis=0))
-    tells = gain.sum(axis=0) > noise
+    alone = np.ones(len(gain)), np.arange(len(gain))
+    tells = np.array([is_significant(of_class, *alone) for of_class in gain.T])
     encoded = np.empty((len(code), own.shape[2]))
     for number, (mine, mine_total) in enumerate(zip(own, own_total, strict=True)):
         inside = part == number

@@ -18,6 +18,8 @@ from ._warnings import warn
 
 # Numbers per chunk.
 BLOCK = 1 << 20
+# A mean gain is significant if it is larger than this number of standard errors.
+N_ERRORS = 2.0
 LAZY_BLOCK = 1 << 25
 # A ranking warns if a smaller share of the groups has both classes.
 LEAST_OF_BOTH = 0.1
@@ -365,6 +367,13 @@ def check_groups_of_both(target, groups):
         warn(f"{what}; {which}, and the others do not change the loss")
     else:
         raise ValueError(f"{what}; got groups without both, {which}")
+
+
+def is_significant(gain, weight, cluster):
+    """Return whether the mean gain is larger than `N_ERRORS` of its standard errors."""
+    mean = np.average(gain, weights=weight)
+    residual = np.bincount(cluster, weight * (gain - mean))
+    return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()) / weight.sum())
 
 
 def rows_of_groups(groups):

@@ -374,7 +374,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Estimate the probability of each class.
 
         Not available with ``calibration=None`` and ``log_loss_share=0``, except for losses such as
-        "cross_entropy" whose softmax estimates probabilities. The order of the classes is that of
+        "cross_entropy" whose softmax estimates probabilities. The classes have the same order as in
         `decision_function`. Losses that correct for class frequencies estimate probabilities for
         classes of equal frequency.
 

@@ -93,7 +93,7 @@ class LabelTask:
         return {}
 
     def decide(self, scores, fitted=None):
-        """Return the scores. Two classes have one: that of the second class minus the first."""
+        """Return the scores, for two classes the difference: second class minus first class."""
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def labels(self, scores, fitted=None):

@@ -15,12 +15,11 @@ from skorch.callbacks import (
 )
 from tqdm.auto import tqdm
 
+from sktopk._common._samples import is_significant
 from sktopk._common._warnings import warn
 
 from ._process import all_objects, joined, rank, total
 
-# The best epoch is kept if it is better than the last by this number of standard errors.
-N_ERRORS = 2.0
 HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
 
 
@@ -60,7 +59,7 @@ class Validation(Callback):
     """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
     With `patience`, training stops early and the best epoch is kept. Otherwise, the best epoch is
-    kept if it is better than the last by more than `N_ERRORS` standard errors, else the last.
+    kept if it is better than the last by more than two standard errors, else the last.
 
     ``values(net)`` returns three arrays with one entry per held-out sample, and the mean loss or
     None. The arrays are the value of a sample (the larger, the better), its weight and the number
@@ -97,7 +96,7 @@ class Validation(Callback):
             self.weights_ = copied_weights(net.module_)
         net.history.record("valid_score_best", self.epoch_ == n_epochs)
         if self.patience is None:
-            self.keeps_best_ = is_positive(self.best_ - value, weight, cluster)
+            self.keeps_best_ = is_significant(self.best_ - value, weight, cluster)
         else:
             self.keeps_best_ = True
             net.stop_training = n_epochs - self.epoch_ >= self.patience
@@ -132,13 +131,6 @@ def kept_epoch(callbacks, history):
             saved = [i for i, row in enumerate(history, 1) if row.get(each.event_name)]
             epoch = saved[-1] if saved else epoch
     return epoch
-
-
-def is_positive(gain, weight, cluster):
-    """Return whether the mean gain is larger than `N_ERRORS` of its standard errors."""
-    mean = np.average(gain, weights=weight)
-    residual = np.bincount(cluster, weight * (gain - mean))
-    return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()) / weight.sum())
 
 
 def check_what_is_read(callbacks, has_val, is_fit):
