@@ -30,7 +30,8 @@ class _Constraint:
     metric: ClassVar = ("recall_at_precision", "precision")
 
     def check(self, name):
-        self._check(name, check_number, "a rate in (0, 1)", 0, 1, bounds="neither")
+        what = 'a rate in (0, 1) (only "count" takes a number of samples)'
+        self._check(name, check_number, what, 0, 1, bounds="neither")
 
     def score(self, y, scores, n_samples, sample_weight):
         """Return the metric. `n_samples` is the number of samples of `fit`."""
