@@ -98,8 +98,8 @@ def train_one_epoch_on_meta(clf, n_classes):
     net.initialize_optimizer()
     weight = 1.0 + y if getattr(clf, "class_weight", None) else np.ones(150)
     batches = batches_of(clf, X, y, weight)
-    steps = list(batches._fetched())
-    batches._fetched = lambda: steps
+    steps = list(batches.fetched())
+    batches.fetched = lambda: steps
     with NoWaiting():
         results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1

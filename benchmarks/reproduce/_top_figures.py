@@ -2,8 +2,6 @@
 
 from matplotlib.figure import Figure
 
-from sktopk.metrics import ThresholdTraceDisplay
-
 
 def draw_curves(runs, methods, recalls):
     """Precision over recall: the mean of the runs of each method, and the runs."""
@@ -47,5 +45,9 @@ def draw_thresholds(classifiers):
     figure = Figure(figsize=(11, 4), layout="constrained")
     axes = figure.subplots(1, len(classifiers), sharey=True)
     for ax, (name, clf) in zip(axes, classifiers.items(), strict=True):
-        ThresholdTraceDisplay.from_estimator(clf, epoch=2, name=name, ax=ax)
+        epoch = clf.history_[1]
+        ax.plot(epoch["threshold"], label="minibatch")
+        ax.plot(epoch["true_threshold"], "k--", label="true")
+        ax.set(xlabel="Training step", ylabel="Threshold", title=name)
+        ax.legend()
     return figure

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktopk import DeepTopPushClassifier
 from sktopk.callbacks import TrueThreshold
-from sktopk.metrics import ThresholdTraceDisplay, positives_at_top_score
+from sktopk.metrics import positives_at_top_score
 from sktopk.modules import MLP
 
 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -66,8 +66,10 @@ for buffer_size in (0, 1, 8):
 # low. With one example from earlier minibatches, it follows the true threshold.
 
 for buffer_size in (0, 1):
+    epochs = models[buffer_size].history_[-2:]
     figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    ThresholdTraceDisplay.from_estimator(
-        models[buffer_size], epoch=(7, 8), name=f"buffer_size={buffer_size}", ax=ax
-    )
+    ax.plot(np.concatenate([row["threshold"] for row in epochs]), label="minibatch")
+    ax.plot(np.concatenate([row["true_threshold"] for row in epochs]), "k--", label="true")
+    ax.set(xlabel="Training step", ylabel="Threshold", title=f"buffer_size={buffer_size}")
+    ax.legend()
 plt.show()

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
+from sktopk._common._process import joined
 from sktopk._common._samples import HeldOut
 from sktopk._common._warnings import warn
 from sktopk._training._build import OURS
-from sktopk._training._process import joined
 from sktopk._training._scores import loss_of, scores_by_member, scores_of
 from sktopk.metrics import topk_accuracy_score
 

@@ -21,6 +21,13 @@ from sktopk._common._input import (
     listed,
     own_labels,
 )
+from sktopk._common._process import (
+    all_objects,
+    in_any_process,
+    joined,
+    total,
+    world_size,
+)
 from sktopk._common._samples import (
     Folds,
     HeldOut,
@@ -35,13 +42,6 @@ from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._build import OURS, build_net, show_data
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
-from sktopk._training._process import (
-    all_objects,
-    in_any_process,
-    joined,
-    total,
-    world_size,
-)
 from sktopk._training._scores import (
     loss_of,
     scores_of,

@@ -14,9 +14,9 @@ from skorch.callbacks import Callback, LRScheduler
 
 from sktopk import __version__
 from sktopk._common._atomic_file import read_file, write_atomically
+from sktopk._common._process import check_single_process
 from sktopk._common._samples import LazyRows
 from sktopk._common._warnings import warn
-from sktopk._training._process import check_single_process
 
 from ._net_state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 

@@ -9,12 +9,12 @@ import torch
 from scipy.sparse import issparse
 from torch.utils.data import DataLoader
 
+from sktopk._common._process import check_equal_batches, check_single_process, total, world_size
 from sktopk._common._samples import LazyRows, is_memory_map
 from sktopk.modules._mlp import SparseRows
 from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSampler
 
 from ._objectives import Drawn, Lists, Totals
-from ._process import check_equal_batches, check_single_process, total, world_size
 
 # If the smallest number of samples that a network can draw from a minibatch is at least this share
 # of the largest, all networks draw the smallest number.
@@ -176,8 +176,8 @@ class MiniBatches:
         return len(self.sampler)
 
     def __iter__(self):
-        for index, own, lengths, x in self._fetched():
-            yield self._batch(index, own, lengths, x)
+        for index, own, lengths, x in self.fetched():
+            yield self.batch(index, own, lengths, x)
 
     def _drawn(self, index):
         """Return the positions in a minibatch that each network draws, and their numbers."""
@@ -191,7 +191,7 @@ class MiniBatches:
         own = left_out.argsort(axis=1, kind="stable")[:, :longest]
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
-    def _fetched(self):
+    def fetched(self):
         """Yield sample indices, positions that are drawn, their numbers, and samples or None."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
@@ -206,7 +206,8 @@ class MiniBatches:
             ahead = ahead if device.type == "cpu" else one_ahead(ahead, device)
         return zip(moved, own, lengths, ahead, strict=True)
 
-    def _batch(self, index, own, lengths, x):
+    def batch(self, index, own, lengths, x):
+        """Return the `Batch` of an item of `fetched`."""
         device, hard, h, n = self.target.device, self.hard, self.hard.shape[1], len(index)
         n_fresh, repeated = n if own is None else own.shape[1], None
         every = torch.cat([index, hard.flatten()])

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
+from sktopk._common._process import isolated_rng, share_buffers
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk.modules import MLP, TableEncoder, TabularMLP
@@ -15,7 +16,6 @@ from sktopk.modules._tabular_mlp import Members, packs_members
 from ._batches import Rows
 from ._net import Net, Settings
 from ._objectives import CustomLoss
-from ._process import isolated_rng, share_buffers
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
@@ -95,7 +95,7 @@ def build_net(estimator, task, dtypes, seed, device):
             )
         else:
             row_dtype = dtype
-        plain = not compiled and precision is None and device.type == "cpu"
+        plain = not compiled and precision is None
         settings = Settings(task, n_members, dtype, row_dtype, PRECISIONS[precision], plain)
         try:
             net = Net(

@@ -15,10 +15,9 @@ from skorch.callbacks import (
 )
 from tqdm.auto import tqdm
 
+from sktopk._common._process import all_objects, joined, rank, total
 from sktopk._common._samples import is_significant
 from sktopk._common._warnings import warn
-
-from ._process import all_objects, joined, rank, total
 
 HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
 

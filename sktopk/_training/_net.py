@@ -13,13 +13,7 @@ from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScori
 from skorch.dataset import Dataset
 
 from sktopk._common._estimator import available_if
-from sktopk.modules import TabularMLP
-from sktopk.modules._mlp import takes_sparse
-from sktopk.modules._tabular_mlp import has_hooks
-
-from ._batches import Rows
-from ._callbacks import check_what_is_read, copied_weights, has_monitored
-from ._process import (
+from sktopk._common._process import (
     in_any_process,
     in_parallel,
     isolated_rng,
@@ -30,6 +24,13 @@ from ._process import (
     total,
     world_size,
 )
+from sktopk.modules import TabularMLP
+from sktopk.modules._mlp import takes_sparse
+from sktopk.modules._tabular_mlp import has_hooks
+
+from ._batches import Rows
+from ._callbacks import check_what_is_read, copied_weights, has_monitored
+from ._recorder import Recorder, can_record
 from ._scores import scores_of
 
 # Training has diverged if the loss grows by the factor MOST_GROWTH or a weight exceeds MOST_WEIGHT.
@@ -62,7 +63,7 @@ class Settings:
     dtype: torch.dtype  # of the weights
     row_dtype: torch.dtype  # of the samples
     precision: str | None  # name of the dtype for automatic mixed precision
-    plain: bool  # whether it runs on a CPU, without compilation and mixed precision
+    plain: bool  # whether it runs without compilation and mixed precision
 
 
 class WeightAverage:
@@ -116,6 +117,7 @@ class Run:
     rates: list | None = None  # the largest learning rates of a cycle
     progress: tuple = (0.0, 0.0)
     first_loss: float | None = None  # of the first minibatch
+    recorder: Recorder | None = None  # of the steps on a GPU
 
 
 class Net(NeuralNetClassifier):
@@ -159,16 +161,17 @@ class Net(NeuralNetClassifier):
         """
         if isinstance(X, Rows):
             return X
-        sparse = hasattr(X, "nnz") and self.settings.plain and takes_sparse(self.module_)
+        device, dtype = torch.device(self.device), self.settings.row_dtype
+        sparse = hasattr(X, "nnz") and device.type == "cpu" and self.settings.plain
+        sparse = sparse and takes_sparse(self.module_)
         if sparse and resident:
             # Hard examples and several processes need dense samples.
             sparse = not self.criterion_.n_hard and world_size() == 1
-            sparse = sparse and not self._callbacks_read_batches()
+            sparse = sparse and not self.callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")
         if loading:
             # Seeds of the worker processes.
             loading["generator"] = torch.Generator().manual_seed(self.generator.initial_seed())
-        device, dtype = torch.device(self.device), self.settings.row_dtype
         return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 
     def encoded_rows(self, X):
@@ -180,7 +183,7 @@ class Net(NeuralNetClassifier):
         if type(module) is not TabularMLP or has_hooks(module.encoder) or not rows.resident:
             return rows
         n_outputs = module.encoder.n_outputs
-        if len(rows) * n_outputs > MOST_ENCODED or self._callbacks_read_batches():
+        if len(rows) * n_outputs > MOST_ENCODED or self.callbacks_read_batches():
             return rows
         with torch.no_grad():
             parts = [module.encoder(rows[part]) for part in rows.chunks(n_outputs)]
@@ -278,11 +281,16 @@ class Net(NeuralNetClassifier):
     def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
         """Train on all minibatches of an epoch, and record their mean loss in the history."""
         self.module_.train()
-        begin, end = map(self._listeners, ("on_batch_begin", "on_batch_end"))
+        begin, end = map(self.listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, thresholds = [], [], []
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
-        n_batches = len(iterator)
+        n_batches, step = len(iterator), self.train_step
+        if can_record(self, iterator):
+            # A user's callback may change the network or the optimizer after an epoch.
+            if self.callbacks or self.run.recorder is None:
+                self.run.recorder = Recorder(self, iterator)
+            iterator, step = iterator.fetched(), self.run.recorder.step
         for i, batch in enumerate(iterator):
             if self.run.rates:
                 start, share = self.run.progress
@@ -292,7 +300,7 @@ class Net(NeuralNetClassifier):
             shown = {"batch": tuple(batch), "training": training}
             for callback in begin:
                 callback.on_batch_begin(self, **shown)
-            loss, scores, threshold = self.train_step(batch)
+            loss, scores, threshold = step(batch)
             self.run.average.update()
             losses.append(loss)
             thresholds += [] if threshold is None else [threshold]
@@ -311,7 +319,7 @@ class Net(NeuralNetClassifier):
 
     def train_step(self, batch, **fit_params):
         """Make one optimizer step. Return loss, scores and threshold (or None), all detached."""
-        listeners, result = self._listeners("on_grad_computed"), []
+        listeners, result = self.listeners("on_grad_computed"), []
 
         def closure():
             self.optimizer_.zero_grad()
@@ -391,15 +399,15 @@ class Net(NeuralNetClassifier):
     def predict_proba(self, X):
         return self.settings.task.proba(scores_of(self, X))
 
-    def _listeners(self, method):
+    def listeners(self, method):
         """Return the callbacks that override the method `method` of skorch's `Callback`."""
         silent = getattr(Callback, method)
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
-    def _callbacks_read_batches(self):
+    def callbacks_read_batches(self):
         """Return whether a user's callback overrides a method that receives minibatches."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
-        heard = [getattr(type(cb), name) for name in methods for cb in self._listeners(name)]
+        heard = [getattr(type(cb), name) for name in methods for cb in self.listeners(name)]
         places = [getattr(each, "__module__", "") for each in heard]
         return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
+from sktopk._common._process import note_threads
 from sktopk._common._samples import HeldOut
 from sktopk.modules._tabular_mlp import mean_of_members, score_of_member
 
 from ._objectives import Drawn, Totals
-from ._process import note_threads
 
 # Number of scores per chunk when the loss of held-out samples is computed.
 LOSS_NUMBERS = 1 << 23

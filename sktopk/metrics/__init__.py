@@ -5,7 +5,6 @@ from ._plot._bars import SetSizeDisplay, ShotAccuracyDisplay
 from ._plot._budget_curve import BudgetCurveDisplay
 from ._plot._curves import EnrichmentDisplay, TopKCurveDisplay
 from ._plot._loss_comparison import LossComparisonDisplay
-from ._plot._threshold_trace import ThresholdTraceDisplay
 from ._scorer import make_topk_scorer
 from ._sets import make_set_scorer, set_coverage_score, set_size_score
 from ._top import (
@@ -27,7 +26,6 @@ __all__ = [
     "LossComparisonDisplay",
     "SetSizeDisplay",
     "ShotAccuracyDisplay",
-    "ThresholdTraceDisplay",
     "TopKCurveDisplay",
     "bedroc_score",
     "budget_table",

@@ -6,8 +6,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import LRScheduler, ParamMapper
+from skorch.utils import freeze_parameter
 
 from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk.modules import TabularMLP
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
 from tests.named_losses import NAMED_LOSSES
@@ -69,6 +72,49 @@ def test_fits_with_one_seed_are_one_fit(name, table):
     assert_same_fit(fitted(name, table), first, table, 1e-9)
 
 
+@pytest.fixture
+def replayed(monkeypatch):
+    """A list, which gets the CUDA graph of each replayed step."""
+    graphs, replay = [], torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(
+        torch.cuda.CUDAGraph, "replay", lambda graph: graphs.append(graph) or replay(graph)
+    )
+    return graphs
+
+
+def recorded_and_not(name, table, replayed, monkeypatch, **params):
+    """The fit whose steps are replayed, and the same with steps that are started one by one."""
+    clf = copy.copy(fitted(name, table, **params))
+    n_replayed = len(replayed)
+    assert n_replayed
+    monkeypatch.setattr("sktopk._training._recorder.N_BEFORE", np.inf)
+    expected = fitted(name, table, **params)
+    assert len(replayed) == n_replayed
+    return clf, expected
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_replayed_steps_are_the_same_steps(name, table, replayed, monkeypatch):
+    assert_same_fit(*recorded_and_not(name, table, replayed, monkeypatch), table, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        ParamMapper("layers.0.*", fn=freeze_parameter, at=2),
+        LRScheduler("StepLR", step_size=20, step_every="batch"),
+    ],
+    ids=lambda callback: type(callback).__name__,
+)
+def test_callbacks_change_replayed_steps(callback, table, replayed, monkeypatch):
+    params = {"callbacks": [callback], "batch_size": 32, "module": TabularMLP}
+    name = "DeepTopPush"
+    clf, expected = recorded_and_not(name, table, replayed, monkeypatch, **params)
+    assert_same_fit(clf, expected, table, 1e-9)
+    plain = fitted(name, table, **params | {"callbacks": None})
+    assert losses_of(plain)[-1] != pytest.approx(losses_of(clf)[-1], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "resident"),
     [*((name, True) for name in CLASSIFIERS), *((name, False) for name in SOME)],
@@ -81,10 +127,10 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     clf = fitted(name, table, dtype=np.float32)
     X, y = table[0].astype(np.float32), table[1]
     y = (y == 0).astype(int) if len(clf.classes_) == 2 else y
-    batches = batches_of(clf, X, y, np.ones(len(y)), torch.device(clf.net_.device))
-    steps = iter(batches._fetched())
+    batches = batches_of(clf, X, y, np.ones(len(y)))
+    steps = iter(batches.fetched())
     first = next(steps)  # moves the row numbers of the epoch
-    batches._fetched = lambda: itertools.chain([first], steps)
+    batches.fetched = lambda: itertools.chain([first], steps)
     with no_waiting():
         results = [clf.net_.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1

@@ -41,14 +41,6 @@ def shot_accuracies():
     return make([0.85, 0.7, np.nan], name="ldam").plot(first.ax_)
 
 
-def threshold_traces():
-    step = np.arange(1, 31)
-    true, make = 1 + np.exp(-step / 10), partial(metrics.ThresholdTraceDisplay, step)
-    first = make(true - 0.1 * (step % 4), true_threshold=true, name="buffer_size=1").plot()
-    second = true - 0.2 - 0.2 * (step % 3)
-    return make(second, true_threshold=true - 0.1, name="buffer_size=0").plot(first.ax_)
-
-
 def loss_comparisons():
     names = ["smooth_topk", "focal", "ldam"]
     make = partial(metrics.LossComparisonDisplay, names, metric="accuracy")
@@ -62,7 +54,8 @@ PICTURES = {
     "budget_curves": partial(
         two_curves, metrics.BudgetCurveDisplay, POSITIVE, GOOD, POOR, value=AMOUNT, budget=40
     ),
-    **{draw.__name__: draw for draw in (set_sizes, shot_accuracies, threshold_traces)},
+    "set_sizes": set_sizes,
+    "shot_accuracies": shot_accuracies,
     "loss_comparisons": loss_comparisons,
 }
 
