@@ -1,10 +1,12 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
-    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [price] [days] [molecules]
-        [average]
+    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [price] [days]
+        [molecules] [average]
 
 Letters: the example of the README, more baselines, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
+Tails: TopKClassifier("smooth_topk_adjusted") of benchmarks/results/top_of_the_table.jsonl minus
+corrected classifiers, mean over classes, on the four held-out datasets with rare classes.
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
@@ -36,7 +38,7 @@ from _datasets import load_merck_cyp3a4, load_pmlb  # noqa: E402
 from label_tasks import long_tail  # noqa: E402
 from lightgbm import LGBMClassifier, LGBMRanker  # noqa: E402
 from tables._data import HALF, TABLES, split_of  # noqa: E402
-from tables._jobs import fit_and_score  # noqa: E402
+from tables._jobs import fit_and_score, scores_of  # noqa: E402
 from tables._methods import FEW_SPLITS, lightgbm_of  # noqa: E402
 from tables._report import read  # noqa: E402
 
@@ -51,6 +53,9 @@ from sktopk.metrics import (  # noqa: E402
     precision_at_k_score,
     topk_accuracy_score,
 )
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "top_of_the_table.jsonl"
+TAIL_METRICS = ["macro top-1", "macro top-5"]
 
 
 def scaled(model):
@@ -117,6 +122,36 @@ def corrected():
         print(f"{name:40s} {np.mean(scores, axis=0).round(3)}")
 
 
+def tails():
+    names = [n for n, each in TABLES.items() if each.kind == "long tail" and HALF[n] == "reporting"]
+    results = read(RESULTS)
+    ours = results[results.method == "TopKClassifier, adjusted"].set_index(["table", "split"])
+    gains = {}
+    for name in names:
+        for split in range(FEW_SPLITS):
+            rows, seeded = split_of(name, split), {"random_state": split}
+            labels, count = np.unique(rows.y, return_counts=True)
+            networks = [
+                (str(i), MLPClassifier(alpha=0.01, random_state=4 * split + i)) for i in range(4)
+            ]
+            for title, model in {
+                "logistic regression": scaled(LogisticRegression(max_iter=1000)),
+                "SVC": scaled(SVC(probability=True, **seeded)),
+                "SVC, C=10": scaled(SVC(C=10, probability=True, **seeded)),
+                "extra trees": ExtraTreesClassifier(300, **seeded),
+                "four MLPClassifier": scaled(VotingClassifier(networks, voting="soft")),
+            }.items():
+                proba = model.fit(rows.X, rows.y).predict_proba(rows.X_test)
+                theirs = scores_of("long tail", rows.y_test, proba / count, labels)
+                gain = [100 * (ours.loc[(name, split), k] - theirs[k]) for k in TAIL_METRICS]
+                gains.setdefault(title, {}).setdefault(name, []).append(gain)
+    for title, of_tables in gains.items():
+        gain = np.array([np.mean(each, axis=0) for each in of_tables.values()])
+        half = t.ppf(0.975, len(gain) - 1) * np.std(gain, axis=0, ddof=1) / len(gain) ** 0.5
+        cells = [f"{m:+.1f} ± {h:.1f}" for m, h in zip(gain.mean(0), half, strict=True)]
+        print(f"{title:20s} {cells}, top-1 by dataset {gain[:, 0].round(1)}")
+
+
 def price():
     found = {}
     for seed in range(3):
@@ -162,9 +197,16 @@ def days():
         past, seeded = day < 28, {"random_state": seed}
         usual = LGBMClassifier(n_jobs=1, verbose=-1, **seeded)
         means = np.stack([np.bincount(day, each) / np.bincount(day) for each in X.T], axis=1)
+        small = LGBMClassifier(
+            n_estimators=200, num_leaves=8, learning_rate=0.03, n_jobs=1, verbose=-1, **seeded
+        )
+        trees = ExtraTreesClassifier(300, min_samples_leaf=3, **seeded)
         for name, model, grouped, centered in (
             ("LightGBM", usual, False, False),
             ("LightGBM, minus the means of the day", usual, False, True),
+            ("LightGBM, 8 leaves", small, False, False),
+            ("LightGBM, 8 leaves, minus the means", small, False, True),
+            ("extra trees, 3 per leaf, minus the means", trees, False, True),
             ("LGBMRanker", LGBMRanker(n_jobs=1, verbose=-1, **seeded), True, False),
             ("extra trees", ExtraTreesClassifier(300, **seeded), False, False),
             ("TopBoostClassifier", TopBoostClassifier(n_jobs=1, **seeded), False, False),
@@ -218,7 +260,7 @@ def molecules():
 
 def average():
     torch.set_num_threads(1)
-    results = read(Path(__file__).parents[1] / "benchmarks" / "results" / "top_of_the_table.jsonl")
+    results = read(RESULTS)
     ours = results[results.method == "vote of three"].set_index(["table", "split"])
     gains = {}
     for name in sorted({table for table, _ in ours.index if HALF[table] == "reporting"}):
@@ -241,7 +283,7 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    each = letters, corrected, price, days, molecules, average
+    each = letters, corrected, tails, price, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")

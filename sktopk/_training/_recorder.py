@@ -1,5 +1,6 @@
 """Training steps of a GPU, recorded as CUDA graphs."""
 
+import threading
 from collections import Counter
 from contextlib import contextmanager
 
@@ -13,6 +14,8 @@ from ._objectives import CustomLoss
 
 # Number of steps with minibatches of one shape, before the next such step is recorded.
 N_BEFORE = 3
+# Threads that train at the same time record one after the other.
+_RECORDING = threading.Lock()
 
 
 def can_record(net, batches):
@@ -78,7 +81,8 @@ class Recorder:
         if self._net.criterion_.draws:
             graph.register_generator_state(self._net.criterion_.generator)
         # Another thread may use the GPU in the meantime.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        mode = {"pool": self._pool, "capture_error_mode": "thread_local"}
+        with _RECORDING, torch.cuda.graph(graph, **mode):
             results = self._net.train_step(self._batches.batch(*places, lengths, None))
         return graph, places, results
 
