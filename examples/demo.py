@@ -138,7 +138,8 @@ def draw(found, rates, path):
     accuracy.scatter(mean, names, c=colors, s=45, zorder=3)
     accuracy.get_yticklabels()[names.index(OURS)].set_weight("bold")
     accuracy.set(
-        title="Digits, 2 to 60 samples per class, all corrected", xlabel="Accuracy, %: mean, worst, best split"
+        title="Digits, 2 to 60 samples per class, all corrected",
+        xlabel="Accuracy, %: mean, worst, best split",
     )
     accuracy.grid(axis="x", alpha=0.3)
     bins = np.linspace(0, max(max(each) for each, _ in rates.values()), 30)
