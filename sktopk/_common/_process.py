@@ -52,6 +52,17 @@ def isolated_rng(device, seed=None, state=None):
         yield
 
 
+@contextmanager
+def unused_rng():
+    """Context manager; its value is whether no other thread uses torch's random generators."""
+    is_free = _RNG_LOCK.acquire(blocking=False)
+    try:
+        yield is_free
+    finally:
+        if is_free:
+            _RNG_LOCK.release()
+
+
 def rng_state(device):
     """Return the state of the random generators that torch uses for a module on `device`."""
     gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []

@@ -254,6 +254,8 @@ class Net(NeuralNetClassifier):
                 # An error of the training must not be hidden by an error of a callback.
                 with suppress(Exception) if sys.exc_info()[0] else nullcontext():
                     self.notify("on_train_end", X=X, y=y)
+                if run.recorder is not None:
+                    run.recorder.release()
                 self.callbacks_, self.run = own, None
                 for _, callback in own:
                     if isinstance(callback, LRScheduler):

@@ -70,6 +70,7 @@ class Objective(nn.Module):
     compares = False  # whether the loss compares samples, so that processes join theirs
     draws = False  # whether the loss draws noise, from `generator`
     takes_scores = True  # whether the loss takes any real scores, not probabilities
+    is_fixed = True  # whether each call runs the same operations, and reads no values on the CPU
     remedies = ()  # advice to users if training diverges
     n_hard = 0  # number of hard examples for the next minibatch
     hardest = None  # their positions in the last call, see :class:`TopLoss`
@@ -210,6 +211,9 @@ class TopLoss(Objective):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
         self.kinds = check_errors(errors)
+        # `SurrogateQuantile` makes a variable number of Newton steps, except for the hinge.
+        is_ours = hasattr(threshold, "of")
+        self.is_fixed = is_ours and getattr(threshold, "surrogate", "hinge") == "hinge"
 
     def forward(self, scores, target, weight, drawn):
         scores, positive = scores.squeeze(-1), target.bool()
@@ -313,6 +317,8 @@ class CustomLoss(Objective):
     second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
     draw noise from the generator of the net.
     """
+
+    is_fixed = False
 
     def __init__(self, loss):
         super().__init__()
@@ -422,7 +428,7 @@ class Mixture(Objective):
     def __init__(self, named, cross_entropy, share):
         super().__init__()
         self.named, self.cross_entropy, self.share = named, cross_entropy, share
-        self.compares, self.draws = named.compares, named.draws
+        self.compares, self.draws, self.is_fixed = named.compares, named.draws, named.is_fixed
         self.n_hard, self.remedies = named.n_hard, named.remedies
 
     def seed(self, generator):

@@ -3,19 +3,19 @@
 import threading
 from collections import Counter
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 
-from sktopk._common._process import world_size
-from sktopk.modules import MLP, TabularMLP
+from sktopk._common._process import unused_rng, world_size
 from sktopk.modules._tabular_mlp import Dropout, has_hooks
-
-from ._objectives import CustomLoss
 
 # Number of steps with minibatches of one shape, before the next such step is recorded.
 N_BEFORE = 3
-# Threads that train at the same time record one after the other.
+# No thread replays a graph while another thread records one.
 _RECORDING = threading.Lock()
+# cuBLAS keeps memory for each stream, so there is one stream for each GPU.
+_stream = cache(torch.cuda.Stream)
 
 
 def can_record(net, batches):
@@ -26,15 +26,16 @@ def can_record(net, batches):
         and batches.rows.resident
         and batches.groups is None
         and net.settings.plain
-        and type(net.module_) in (MLP, TabularMLP)
+        and net.own_generator is not None  # the network is one of sktopk
         # Dropout draws its seeds on the CPU.
         and not any(isinstance(each, Dropout) and each.p for each in layers)
         and not any(map(has_hooks, layers))
-        and not any(isinstance(each, CustomLoss) for each in net.criterion_.modules())
+        and net.criterion_.is_fixed
         and type(net.optimizer_) in (torch.optim.Adam, torch.optim.AdamW)
         and all(group["fused"] for group in net.optimizer_.param_groups)
         and not net.callbacks_read_batches()
         and not net.listeners("on_grad_computed")
+        and not torch.is_anomaly_enabled()
         and world_size() == 1
     )
 
@@ -44,45 +45,56 @@ class Recorder:
 
     Python needs about ten times as long to start the operations of a step as the GPU to compute
     them, if the network is small. A graph starts all of them at once. It always uses the same
-    memory, so that each minibatch is copied there. Each shape of minibatches has its own graph.
+    memory, so that each minibatch is copied there. Minibatches of another shape, and an optimizer
+    with other parameters than its learning rate, need another graph.
     """
 
     def __init__(self, net, batches):
         self._net, self._batches = net, batches
         self._groups = net.optimizer_.param_groups
-        self._rates = [torch.empty((), device=net.device) for _ in self._groups]
+        device = batches.target.device
+        # The optimizer reads rates of this type only.
+        self._rates = [torch.empty((), dtype=torch.float32, device=device) for _ in self._groups]
         self._n_steps, self._graphs, self._pool = Counter(), {}, torch.cuda.graph_pool_handle()
 
     def step(self, fetched):
         """Make a step, with an item of ``MiniBatches.fetched``. Return what `train_step` does."""
         index, own, lengths, _ = fetched
         hard, n_hard = self._batches.hard, self._batches.n_hard
-        shape = len(index), None if own is None else own.shape, *lengths, hard.data_ptr()
+        kind = len(index), None if own is None else own.shape, *lengths, hard.data_ptr()
+        kind += (
+            *((group["betas"], group["weight_decay"], group["eps"]) for group in self._groups),
+        )
         for rate, group in zip(self._rates, self._groups, strict=True):
             rate.fill_(group["lr"])
-        if shape not in self._graphs:
-            self._n_steps[shape] += 1
+        if kind not in self._graphs:
+            self._n_steps[kind] += 1
             is_regular = len({*lengths}) == 1 and hard.shape[1] == n_hard
-            with self._rates_on_gpu():
-                if not is_regular or self._n_steps[shape] <= N_BEFORE:
+            with self._rates_on_gpu(), unused_rng() as is_free:
+                if not is_regular or self._n_steps[kind] <= N_BEFORE or not is_free:
                     return self._net.train_step(self._batches.batch(*fetched))
-                self._graphs[shape] = self._recorded(index, own, lengths)
-        graph, places, (loss, scores, threshold) = self._graphs[shape]
+                self._graphs[kind] = self._recorded(index, own, lengths)
+        graph, places, (loss, scores, threshold) = self._graphs[kind]
         for place, values in zip(places, (index, own), strict=True):
             if values is not None:
                 place.copy_(values)
-        graph.replay()
+        with _RECORDING:
+            graph.replay()
         return loss.clone(), scores, None if threshold is None else threshold.clone()
 
     def _recorded(self, index, own, lengths):
         """Return a graph, which has not run yet, the tensors that it reads, and its results."""
-        graph = torch.cuda.CUDAGraph()
+        graph, device = torch.cuda.CUDAGraph(), index.device
         places = index.clone(), None if own is None else own.clone()
         if self._net.criterion_.draws:
             graph.register_generator_state(self._net.criterion_.generator)
-        # Another thread may use the GPU in the meantime.
-        mode = {"pool": self._pool, "capture_error_mode": "thread_local"}
-        with _RECORDING, torch.cuda.graph(graph, **mode):
+        recording = torch.cuda.graph(
+            graph,
+            pool=self._pool,
+            stream=_stream(device),
+            capture_error_mode="thread_local",  # another thread may use the GPU in the meantime
+        )
+        with _RECORDING, torch.cuda.device(device), recording:
             results = self._net.train_step(self._batches.batch(*places, lengths, None))
         return graph, places, results
 
@@ -97,3 +109,8 @@ class Recorder:
         finally:
             for group, values in zip(self._groups, before, strict=True):
                 group.update(values)
+
+    def release(self):
+        """Release the memory of the graphs, which gradients and hard examples use."""
+        self._net.optimizer_.zero_grad()
+        self._net.criterion_.named.hardest = self._net.criterion_.named.threshold_now = None

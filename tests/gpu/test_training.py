@@ -9,7 +9,12 @@ import torch
 from skorch.callbacks import LRScheduler, ParamMapper
 from skorch.utils import freeze_parameter
 
-from sktopk import DeepTopPushClassifier, TopKClassifier
+from sktopk import (
+    DeepTopPushClassifier,
+    RecallAtFPRClassifier,
+    ThresholdClassifier,
+    TopKClassifier,
+)
 from sktopk.modules import TabularMLP
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
@@ -21,6 +26,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
+# It changes the momentum, too.
+CYCLIC, CYCLE = "CyclicLR", {"base_lr": 1e-3, "max_lr": 1e-2, "cycle_momentum": True}
 # The noise of a GPU is not that of the CPU.
 NOISED = [name for name in NAMED_LOSSES if name.startswith("noised")]
 SOME = ["smooth_topk", "noised_topk", "DeepTopPush", "RecallAtK", "FScore"]
@@ -113,6 +120,28 @@ def test_callbacks_change_replayed_steps(callback, table, replayed, monkeypatch)
     assert_same_fit(clf, expected, table, 1e-9)
     plain = fitted(name, table, **params | {"callbacks": None})
     assert losses_of(plain)[-1] != pytest.approx(losses_of(clf)[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        RecallAtFPRClassifier(surrogate="quadratic"),
+        ThresholdClassifier(lambda scores, positive, weight: scores[~positive].mean()),
+        DeepTopPushClassifier(net_params={"module__dropout": 0.1}),
+        DeepTopPushClassifier(callbacks=[LRScheduler(CYCLIC, step_every="batch", **CYCLE)]),
+    ],
+    ids=["Newton steps", "a function", "dropout", "momentum"],
+)
+def test_steps_that_differ_are_not_replayed(clf, table, replayed):
+    X, y = table
+    clf.set_params(max_epochs=4, batch_size=64, random_state=0, device=DEVICE).fit(X, y == 0)
+    assert not replayed
+
+
+def test_torchs_default_dtype_has_no_part_in_a_replay(table, replayed, default_dtype):
+    default_dtype(torch.float64)
+    fitted("DeepTopPush", table, dtype=np.float32)
+    assert replayed
 
 
 @pytest.mark.parametrize(
