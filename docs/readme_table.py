@@ -139,6 +139,7 @@ def tails():
                 "SVC": scaled(SVC(probability=True, **seeded)),
                 "SVC, C=10": scaled(SVC(C=10, probability=True, **seeded)),
                 "extra trees": ExtraTreesClassifier(300, **seeded),
+                "LightGBM": lightgbm_of(split),
                 "four MLPClassifier": scaled(VotingClassifier(networks, voting="soft")),
             }.items():
                 proba = model.fit(rows.X, rows.y).predict_proba(rows.X_test)

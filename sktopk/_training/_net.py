@@ -288,7 +288,7 @@ class Net(NeuralNetClassifier):
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
         n_batches, step = len(iterator), self.train_step
-        if can_record(self, iterator):
+        if torch.device(self.device).type == "cuda" and can_record(self, iterator):
             # A user's callback may change the network or the optimizer after an epoch.
             if self.callbacks or self.run.recorder is None:
                 self.run.recorder = Recorder(self, iterator)

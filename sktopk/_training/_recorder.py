@@ -22,8 +22,7 @@ def can_record(net, batches):
     """Return whether each step runs the same operations, all on the GPU and known to sktopk."""
     layers = list(net.module_.modules())
     return (
-        torch.device(net.device).type == "cuda"
-        and batches.rows.resident
+        batches.rows.resident
         and batches.groups is None
         and net.settings.plain
         and net.own_generator is not None  # the network is one of sktopk

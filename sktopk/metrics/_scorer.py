@@ -2,6 +2,8 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -122,6 +124,9 @@ def label_ranks(estimator, X, y, sample_weight=None):
 
 
 def no_classifier(estimator):
+    if isinstance(estimator, FrozenEstimator):
+        kind = type(estimator.estimator).__name__
+        return NotFittedError(f"the {kind} in FrozenEstimator is not fitted: call its fit first")
     return TypeError(
         "estimator must be a classifier with classes_ and decision_function or predict_proba; got "
         f"{estimator!r}"

@@ -138,9 +138,10 @@ def make_top_scorer(
     needs = [key for key, each in takes.items() if each.default is each.empty]
     if not set(needs) <= params.keys() <= takes.keys():
         optional = [key for key in takes if key not in needs]
+        parts = [f"requires {', '.join(needs)}"] if needs else []
+        parts += [f"takes {', '.join(optional)}"] if optional else []
         raise ValueError(
-            f"name={name!r} requires {', '.join(needs) or 'no parameter'} and also takes "
-            f"{', '.join(optional) or 'no other parameter'}; "
+            f"name={name!r} {' and '.join(parts) or 'takes no parameter'}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
     # Call the metric once to check the parameters. Ignore the warning about large k.

@@ -107,9 +107,9 @@ def compare_losses(
     grid : "default", None or dict, default="default"
         Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
         losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
-        None means no selection. A dict maps losses to ``ParameterGrid`` arguments; other losses use
-        the default. All losses must have the same number of settings. Classifiers without a
-        learning rate have one setting.
+        None keeps all parameters as they are. A dict maps losses to ``ParameterGrid`` arguments;
+        other losses use the default. All losses must have the same number of settings. Classifiers
+        without a learning rate have one setting.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight, groups : array-like of shape (n_samples,), default=None

@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
@@ -206,6 +207,19 @@ def test_either_label_can_be_positive(pos_label, data):
     assert 20 < flagged.sum() < 90
     assert of_label[flagged].min() > of_label[~flagged].max()
     np.testing.assert_array_equal(clf.decision_function(X_test) > 0, clf.predict(X_test) == "ok")
+
+
+def test_calibration_without_positives_warns():
+    X, y = make_classification(400, weights=[0.8], random_state=0)
+    frozen = FrozenEstimator(LogisticRegression().fit(X, y))
+    with pytest.warns(UserWarning, match="no calibration sample is positive: are labels"):
+        BudgetClassifier(frozen, budget=0.1).fit(X[y == 0], y[y == 0])
+
+
+def test_a_frozen_classifier_without_a_fit_raises():
+    X, y = make_classification(400, random_state=0)
+    with pytest.raises(NotFittedError, match="the LogisticRegression in FrozenEstimator is not"):
+        BudgetClassifier(FrozenEstimator(LogisticRegression()), budget=0.1).fit(X, y)
 
 
 def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():

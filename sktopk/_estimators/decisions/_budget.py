@@ -260,6 +260,8 @@ class BudgetClassifier(CalibratedDecision):
             problem = "every calibration sample is above the threshold"
         if problem is not None:
             warn(problem)
+        elif not positive.any():
+            warn("no calibration sample is positive: are labels missing or late?")
         held_out = {"calibration_scores_": scores, "calibration_positive_": positive}
         return self._replace_fitted(
             trained.estimator,
