@@ -358,8 +358,9 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    The loss takes as long as a training step for each fold. If `totals` is None, the loss is None.
-    `rows` has the training samples. If they are encoded, held-out samples are not encoded again.
+    If `totals` is None, the loss is not computed, which saves the time of a training step for each
+    fold. `rows` has the training samples. The held-out samples are part of them, so that encoded
+    samples are not encoded again.
     """
     parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(unseen.target))
     if folds is not None:

@@ -195,10 +195,10 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the derivatives of the minimal weighted sum of hinges by the scores.
+    """Return the derivatives of a minimal sum of hinges, with respect to the scores.
 
-    `tau` minimizes ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``. The derivatives of
-    hinges with a kink at `tau` are chosen so that all derivatives sum to 0.
+    The threshold `tau` minimizes ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``. The
+    derivatives of hinges with a kink at `tau` are chosen so that all derivatives sum to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
