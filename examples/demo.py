@@ -127,21 +127,19 @@ def false_alarms():
 
 def draw(rates, path):
     """Save a figure of the thresholds: their false alarms, and the positives that they find."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
-    for ax, of in zip(axes, (0, 1), strict=True):
-        values = {name: 100 * each[of] for name, each in rates.items()}
-        bins = np.linspace(0, max(map(max, values.values())), 30)
-        for name, each in values.items():
-            color = "C1" if name == "BudgetClassifier" else "C7"
-            kept = f"breaks the limit in {np.sum(each > 100 * FPR)}"
-            label = f"{name}:\n{f'finds {each.mean():.0f} % on average' if of else kept}"
-            ax.hist(each, bins, alpha=0.6, color=color, label=label)
-        ax.set(ylabel=f"Calibration sets, of {N_CALIBRATIONS}")
-    alarms, recall = axes
+    figure, (alarms, recall) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
+    most = np.max([*rates.values()], axis=(0, 2))
+    for name, (false, true) in rates.items():
+        style = {"alpha": 0.6, "color": "C1" if name == "BudgetClassifier" else "C7"}
+        broken = f"{name}:\nbreaks the limit in {np.sum(false > FPR)}"
+        alarms.hist(100 * false, np.linspace(0, 100 * most[0], 30), label=broken, **style)
+        found = f"{name}:\nfinds {true.mean():.0%} on average"
+        recall.hist(100 * true, np.linspace(0, 100 * most[1], 30), label=found, **style)
     alarms.axvline(100 * FPR, color="k", linestyle="--", label="limit")
     alarms.set(title="Limit: 1 % false alarms", xlabel="False alarms on new samples, %")
     recall.set(title="The price", xlabel="Positives that are found, %")
-    for ax in axes:
+    for ax in (alarms, recall):
+        ax.set(ylabel=f"Calibration sets, of {N_CALIBRATIONS}")
         ax.legend(fontsize="small")
     figure.savefig(path, dpi=100)
 

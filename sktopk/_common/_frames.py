@@ -351,11 +351,11 @@ def target_statistics(code, target, n_classes, weight, part):
         (S_ck + m p_k) / (W_c + m),
 
     where p_k is the share of class k in all samples. The prior weight m of a class has the smallest
-    squared error for samples that the statistics have not seen. If p_k alone
-    has about the same error, the statistic is p_k for all categories. This constant has no effect.
-    Noise would get the scale of the other columns. All formulas use sums of sample weights, so
-    that a sample of weight 2 counts as two samples, and a factor of all weights has no effect.
-    scikit-learn's TargetEncoder is not used, because it ignores sample weights.
+    squared error for samples that the statistics have not seen. If p_k has about the same error,
+    the statistic is p_k for all categories: a constant has no effect, but noise would get the scale
+    of the other columns. All formulas use sums of sample weights, so that a sample of weight 2
+    counts as two samples, and a factor of all weights has no effect. scikit-learn's TargetEncoder
+    is not used, because it ignores sample weights.
 
     The last row of the statistics is for unknown categories. For two classes, there is only the
     column of the second class. Samples get the statistics of the other parts.

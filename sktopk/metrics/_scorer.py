@@ -124,7 +124,7 @@ def label_ranks(estimator, X, y, sample_weight=None):
 
 
 def no_classifier(estimator):
-    if isinstance(estimator, FrozenEstimator):
+    if isinstance(estimator, FrozenEstimator) and not estimator.__sklearn_is_fitted__():
         kind = type(estimator.estimator).__name__
         return NotFittedError(f"the {kind} in FrozenEstimator is not fitted: call its fit first")
     return TypeError(

@@ -100,8 +100,9 @@ def test_what_is_no_classifier_is_refused_by_name(make, data):
     for wrong in ([], None, "logistic", LogisticRegression):
         with pytest.raises(TypeError, match=r"estimator must be an instance of .*; got "):
             make(wrong).fit(*data)
-    with pytest.raises(TypeError, match="classifier with classes_ and decision_function or"):
-        make(LinearRegression()).fit(*data)
+    for wrong in (LinearRegression(), FrozenEstimator(LinearRegression().fit(*data))):
+        with pytest.raises(TypeError, match="classifier with classes_ and decision_function or"):
+            make(wrong).fit(*data)
 
 
 @both
