@@ -28,8 +28,8 @@ CASES = {
     "predict_top of a ranker": (sktopk.DeepTopPushClassifier(**QUICK), CANCER, [{"n": 7}]),
     "predict_top": (BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
         [{}, {"n": 7}, {"n": 7, **GROUPS}]),
-    "hits_interval": (
-        BudgetClassifier(LogisticRegression(), random_state=0), CANCER, [{"n": 7}, {"n": [5, 9]}]),
+    "hits_interval": (BudgetClassifier(LogisticRegression(), random_state=0), CANCER,
+        [{"n": 7}, {"n": [5, 9]}, {"n": 7, **GROUPS}]),
     "predict_set": (SetClassifier(GaussianNB(), method="lac", random_state=0), DIGITS,
         [{}, {"output": "labels"}]),
 }  # fmt: skip

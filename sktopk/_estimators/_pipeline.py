@@ -68,9 +68,9 @@ class Pipeline(Versioned, pipeline.Pipeline):
         return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
 
     @available_if(_last_has("hits_interval"))
-    def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
+    def hits_interval(self, X: RowsLike, n: ArrayLike, **params: Any) -> tuple[Any, Any]:
         """Transform X and call `hits_interval` of the last step."""
-        return self.steps[-1][1].hits_interval(self._predicting()[:-1].transform(X), n)
+        return self.steps[-1][1].hits_interval(self._predicting()[:-1].transform(X), n, **params)
 
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:

@@ -173,6 +173,10 @@ def test_wrong_numbers_and_groups_of_predict_top_are_refused():
             clf.hits_interval(X, n)
     with pytest.raises(ValueError, match=r"n=31 must be at most the number of samples of X \(30\)"):
         clf.hits_interval(X, [2, 31])
+    with pytest.raises(TypeError, match=r"n must be an integer; got \[2, 3\]"):
+        clf.hits_interval(X, [2, 3], groups=np.arange(30) % 2)
+    with pytest.raises(ValueError, match="groups must have one entry per sample"):
+        clf.hits_interval(X, 2, groups=["a"])
 
 
 @pytest.mark.parametrize("constraint", BUDGETS)

@@ -257,3 +257,22 @@ def test_several_intervals_of_hits_hold_at_once():
         tighter += (low > [each[0] for each in alone]).any()
     assert 0 < np.mean(missed) <= delta + slack(missed)
     assert tighter > 0
+
+
+def test_each_group_has_its_own_interval_of_hits():
+    rng, delta, n = np.random.default_rng(5), 0.1, 15
+    day = np.repeat(["tue", "mon", "wed"], [100, 50, 10])  # wed has fewer samples than n
+    missed = []
+    for seed in range(N_DRAWS):
+        clf = fit(*draw(rng, 300, 0.3), 1, delta=delta, random_state=seed)
+        new, positive = draw(rng, len(day), 0.3)
+        low, high = clf.hits_interval(column(new), n, groups=day)
+        best = clf.predict_top(column(new), n, groups=day)
+        hits = [np.count_nonzero(positive[best[day[best] == d]]) for d in ("tue", "mon", "wed")]
+        missed.append((hits < low) | (hits > high))
+        if seed < 20:
+            alone = [clf.hits_interval(column(new[day == d]), n) for d in ("tue", "mon")]
+            assert [*zip(low[:2], high[:2], strict=True)] == alone
+            assert (low[2], high[2]) == clf.hits_interval(column(new[day == "wed"]), 10)
+    for of_group in np.transpose(missed):
+        assert 0 < np.mean(of_group) <= delta + slack(of_group)

@@ -353,7 +353,9 @@ class BudgetClassifier(CalibratedDecision):
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
 
-    def hits_interval(self, X: RowsLike, n: ArrayLike) -> tuple[Any, Any]:
+    def hits_interval(
+        self, X: RowsLike, n: ArrayLike, groups: ArrayLike | None = None
+    ) -> tuple[Any, Any]:
         r"""Return bounds on the number of positives among the n best samples.
 
         If calibration samples and samples of X are exchangeable, and :math:`\delta` is `delta`,
@@ -371,10 +373,15 @@ class BudgetClassifier(CalibratedDecision):
         n : int or array-like of int of shape (n_numbers,)
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, such as its day. Each group is a batch with its own interval of
+            level 1 - `delta`, for its n best samples (for all of them, if it has fewer). `n` is
+            then one number.
 
         Returns
         -------
-        low, high : int or ndarray of int of shape (n_numbers,)
+        low, high : int, or ndarray of int of shape (n_numbers,) or (n_groups,)
+            Groups are in the order of their first samples, as in ``pandas.unique(groups)``.
 
         Notes
         -----
@@ -383,20 +390,34 @@ class BudgetClassifier(CalibratedDecision):
         number among the K samples is hypergeometric. The interval contains all numbers that two
         one-sided tests at level :math:`\delta / 2` accept.
         """
+        refuse_masked(groups=groups)
         each = np.ravel(n).tolist()
         for value in each or [None]:
             check_count(value, "n")
         check_table(X)
         scores = self._scores(X)
-        if max(each) > len(scores):
-            raise ValueError(
-                f"n={max(each)} must be at most the number of samples of X ({len(scores)})"
-            )
+        if groups is None:
+            batches = [scores]
+            if max(each) > len(scores):
+                raise ValueError(
+                    f"n={max(each)} must be at most the number of samples of X ({len(scores)})"
+                )
+        else:
+            check_count(n, "n")
+            group = encode_groups(groups, len(scores))
+            batches = [scores[group == index] for index in range(group.max() + 1)]
         calibration = self._calibration("hits_interval")
         # Create a generator for each call, so that the interval is reproducible.
         random = np.random.default_rng(self._seed_)
-        low, high = simultaneous_hits(*calibration, scores, each, float(self.delta), random)
-        return (int(low[0]), int(high[0])) if np.ndim(n) == 0 else (low, high)
+        low, high = np.hstack(
+            [
+                simultaneous_hits(
+                    *calibration, batch, np.minimum(each, len(batch)), float(self.delta), random
+                )
+                for batch in batches
+            ]
+        )
+        return (int(low[0]), int(high[0])) if groups is None and np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
