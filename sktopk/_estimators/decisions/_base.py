@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._estimator import Versioned, assign
 from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
@@ -202,6 +203,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)
             return Trained(estimator, take_rows(X, index), take_rows(y, index), None, index)
+        self._warn_if_fitted()
         last, pos_label = last_step(estimator), getattr(self, "pos_label", None)
         if pos_label is not None and getattr(last, "pos_label", pos_label) is None:
             last.set_params(pos_label=pos_label)
@@ -235,6 +237,17 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
         assign(self, {"estimator_": estimator, **fitted})
         return self
+
+    def _warn_if_fitted(self):
+        """Warn if the classifier is fitted already, because `fit` trains a clone of it."""
+        if not hasattr(self.estimator, "__sklearn_tags__"):
+            return
+        with suppress(AttributeError):  # NotFittedError is one
+            check_is_fitted(self.estimator)
+            warn(
+                "estimator is fitted, but fit trains a new copy of it with these samples. To keep "
+                "the fitted one and only calibrate, pass FrozenEstimator(estimator)"
+            )
 
     def _warn_if_seen(self, n_samples):
         """Warn if a frozen classifier was probably trained on the calibration samples."""
