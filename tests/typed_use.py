@@ -18,7 +18,7 @@ from sktopk import (
     make_pipeline,
 )
 from sktopk.boosting import objective
-from sktopk.datasets import make_circle_modes
+from sktopk.datasets import inject_label_noise
 from sktopk.io import dump, load, to_onnx
 from sktopk.losses import KthLargest, SmoothTopKLoss, accuracy_at_top_loss, smooth_topk_loss
 from sktopk.metrics import (
@@ -81,5 +81,4 @@ def tensors(scores: torch.Tensor, target: torch.Tensor) -> None:
     accuracy_at_top_loss(scores, target, threshold=threshold, errors={"false_positives": 1.0})
     for batch in StratifiedBatchSampler(target, 32, generator=torch.Generator()):
         scores[batch]
-    X, _ = make_circle_modes(90, random_state=0)
-    assert_type(X, np.ndarray)
+    assert_type(inject_label_noise([0, 1], groups=[0, 0], p=0.5, random_state=0), np.ndarray)

@@ -20,7 +20,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sktopk import TopKClassifier
-from sktopk.datasets import make_circle_modes
 from sktopk.metrics import topk_accuracy_score
 from sktopk.modules import MLP
 
@@ -31,8 +30,20 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 # --------
 
 DISTANCES = (30, 45, 60, 75, 90)
-data = {d: make_circle_modes(900, distance=d, random_state=0) for d in DISTANCES}
-test = {d: make_circle_modes(3000, distance=d, random_state=1) for d in DISTANCES}
+
+
+def circle_modes(n, distance, seed):
+    """Return n points and their classes. Angles have a standard deviation of 10 degrees."""
+    rng = np.random.RandomState(seed)
+    y = np.repeat(np.arange(6), n // 6)
+    angle = 60 * y + distance * (rng.random_sample(n) < 1 / 3) + 10 * rng.standard_normal(n)
+    X = np.column_stack([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    order = rng.permutation(n)
+    return X[order], y[order]
+
+
+data = {d: circle_modes(900, d, seed=0) for d in DISTANCES}
+test = {d: circle_modes(3000, d, seed=1) for d in DISTANCES}
 
 # %%
 # Four losses, five distances
