@@ -13,19 +13,14 @@ try:
 except ImportError:  # Windows, which does not delete files that are open
     fcntl = None
 
-_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-
 
 def read_file(path):
     """Return the content of a regular file. Raise OSError for folders, pipes and devices."""
     # Opening a pipe would otherwise wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | _FLAGS | getattr(os, "O_NONBLOCK", 0))
-    try:
-        _check_regular(os.fstat(descriptor).st_mode, path)
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(descriptor)
+    no_wait = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | no_wait)) as file:
+        _check_regular(os.fstat(file.fileno()).st_mode, path)
+        return file.read()
 
 
 def write_atomically(path, parts):
@@ -65,12 +60,11 @@ def write_atomically(path, parts):
 
 def _created(folder, start, mode):
     """Return the path of a new temporary file, and the file, which is locked until it is closed."""
-    # With O_EXCL, opening fails if a file or a link with this name exists.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _FLAGS
     while True:
         # Use the same folder, because renaming a file works only within a file system.
         path = os.path.join(folder, f"{start}{secrets.token_hex(8)}.tmp")
-        file = open(os.open(path, flags, mode), "wb")
+        # With "x", opening fails if a file or a link with this name exists.
+        file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
         if fcntl is not None:
             with suppress(OSError):  # some file systems have no locks
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -108,7 +102,7 @@ def _clear(folder, start):
             if fcntl is None:
                 os.unlink(path)
                 continue
-            descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | _FLAGS)
+            descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(path)

@@ -38,16 +38,15 @@ class DatasetRows(LazyRows):
         index = np.asarray(index)
         if not len(index):
             return np.empty((0, *self.shape[1:]), self.dtype)
-        rows = [
-            self._row(item, number)
-            for item, number in zip(self._items(index.tolist()), index, strict=True)
-        ]
-        for row, number in zip(rows, index, strict=True):
+        rows = []
+        for item, number in zip(self._items(index.tolist()), index, strict=True):
+            row = self._row(item, number)
             if tuple(row.shape) != self.shape[1:]:
                 raise ValueError(
                     f"X must have samples of equal shape; got {tuple(row.shape)} for item {number} "
                     f"of the Dataset and {self.shape[1:]} for item 0"
                 )
+            rows.append(row)
         # Convert with torch, because NumPy has no bfloat16.
         rows = default_collate(rows).to(getattr(torch, self.dtype.name)).numpy()
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
@@ -59,9 +58,8 @@ class DatasetRows(LazyRows):
 
     def labels(self):
         """Return the labels of all samples, in one pass over the items."""
-        parts = range(0, len(self), _LABEL_ITEMS)
-        parts = [range(i, min(i + _LABEL_ITEMS, len(self))) for i in parts]
-        return np.concatenate([self._read_labels(list(part)) for part in parts])
+        parts = np.split(np.arange(len(self)), range(_LABEL_ITEMS, len(self), _LABEL_ITEMS))
+        return np.concatenate([self._read_labels(part.tolist()) for part in parts])
 
     def _read_labels(self, index):
         labels = []

@@ -64,10 +64,9 @@ class Versioned:
         state = dict(state)
         version = state.pop(_KEY, "before 0.3.0")
         if version != __version__:
-            name = f"{type(self).__name__} of sktopk"
             warnings.warn(
                 InconsistentVersionWarning(
-                    estimator_name=name,
+                    estimator_name=f"{type(self).__name__} of sktopk",
                     current_sklearn_version=__version__,
                     original_sklearn_version=version,
                 ),
