@@ -15,10 +15,7 @@ TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 
 
 def check_columns(X):
-    """Check that the column names of a data frame are distinct, and that no column has times.
-
-    Otherwise some libraries would merge equally named columns, and convert times to nanoseconds.
-    """
+    """Check that a data frame has distinct column names and no times or complex numbers."""
     seen = set()
     for name in X.columns:
         if name in seen:
@@ -26,7 +23,6 @@ def check_columns(X):
                 f"X must have distinct column names; got {name!r} more than once: rename or drop it"
             )
         seen.add(name)
-    for name in X.columns:
         refuse_times_and_complex(X[name], "X", f" in column {name!r}")
 
 
@@ -37,23 +33,23 @@ def explain(X, error, takes_missing=False):
     """
     for name in X.columns:
         values = np.asarray(X[name])
-        if values.dtype.kind not in "fiub":
+        if values.dtype.kind in "fiub":
+            missing, infinite = np.isnan(values), np.isinf(values)
+        else:
             if X[name].dtype == object and any(type(v).__name__ == "NAType" for v in values):
                 raise TypeError(
                     f"X must hold numbers; got pd.NA in column {name!r} of objects: convert the "
                     "column, for example with .astype('Float64')"
                 ) from error
-            _explain_objects(name, values, error, takes_missing)
-            continue
-        wrong = np.isinf(values) if takes_missing else ~np.isfinite(values)
-        if wrong.any():
-            is_nan = np.isnan(values[wrong]).any()
-            wrong = np.isnan(values) if is_nan else wrong
-            raise ValueError(_missing(name, wrong, "NaN" if is_nan else "infinity")) from error
+            missing, infinite = _missing_objects(name, values, error, takes_missing), np.False_
+        if missing.any() and not takes_missing:
+            raise ValueError(_not_finite(name, missing, "NaN")) from error
+        if infinite.any():
+            raise ValueError(_not_finite(name, infinite, "infinity")) from error
 
 
-def _explain_objects(name, values, error, takes_missing):
-    """Raise an error that names the first value of the column that is not a number."""
+def _missing_objects(name, values, error, takes_missing):
+    """Return the mask of missing values. Raise an error that names the first one not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:
@@ -79,11 +75,10 @@ def _explain_objects(name, values, error, takes_missing):
             raise kind(
                 f"X must hold numbers; got {text} in column {name!r}, row {row}: {reason}{advice}"
             ) from error
-    if missing.any() and not takes_missing:
-        raise ValueError(_missing(name, missing, "NaN")) from error
+    return missing
 
 
-def _missing(name, wrong, what):
+def _not_finite(name, wrong, what):
     takes = TAKES_TABLES.format(what="missing values")
     advice = f"impute them first, or drop the rows; {takes}" if what == "NaN" else "clip them first"
     return (
@@ -112,13 +107,12 @@ _STRINGS = ("object", "str", "large_string", "utf8")
 class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
-    `values` maps the index of each categorical column to its categories, by decreasing frequency.
-    None stands for missing values, and comes first in columns with missing values. `statistics`
-    maps each column with more than 50 categories to the target statistics of its categories, and of
-    unknown ones (last). With more than two classes, the statistics of the first class replace the
-    column, and those of other classes are appended to X. Other columns are encoded as 0, 1, ...
-    `only_cells` says whether all columns are categorical or boolean. Then equal samples are not
-    copies, but several samples of one cell of a contingency table.
+    `values` maps the index of each categorical column to its categories: first None if values are
+    missing, then by decreasing frequency. `statistics` maps each column with more than 50
+    categories to their target statistics; the last row is for unknown categories. With more than
+    two classes, the statistics of the first class replace the column, and those of other classes
+    are appended to X. `only_cells` says whether all columns are categorical or boolean. Then equal
+    samples are not copies, but several samples of one cell of a contingency table.
     """
 
     values: dict
@@ -137,14 +131,12 @@ class Categories:
             dtype = str(column.dtype).lower()
             is_categorical = dtype.startswith(_CATEGORIES + _STRINGS)
             objects = _objects(column) if is_categorical else []
-            # A column of objects must have strings only.
-            is_categorical &= not dtype.startswith(_STRINGS) or all(
-                each is None or isinstance(each, str) for each in objects
-            )
-            if not is_categorical:
+            if dtype.startswith(_STRINGS):
+                is_categorical = all(each is None or isinstance(each, str) for each in objects)
+            if is_categorical:
+                values[j] = _by_frequency(name, _plain(objects), weight)
+            else:
                 only_cells &= dtype.startswith("bool")
-                continue
-            values[j] = _by_frequency(name, _plain(objects), weight)
         return cls(values, only_cells=only_cells) if values else None
 
     @property
@@ -195,9 +187,8 @@ class Categories:
     def fit(self, rows, order):
         """Return the categories with target statistics, and X with cross-fitted statistics.
 
-        A sample is encoded with the statistics of samples in other parts of the data, so that its
-        own label has no effect. If there are groups, a group is in one part, so that a category
-        of a single group tells nothing about new groups. `order` is a result of `shuffled_order`.
+        A sample gets the statistics of samples in other parts of the data, so that its own label
+        has no effect. A group is in one part. `order` is a result of `shuffled_order`.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -248,37 +239,34 @@ def _with_columns(X, encoded):
     return X
 
 
-def _check_one_kind(name, values):
-    strings = [each for each in values if isinstance(each, str)]
-    numbers = [each for each in values if each is not None and not isinstance(each, str)]
-    if strings and numbers:
-        raise TypeError(
-            f"X must have only strings or only numbers in a column; got {strings[0]!r} and "
-            f"{numbers[0]!r} in column {name!r}: convert all values to strings"
-        )
+def _check_categories(name, values, total):
+    """Warn if strings seem to be numbers or dates, or if most samples have their own category.
 
-
-def _warn_of_strings(name, values, total):
-    """Warn if the strings in a column seem to be numbers, or if most samples have their own."""
+    Raise an error if there are strings and numbers.
+    """
     known = [each for each in values if isinstance(each, str)]
+    if 0 < len(known) < len(values):
+        number = next(each for each in values if not isinstance(each, str))
+        raise TypeError(
+            f"X must have only strings or only numbers in a column; got {known[0]!r} and "
+            f"{number!r} in column {name!r}: convert all values to strings"
+        )
+    numbers = list(filter(_is_decimal, known))
+    others = [each for each in known if not _is_decimal(each)]
+    # Postal codes have equal lengths and no decimal points.
+    varies = any("." in each for each in numbers) or len({*map(len, numbers)}) > 1
     has_comma = (s.count(",") == 1 and _is_decimal(s.replace(",", ".")) for s in known)
     if len(known) > 2 and all(has_comma):
         warn(
             f"column {name!r} of X has numbers with a decimal comma, such as {known[0]!r}, and is "
             "used as categories. Convert the column, for example with pandas.read_csv(decimal=',')"
         )
-        return
-    if len(known) > 2 and all(map(_DATE.match, known)):
+    elif len(known) > 2 and all(map(_DATE.match, known)):
         warn(
             f"column {name!r} of X has dates as strings, such as {known[0]!r}, and is used as "
             "categories. Convert them to numbers, for example with pandas.to_datetime(...).dt.month"
         )
-        return
-    numbers = list(filter(_is_decimal, known))
-    others = [each for each in known if not _is_decimal(each)]
-    # Postal codes have equal lengths and no decimal points.
-    varies = any("." in each for each in numbers) or len({*map(len, numbers)}) > 1
-    if len(numbers) > LEAST_NUMBERS and len(others) <= len(known) / 10 and varies:
+    elif len(numbers) > LEAST_NUMBERS and len(others) <= len(known) / 10 and varies:
         but = f" but not {others[0]!r}" if others else f", such as {known[0]!r}"
         warn(
             f"column {name!r} of X has {len(known)} different strings, most of them numbers{but}, "
@@ -327,16 +315,15 @@ def _by_frequency(name, objects, weight):
     order = sorted(np.flatnonzero(total), key=lambda i: (-total[i], str(values[i])))
     there = index[~is_missing & (weight > 0)]
     known = [values[i] for i in order]
-    _check_one_kind(name, known)
-    _warn_of_strings(name, known, np.bincount(there, minlength=len(values))[order])
+    _check_categories(name, known, np.bincount(there, minlength=len(values))[order])
     return [None] * bool(weight[is_missing].any()) + known
 
 
 def deal_to_parts(code, order):
     """Return the part of each sample. Each category is spread evenly over the parts, at random.
 
-    If the labels were spread evenly too, the statistics of the other parts would tell the label of
-    a sample. Equal samples, which have equal integers in `order`, are in different parts.
+    Equal samples, which have equal integers in `order`, are in different parts. If labels were
+    spread evenly too, the statistics of the other parts would tell the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     part[np.lexsort([ties, order, code])] = np.arange(len(code)) % N_PARTS
@@ -351,24 +338,18 @@ def target_statistics(code, target, n_classes, weight, part):
         (S_ck + m p_k) / (W_c + m),
 
     where p_k is the share of class k in all samples. The prior weight m of a class has the smallest
-    squared error for samples that the statistics have not seen. If p_k has about the same error,
-    the statistic is p_k for all categories: a constant has no effect, but noise would get the scale
-    of the other columns. All formulas use sums of sample weights, so that a sample of weight 2
-    counts as two samples, and a factor of all weights has no effect. scikit-learn's TargetEncoder
-    is not used, because it ignores sample weights.
-
-    The last row of the statistics is for unknown categories. For two classes, there is only the
-    column of the second class. Samples get the statistics of the other parts.
+    squared error for samples in other parts. If p_k has about the same error, the statistic is p_k
+    for all categories: noise would get the scale of the other columns. The last row is for unknown
+    categories. For two classes, there is only the column of the second class. scikit-learn's
+    TargetEncoder is not used, because it ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes
     cells = np.ravel_multi_index((part, code, target), shape)
     weight = weight / weight.max()
     own = np.bincount(cells, weight, np.prod(shape)).reshape(shape)
     total, own_total = own.sum(axis=0), own.sum(axis=2, keepdims=True)
-    if n_classes == 2:
-        own, columns = own[:, :, 1:], total[:, 1:]
-    else:
-        columns = total
+    first = 1 if n_classes == 2 else 0
+    own, columns = own[:, :, first:], total[:, first:]
     total = total.sum(axis=1, keepdims=True)
     unit = total.sum() / len(total)
 
