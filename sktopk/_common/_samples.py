@@ -1,8 +1,7 @@
 """Checked samples: parts of X, folds that networks hold out, and groups.
 
-Folds depend only on the lexicographic order of the distinct samples. They do not change if columns
-are multiplied by positive numbers, if float32 is converted to float64, or if samples are shuffled
-or repeated.
+Folds depend only on the lexicographic order of the distinct samples. They stay the same if columns
+are multiplied by positive numbers, or if samples are shuffled, repeated or made sparse.
 """
 
 import math
@@ -29,10 +28,9 @@ class Samples(NamedTuple):
     """Checked samples, labels, weights and group indices (None without groups).
 
     `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
-    the factors of `class_weight`. Both are None where nobody needs them.
-    If samples of weight 0 were dropped, `present` is the mask of the samples that were kept.
-    `coded` is None or the table with categories as integers. It determines the folds, because in
-    X equal samples can have different target statistics. `only_cells`: see `Categories`.
+    the factors of `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
+    others. `coded` is None or the table with categories as integers. It determines the folds,
+    because in X equal samples can have different statistics. `only_cells`: see `Categories`.
     """
 
     X: object
@@ -46,12 +44,9 @@ class Samples(NamedTuple):
     only_cells: bool = False
 
     def order(self, seed):
-        """Return one random integer per sample, from which folds are made.
-
-        Equal samples and groups get the same integer. In a table of cells, equal samples get
-        different integers: if all samples of a cell were held out, no scores would be known for it.
-        """
+        """Return one random integer per sample, equal for a group and for equal samples."""
         if self.only_cells and self.groups is None:
+            # Equal samples get different integers, because each cell needs training samples.
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
@@ -104,10 +99,7 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """The samples that the networks of an ensemble hold out, sorted by fold.
-
-    `parts` has, for each fold, a slice of these samples and the networks that hold out the fold.
-    """
+    """Samples that networks hold out. `parts` has the slice and the networks of each fold."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
@@ -159,10 +151,7 @@ def shuffled_order(X, seed, groups=None):
 
 
 def sample_ranks(X):
-    """Return the rank of each sample in the lexicographic order of the distinct samples.
-
-    Sparse and dense formats give the same ranks. NaN is larger than any number.
-    """
+    """Return the rank of each sample in the lexicographic order of the distinct samples."""
     n_samples = X.shape[0]
     index, table = np.arange(n_samples), X
     while isinstance(table, SomeRows):
@@ -213,11 +202,7 @@ def _lazy_keys(X, index, start):
 
 
 def _sparse_keys(X, index, number):
-    """Return sort keys for nonzero entry `number` of each sample, and ``number + 1``.
-
-    In the first column where two samples differ, one may have the value v and the other 0. The
-    sample with v is larger if v > 0.
-    """
+    """Return sort keys for nonzero entry `number` of each sample, and ``number + 1``."""
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]
     if not there.any():
@@ -225,6 +210,7 @@ def _sparse_keys(X, index, number):
     column, value = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), X.dtype)
     value[there] = X.data[place[there]]
     column[there] = X.shape[1] - X.indices[place[there]]
+    # Where one sample has an entry and the other has 0, the sign of the entry decides.
     return [np.where(value < 0, -column, column), value], number + 1
 
 
@@ -238,10 +224,9 @@ def _canonical(X):
 
 
 def deal(order, target, n_folds):
-    """Return the stratified fold of each sample, from the result of `shuffled_order`.
+    """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    Samples with equal integers in `order` get the same fold. A class is never held out (fold -1) if
-    all its samples would be in one fold. The same holds for samples equal to these.
+    Classes whose samples would all be in one fold, and samples equal to these, get fold -1.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
@@ -290,8 +275,8 @@ class Folds:
 def calibration_rows(y, fraction, random):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    Systematic sampling takes every (1 / fraction)-th sample of the shuffled classes, so that each
-    sample has the same probability. Each class keeps at least one training sample.
+    Every (1 / fraction)-th sample of the shuffled classes is taken, so that all samples have the
+    same probability. Each class keeps at least one training sample.
     """
     code = np.unique(y, return_inverse=True)[1]
     order = random.permutation(len(code))
@@ -342,10 +327,7 @@ def encode_groups(groups, n_samples):
 
 
 def several_groups(groups, weight):
-    """Return the group index of each sample, or None if there is only one group.
-
-    Samples of weight 0 get -1. They do not change the indices of the other samples.
-    """
+    """Return the group index of each sample, -1 if its weight is 0, or None for a single group."""
     code, present = encode_groups(groups, len(weight)), weight > 0
     if not present.all():
         code[present] = encode_groups(code[present], np.count_nonzero(present))
@@ -359,14 +341,12 @@ def check_groups_of_both(target, groups):
     groups, target = groups[known], target[known]
     n_groups = len(np.unique(groups))
     n_both = len(np.intersect1d(groups[target == 0], groups[target == 1]))
-    if n_both >= LEAST_OF_BOTH * n_groups:
-        return
     which = f"{n_both} of {n_groups} groups have both classes"
     what = "groups must be samples that are ranked together, such as a day, with both classes"
-    if n_both:
-        warn(f"{what}; {which}, and the others do not change the loss")
-    else:
+    if not n_both:
         raise ValueError(f"{what}; got groups without both, {which}")
+    if n_both < LEAST_OF_BOTH * n_groups:
+        warn(f"{what}; {which}, and the others do not change the loss")
 
 
 def is_significant(gain, weight, cluster):
