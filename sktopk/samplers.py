@@ -11,7 +11,7 @@ from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 
-# Groups larger than `batch_size` are divided. At most this number of such groups share a minibatch.
+# Largest number of divided groups that share a minibatch.
 JOINED = 10
 
 
@@ -96,12 +96,12 @@ class StratifiedBatchSampler:
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
         self.fold = None  # the training sets it, see `evenly`
-        self._n_batches = _n_parts(len(target), batch_size)
+        self._n_batches = -(-len(target) // batch_size)
         # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
         if self._n_positives < min_positives * self._n_batches:
-            n_batches = _n_parts(len(self.negatives), batch_size - min_positives)
-            self._n_batches = max(n_batches, _n_parts(self._n_positives, min_positives))
+            n_batches = -(-len(self.negatives) // (batch_size - min_positives))
+            self._n_batches = max(n_batches, -(-self._n_positives // min_positives))
             self._n_positives = min_positives * self._n_batches
 
     def __len__(self) -> int:
@@ -123,16 +123,13 @@ class StratifiedBatchSampler:
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
         if not n:
             return rows[:0]
-        rounds = _n_parts(n, len(rows))
-        order = [evenly(rows, self.fold, self.generator) for _ in range(rounds)]
+        rounds = range(-(-n // len(rows)))
+        order = [evenly(rows, self.fold, self.generator) for _ in rounds]
         return torch.cat(order)[:n]
 
 
 def evenly(rows, fold, generator):
-    """Return the rows in random order, each fold spread evenly.
-
-    `fold` has the fold of each sample, from -1. None means no folds.
-    """
+    """Return the rows in random order. Spread each fold evenly, if `fold` is not None."""
     rows = rows[torch.randperm(len(rows), generator=generator)]
     if fold is None:
         return rows
@@ -144,11 +141,6 @@ def evenly(rows, fold, generator):
     of_place = of_row[order]
     place = (torch.arange(len(rows)) - start[of_place] + shift[of_place]) / size[of_place]
     return rows[order[place.argsort(stable=True)]]
-
-
-def _n_parts(n, size):
-    """Return n / size, rounded up: the number of batches for n samples."""
-    return -(-n // size)
 
 
 class ShuffledBatches:
@@ -167,26 +159,15 @@ class ShuffledBatches:
 
     def __iter__(self):
         order = evenly(torch.arange(self.n_samples), self.fold, self.generator)
-        for i in range(n_batches := len(self)):
-            stop = (i + 1) * self.batch_size if i + 1 < n_batches else None
-            yield order[i * self.batch_size : stop]
+        yield from order.tensor_split([i * self.batch_size for i in range(1, len(self))])
 
 
 class GroupBatches:
     """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
 
-    Groups of at most `batch_size` samples stay whole. Larger groups are divided into parts. A
-    minibatch contains either whole groups, or one part each of up to ten large groups. If parts
-    would have less than twice `min_positives` samples, fewer groups share a minibatch.
-
-    The target is 1 for positives. `StratifiedBatchSampler` describes the other parameters.
-
-    Attributes
-    ----------
-    n_parts : ndarray of int of shape (n_groups,)
-        Number of parts of each group; 0 for groups without samples.
-    n_joined : int
-        Number of large groups per minibatch. A minibatch contains one part of each.
+    A minibatch contains either whole groups, or one part each of `n_joined` large groups, up to
+    ten. If parts would have less than twice `min_positives` samples, fewer groups share a
+    minibatch. `n_parts` has the number of parts of each group; 0 for groups without samples.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -218,7 +199,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # With an odd number of groups of one sample, the last set gets one more sample.
+            # The last of an odd number joins the set before it.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))
@@ -229,9 +210,8 @@ class GroupBatches:
 
     def __iter__(self):
         drawn = torch.randperm(len(self._cut), generator=self.generator).tolist()
-        parts = [
-            rows[index] for i in drawn for rows, sampler in [self._cut[i]] for index in sampler
-        ]
+        cut = [self._cut[i] for i in drawn]
+        parts = [rows[index] for rows, sampler in cut for index in sampler]
         batches = [torch.cat(parts[i :: self._n_cut]) for i in range(self._n_cut)]
         batches += self._of_whole_groups()
         for i in torch.randperm(len(batches), generator=self.generator).tolist():

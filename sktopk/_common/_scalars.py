@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# Positives are usually rare. Below this share of the weight, the first label is assumed to be
-# positive; if it is negative by its name, there is a warning.
+# A label is rare below this share of the weight. Positives are usually rare.
 _RARE = 0.25
 
 
@@ -92,14 +91,12 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
     """Check that `value` is finite and in a range. `bounds` says which limits are allowed."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
-    kind = Integral if integer else Real
     if integer:
         check_size(value, name)
+    kind = Integral if integer else Real
     check_scalar(value, name, kind, min_val=low, max_val=high, include_boundaries=bounds)
-    if integer:
-        return
     try:
-        finite = math.isfinite(value)
+        finite = integer or math.isfinite(value)
     except OverflowError as error:  # integers and fractions can exceed the range of float
         raise ValueError(f"{name} must be finite as a float; got {_about(value)}") from error
     if not finite:
@@ -212,10 +209,9 @@ def refuse_missing(values, name, what_held="labels"):
 
 
 def on_host(values, name):
-    """Convert arrays of other libraries to NumPy arrays, and return other `values` unchanged.
+    """Return arrays of other libraries as NumPy arrays, and other `values` unchanged.
 
-    Arrays on another device and tensors with a gradient raise an error, unless scikit-learn's
-    array_api_dispatch is enabled.
+    Only scikit-learn's array_api_dispatch allows other devices and tensors with a gradient.
     """
     refuse_masked(**{name: values})
     first = values[0] if isinstance(values, list | tuple) and values else values
@@ -288,9 +284,8 @@ def negative_first(classes, pos_label):
 def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
-    None means 1 or True if the other label is 0, -1 or False, with a warning if the other label has
-    less than a quarter of the weight `count`. For other labels, None means (with a warning) the
-    first label if its share of the weight is less than a quarter, else the second label.
+    None means 1 or True if the other label is 0, -1 or False. For other labels, None means the
+    first label if it is rare, else the second. `count` has the weight of each class.
     """
     labels = classes.tolist()
     if pos_label is not None:
@@ -361,14 +356,13 @@ def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_
         except (RuntimeError, TypeError, ValueError):
             return  # the caller converts the values and gets the same error
     dtype = str(getattr(values, "dtype", ""))
-    first, is_complex = None, dtype.startswith("complex")
-    is_time = dtype.lower().startswith(_TIMES)
+    is_complex, is_time = dtype.startswith("complex"), dtype.lower().startswith(_TIMES)
+    came = f"times ({dtype})" if is_time else dtype
     if dtype == "object" and not issparse(values):
         objects = np.asarray(values).flat
         first = next((v for v in objects if isinstance(v, _TIME_TYPES + _COMPLEX_TYPES)), None)
-        is_time, is_complex = (isinstance(first, each) for each in (_TIME_TYPES, _COMPLEX_TYPES))
-    came = f"times ({dtype})" if is_time and first is None else dtype if first is None else first
-    came = came if isinstance(came, str) else repr(came)
+        is_time, is_complex = isinstance(first, _TIME_TYPES), isinstance(first, _COMPLEX_TYPES)
+        came = repr(first)
     if is_time:
         raise TypeError(f"{name} must hold {what}; got {came}{where}: {advice}")
     if is_complex:
