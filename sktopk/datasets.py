@@ -26,13 +26,10 @@ def inject_label_noise(
         \tilde y_i = \begin{cases} y_i & \text{with probability } 1 - p \\
         \text{uniform on } \{c : g(c) = g(y_i)\} & \text{with probability } p \end{cases}
 
-    The new label can be the old one: in a group of g classes, a label stays the same with
-    probability 1 - p + p / g. If no group has more than k classes, a classifier that ranks the
-    classes of the correct group first keeps a top-k accuracy of 1.
-
-    This is the protocol of [1]_, section 5.1. The groups of the paper are the 20 coarse classes of
-    CIFAR-100 with five classes each. The code of the paper uses blocks of five classes in
-    alphabetical order instead, ``groups=np.arange(100) // 5``.
+    The new label can be the old one. If no group has more than k classes, a classifier that ranks
+    the classes of the correct group first keeps a top-k accuracy of 1. This is the protocol of
+    [1]_, section 5.1. Its groups are the 20 coarse classes of CIFAR-100. The code of the paper uses
+    blocks of five classes in alphabetical order instead, ``groups=np.arange(100) // 5``.
 
     Parameters
     ----------
@@ -56,10 +53,6 @@ def inject_label_noise(
     ------
     TypeError, ValueError
         If p is not a number in [0, 1], or classes and groups do not match.
-
-    See Also
-    --------
-    make_long_tail : Reduce the samples of each class to a long tail.
 
     References
     ----------
@@ -120,9 +113,8 @@ def make_long_tail(
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
     for the sorted classes. The first class then has `factor` times as many samples as the last.
-    :math:`n_{\max}` is the largest number for which all classes have enough samples. For classes of
-    equal size, it is this size. The class sizes in the long-tailed CIFAR datasets of [1]_ follow
-    the same formula.
+    :math:`n_{\max}` is the largest number for which all classes have enough samples. The class
+    sizes in the long-tailed CIFAR datasets of [1]_ follow the same formula.
 
     Parameters
     ----------
@@ -131,8 +123,7 @@ def make_long_tail(
     y : array-like of shape (n_samples,)
         Labels, at least two classes.
     factor : float
-        Ratio of the sizes of the first and the last class, at least 1. With 1, all classes have
-        the same size.
+        Ratio of the sizes of the first and the last class, at least 1.
     random_state : int, RandomState or None, default=None
         Seed of the random selection.
 
@@ -148,7 +139,6 @@ def make_long_tail(
 
     See Also
     --------
-    inject_label_noise : Replace labels at random.
     sktopk.metrics.shot_accuracy_score : Top-k accuracy of frequent and of rare classes.
 
     References

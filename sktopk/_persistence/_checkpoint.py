@@ -23,22 +23,15 @@ from ._net_state import check_like, check_net_state, load_net_state, mapped, net
 # Increase this number if older versions cannot continue from the files of the next version.
 FORMAT = 1
 # Names and types of the values in a checkpoint file.
-KINDS = {
-    "call": dict, "seed": int, "n_epochs": int, "stopped": bool, "net": dict, "average": dict,
-    "callbacks": dict, "hard": torch.Tensor,
-    "trainable": list,
-}  # fmt: skip
+KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor, "trainable": list}
+KINDS |= dict.fromkeys(("call", "net", "average", "callbacks"), dict)
 
 
 class Checkpoint:
-    """Checkpoint file of one call of fit.
+    """Checkpoint file of one call of fit, which `describe_call` identifies.
 
     The file contains tensors and plain values. ``torch.load(weights_only=True)`` reads the file
-    without running code. The file restores network, optimizer, random generators, history, early
-    stopping and learning-rate schedules. Parameters of the estimator are never read from the file.
-
-    `call` is the result of `describe_call`. Raises OSError if the file or its folder cannot
-    be read or written, ValueError if the file is damaged or belongs to another call.
+    without running code. Parameters of the estimator are never read from the file.
     """
 
     def __init__(self, path, call):
@@ -48,9 +41,8 @@ class Checkpoint:
         self.found = None
         try:
             # `end_epoch` compares this mark with the file, to detect writes by other processes.
-            self.mark, content = self._mark(), None
-            if self.mark is not None:
-                content = read_file(self.path)
+            self.mark = self._mark()
+            content = None if self.mark is None else read_file(self.path)
         except OSError as error:
             raise OSError(
                 f"checkpoint={path!r} cannot be read ({error.strerror}): give permission or pass "
@@ -63,16 +55,15 @@ class Checkpoint:
             except Exception as error:  # a damaged file can make anything fail
                 name = type(error).__name__
                 raise self._refused(f"is damaged or not a checkpoint ({name})") from error
-            of_format = found.get("format") if isinstance(found, dict) else FORMAT
-            if of_format != FORMAT:
+            if not isinstance(found, dict):
+                raise self._refused("is not a checkpoint")
+            if found.get("format") != FORMAT:
                 writer = found.get("sktopk", "of an older version")
                 raise self._refused(
                     f"was written by sktopk {writer!s:.80} in another format than that of sktopk "
                     f"{__version__}"
                 )
-            if not isinstance(found, dict) or any(
-                type(found.get(key)) is not kind for key, kind in KINDS.items()
-            ):
+            if any(type(found.get(key)) is not kind for key, kind in KINDS.items()):
                 raise self._refused("is not a checkpoint")
             if not 0 <= found["seed"] < 2**31:
                 raise self._refused("is not a checkpoint: seed must be between 0 and 2**31")
@@ -128,7 +119,6 @@ class Checkpoint:
     def end_epoch(self, net, n_epochs):
         """Write the state of the net after `n_epochs` epochs to the file."""
         net.keep_rng_state()
-        parts = {name: _part(callback) for name, callback in net.callbacks_}
         state = {
             "format": FORMAT,
             "sktopk": __version__,
@@ -142,8 +132,8 @@ class Checkpoint:
             "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
             "callbacks": {
                 name: mapped(part.state_dict(), _plain)
-                for name, part in parts.items()
-                if part is not None
+                for name, callback in net.callbacks_
+                if (part := _part(callback)) is not None
             },
         }
         content = io.BytesIO()

@@ -29,8 +29,7 @@ def net_state(net):
 def check_net_state(net, state):
     """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
 
-    torch does not check most of the state: fused optimizers write outside their memory if a tensor
-    has another shape than its parameter, and random generators read outside of theirs.
+    torch does not check it: with wrong tensors, optimizers and generators access other memory.
     """
     own = net_state(net)
     weights = own["weights"]

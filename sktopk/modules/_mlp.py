@@ -102,10 +102,7 @@ def _linear(below, n_in, n_out, dtype, generator):
 
 
 class SparseRows:
-    """Samples of a CSR matrix as the input of a network: a sparse CSR tensor.
-
-    The backward pass calls the function `transpose`, which returns the transpose as a CSR tensor.
-    """
+    """A sparse CSR tensor of samples. The function `transpose` returns its transpose in CSR."""
 
     def __init__(self, rows, transpose):
         self.rows, self.transpose = rows, transpose

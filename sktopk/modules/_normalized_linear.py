@@ -72,10 +72,7 @@ class NormalizedLinear(nn.Module):
 
 
 class MemberNormalizedLinear(NormalizedLinear):
-    """One :class:`NormalizedLinear` for each of several networks that share no weights.
-
-    The weight has shape (n_members, out_features, in_features).
-    """
+    """One :class:`NormalizedLinear` for each of several networks that share no weights."""
 
     def __init__(self, n_members, in_features, out_features, *, dtype=None, generator=None):
         super().__init__(in_features, n_members * out_features, dtype=dtype, generator=generator)
@@ -83,10 +80,7 @@ class MemberNormalizedLinear(NormalizedLinear):
         self.weight = nn.Parameter(self.weight.detach().unflatten(0, (n_members, out_features)))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return scores (n_members, n_samples, out_features) of all members.
-
-        `features` has shape (n_samples, in_features) or (n_members, n_samples, in_features).
-        """
+        """Return scores (n_members, n_samples, out_features) of all members."""
         return _normalize(features) @ _normalize(self.weight).transpose(1, 2)
 
     def of_member(self, features, m):

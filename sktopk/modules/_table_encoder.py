@@ -66,10 +66,9 @@ class TableEncoder(nn.Module):
 
     Notes
     -----
-    Missing numerical values (NaN) are replaced by the median of the column. Missing categories are
-    encoded as zeros. Infinite values are clipped. Before :meth:`from_data` is called, columns are
-    clipped but not scaled. The first and last bin are unbounded in [1]_. Here, they end at the
-    smallest and largest value in :meth:`from_data`. Outside, only the clipped column still changes.
+    Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
+    clipped. Before :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
+    last bin are unbounded. Here, they end at the smallest and largest value in :meth:`from_data`.
 
     References
     ----------
@@ -117,8 +116,7 @@ class TableEncoder(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # Scale the one-hot encoding of n categories by n ** -0.5, so that columns with many rare
-        # categories overfit less.
+        # Columns with many rare categories overfit less if their encoding is smaller.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         missing = range(n_features) if missing_indicator is True else missing_indicator or ()
         # Do not save these buffers in the state dict, because the constructor recomputes them.
@@ -163,9 +161,7 @@ class TableEncoder(nn.Module):
         weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
         weight = weight.detach().double()
         needed = torch.zeros(self.n_features, dtype=torch.long)
-        for j in range(self.n_features):
-            if j in self.n_categories:
-                continue
+        for j in [j for j in range(self.n_features) if j not in self.n_categories]:
             values = _values(X[:, j], weight)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
             needed[j] = n_distinct - 1 if n_distinct > 2 else 0
@@ -195,10 +191,9 @@ class TableEncoder(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the encoding of samples x of shape (..., n_features).
+        """Return the encoding (..., n_outputs) of samples x of shape (..., n_features).
 
-        The result has shape (..., n_outputs): clipped columns, bins, indicators of missing values
-        and categories, in this order.
+        It has clipped columns, bins, indicators of missing values and categories, in this order.
         """
         # The scales may be float64 and the weights float32: only scaled values are rounded.
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)
@@ -218,10 +213,7 @@ class TableEncoder(nn.Module):
 
 
 def _values(column, weight):
-    """Return the sorted distinct finite values of a column and their weights, in float64.
-
-    The values come from a subsample, or from all samples if the subsample is constant.
-    """
+    """Return the sorted distinct finite values of a subsample and their weights, in float64."""
     step = -(-len(column) // _SAMPLED)
     values = _distinct(column[::step], weight[::step])
     # If the subsample is constant, use all samples to find rare other values.
@@ -242,8 +234,7 @@ def _scaling(values, weight, limits):
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # Here at least half of the values equal the median. Use the median distance of the others
-        # from it.
+        # At least half of the values equal the median. Use the median distance of the others.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]

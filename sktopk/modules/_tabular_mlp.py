@@ -25,9 +25,8 @@ class TabularMLP(nn.Module):
     .. math::
         f(x) = W_m h_{m-1} + b_m, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = e(x)
 
-    The encoder e is a :class:`TableEncoder`, which scales and encodes the columns. Linear layers
-    with ReLU and dropout follow. The ensemble members share the encoder, but no weights. Each layer
-    is computed for all members in one matrix multiplication.
+    The encoder e is a :class:`TableEncoder`. Linear layers with ReLU and dropout follow. The
+    ensemble members share the encoder, but no weights.
 
     Parameters
     ----------
@@ -109,10 +108,9 @@ class TabularMLP(nn.Module):
     def forward(self, x: Tensor, own: Tensor | None = None, encoded: bool = False) -> Tensor:
         """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
-        With one member, the scores have shape (n_samples, n_outputs). If x has shape (n_members,
-        n_samples, n_features), each member gets its own samples. The same holds if `own` has the
-        positions in x of the samples of each member, a Tensor of shape (n_members, n_samples).
-        With `encoded`, x is a result of the encoder.
+        With one member, the scores have shape (n_samples, n_outputs). Each member gets its own
+        samples if x has shape (n_members, n_samples, n_features), or if `own` (n_members,
+        n_samples) has their positions in x. With `encoded`, x is a result of the encoder.
         """
         h = x if encoded else self.encoder(x)
         # `h[own]` takes four times as long.
@@ -152,11 +150,7 @@ class TabularMLP(nn.Module):
 
 
 class MemberLinear(nn.Module):
-    """One linear layer for each of several networks that share no weights.
-
-    The weight has shape (n_members, out_features, in_features), the bias (n_members, out_features).
-    Members with the same samples need one matrix multiplication, others a batched multiplication.
-    """
+    """One linear layer for each of several networks that share no weights."""
 
     def __init__(self, n_members, in_features, out_features, *, dtype=None, generator=None):
         super().__init__()
@@ -168,10 +162,9 @@ class MemberLinear(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
     def forward(self, x):
-        """Return the outputs of all members, of shape (n_members, n_samples, out_features).
+        """Return outputs (n_members, n_samples, out_features) of all members for shared samples x.
 
-        x has shape (n_samples, in_features) if the samples are the same for all members, else
-        (n_members, n_samples, in_features).
+        x may also have shape (n_members, n_samples, in_features).
         """
         if x.dim() == 2:
             values = F.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
@@ -192,9 +185,8 @@ class MemberLinear(nn.Module):
 class MemberLayers(torch.autograd.Function):
     """Linear layers of several networks with ReLU between them, as one differentiable function.
 
-    Training takes two thirds of the time of separate layers, because there are fewer passes over
-    the hidden layers, which are too large for the CPU cache. ``apply(x, weight_1, bias_1, weight_2,
-    ...)`` returns scores (n_members, n_samples, n_outputs). x gets no gradient.
+    It takes two thirds of the time of separate layers, with fewer passes over the hidden layers.
+    ``apply(x, weight_1, bias_1, ...)`` returns the scores of all members. x gets no gradient.
     """
 
     @staticmethod
@@ -252,10 +244,7 @@ def has_hooks(layer):
 
 
 def is_plain_training(h):
-    """Return whether `MemberLayers` can replace separate layers for the input `h`.
-
-    It supports neither gradients of `h`, mixed precision, compilers and tracers, nor torch.func.
-    """
+    """Return whether `MemberLayers` can replace separate layers for the input `h`."""
     if not torch.is_grad_enabled() or h.requires_grad:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
@@ -291,10 +280,7 @@ class Dropout(nn.Dropout):
 
 
 class Members(nn.ModuleList):
-    """Ensemble of networks that score the same samples and share no weights.
-
-    Each network returns scores of shape (n_samples, n_outputs), or (n_samples,) for one output.
-    """
+    """Ensemble of networks that score the same samples and share no weights."""
 
     def forward(self, x):
         """Return the scores of all members, of shape (n_samples, n_members, n_outputs)."""
