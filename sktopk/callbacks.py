@@ -15,10 +15,9 @@ __all__ = ["TrueThreshold"]
 class TrueThreshold(Callback):
     """Record the threshold of the loss, computed from all training samples, before each step.
 
-    Each epoch in `history_` gets an array `true_threshold` with one value per step. Compare it with
-    the array `threshold`, which contains the estimates from minibatches. Thresholds are on the
-    scale of the network's scores. The loss must have a threshold, as in
-    :class:`sktopk.DeepTopPushClassifier`. Each step takes an additional pass over the data.
+    Each epoch in `history_` gets an array `true_threshold` with one value per step, on the scale of
+    the network's scores. Compare it with the array `threshold`, which contains the estimates from
+    minibatches. Each step takes an additional pass over the data.
 
     Raises
     ------

@@ -39,8 +39,7 @@ class StratifiedBatchSampler:
     min_positives : int, default=5
         Smallest number of positives per batch. 0 only spreads the positives evenly.
     generator : torch.Generator, default=None
-        Source of the random order of each epoch. None means a new generator with seed 0. Torch's
-        global generator is not used.
+        Source of the random order of each epoch. None means a new generator with seed 0.
 
     Raises
     ------

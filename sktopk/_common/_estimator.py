@@ -43,19 +43,13 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Return a decorator that makes a method available only if ``check(instance)`` is true.
-
-    Unlike in scikit-learn's `available_if`, the error message is the message that `check` raises.
-    """
+    """Do the same as scikit-learn's `available_if`, but with the error message of `check`."""
     # The cast tells type checkers that the decorator does not change the type of the method.
     return lambda method: cast(Method, AvailableMethod(method, check))
 
 
 class Versioned:
-    """Mixin that stores the version of sktopk in the state, as scikit-learn's estimators do.
-
-    `__setstate__` warns if another version wrote the state.
-    """
+    """Mixin that stores the version of sktopk in the state, as scikit-learn's estimators do."""
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(super().__getstate__()) | {_KEY: __version__}

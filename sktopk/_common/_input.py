@@ -45,9 +45,9 @@ def _check_shape(estimator, X, reset):
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
     """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
 
-    `reset` says whether to set attributes of the estimator such as `n_features_in_`, instead of
-    comparing X with them. `takes_tables` allows missing values and categories of data frames,
-    which are ordered by `sample_weight`. `takes_images` allows more than two dimensions.
+    `reset` says whether to set attributes such as `n_features_in_`, instead of comparing X with
+    them. `takes_tables` allows missing values and categories, which `sample_weight` orders.
+    `takes_images` allows more than two dimensions.
     """
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:
@@ -176,8 +176,7 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     if categories is not None and categories.many:
         rows = rows._replace(coded=rows.X)
         if reset:
-            order = rows.order(0)
-            estimator.categories_, X = categories.fit(rows, order)
+            estimator.categories_, X = categories.fit(rows, rows.order(0))
         else:
             X = categories.with_statistics(rows.X)
         rows = rows._replace(X=X)
@@ -187,9 +186,8 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
 
 def own_labels(X, y, *, needed=False):
     """Return y, or the labels of the Dataset X if y is None."""
-    if y is None:
-        X = as_lazy(X)
-        y = X.labels() if isinstance(X, LazyRows) else None
+    if y is None and isinstance(rows := as_lazy(X), LazyRows):
+        y = rows.labels()
     if needed:
         check_given(y)
     return y
@@ -313,11 +311,7 @@ def check_labels(y, name="y"):
             f"Unknown label type: {name} must hold strings, booleans or integers of at most 64 "
             f"bits; got labels of type {type(y.tolist()[0]).__name__}"
         )
-    try:
-        n_classes = len(np.unique(y))
-    except TypeError as error:
-        _refuse_mixed(y, name, error)
-        raise
+    n_classes = len(np.unique(y))
     if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
         warn(
             f"The number of unique classes ({n_classes}) is greater than 50% of the number of "

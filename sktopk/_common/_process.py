@@ -140,11 +140,7 @@ def check_equal_batches(n_batches):
 
 
 def joined_samples(*tensors):
-    """Concatenate tensors (n_members, n_samples, ...) of all processes. None stays None.
-
-    Gradients reach only the samples of this process. They are multiplied by the number of
-    processes, because the gradients of the weights are averaged over processes later.
-    """
+    """Concatenate tensors (n_members, n_samples, ...) of all processes. None stays None."""
     if world_size() == 1:
         return tensors
     sizes = all_objects(tensors[0].shape[1])
@@ -157,6 +153,7 @@ def joined_samples(*tensors):
         distributed.all_gather(parts, padded)
         parts = [part[:, :size].to(own.dtype) for part, size in zip(parts, sizes, strict=True)]
         if own.requires_grad:
+            # The factor cancels the mean of gradients over all processes, see `in_parallel`.
             parts[rank()] = len(sizes) * own + (1 - len(sizes)) * own.detach()
         return torch.cat(parts, 1)
 

@@ -79,15 +79,11 @@ def check_like(expected, found, name, weights):
             raise ValueError(f"{name} must be a {type(expected).__name__}; got {found!r:.80}")
     elif isinstance(found, torch.Tensor):
         _check_tensor(found, found, name)
-    elif isinstance(found, dict):
-        like = weights if weights.keys() & found.keys() else {}
-        if like:
-            return check_like(like, found, name, {})
-        for key, value in found.items():
+    elif isinstance(found, dict) and weights.keys() & found.keys():
+        check_like(weights, found, name, {})
+    elif isinstance(found, dict | list | tuple):
+        for key, value in found.items() if isinstance(found, dict) else enumerate(found):
             check_like(None, value, f"{name}.{key}", weights)
-    elif isinstance(found, list | tuple):
-        for i, value in enumerate(found):
-            check_like(None, value, f"{name}.{i}", weights)
 
 
 def _check_tensor(expected, found, name):
