@@ -12,6 +12,20 @@ from ._warnings import warn
 
 # End of error messages about input that only TabularMLP accepts.
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
+# Columns with more categories than this are encoded by target statistics.
+MOST = 50
+# Number of parts of the samples. Each part is encoded with the statistics of the other parts.
+N_PARTS = 5
+# Prior weights m that are tried, in multiples of the mean weight of a category.
+_PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
+# A column of strings gets a warning if it has more different numbers than this.
+LEAST_NUMBERS = 12
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
+# A prediction warns if at least this number of samples have only unknown categories.
+LEAST_UNKNOWN = 10
+# Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
+_CATEGORIES = ("categor", "enum", "dictionary")
+_STRINGS = ("object", "str", "large_string", "utf8")
 
 
 def check_columns(X):
@@ -27,10 +41,7 @@ def check_columns(X):
 
 
 def explain(X, error, takes_missing=False):
-    """Raise an error that names the first column with a value that is not a finite number.
-
-    Return None if all columns are valid. If `takes_missing` is True, NaN is allowed.
-    """
+    """Raise an error that names the first column with a value that is not a finite number."""
     for name in X.columns:
         values = np.asarray(X[name])
         if values.dtype.kind in "fiub":
@@ -85,22 +96,6 @@ def _not_finite(name, wrong, what):
         f"Input X contains {what}: {int(wrong.sum())} of {len(wrong)} rows of column {name!r}, "
         f"first row {int(wrong.argmax())}. X must hold finite numbers: {advice}"
     )
-
-
-# Columns with more categories than this are encoded by target statistics.
-MOST = 50
-# Number of parts of the samples. Each part is encoded with the statistics of the other parts.
-N_PARTS = 5
-# Prior weights m that are tried, in multiples of the mean weight of a category.
-_PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
-# A column of strings gets a warning if it has more different numbers than this.
-LEAST_NUMBERS = 12
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
-# A prediction warns if at least this number of samples have only unknown categories.
-LEAST_UNKNOWN = 10
-# Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
-_CATEGORIES = ("categor", "enum", "dictionary")
-_STRINGS = ("object", "str", "large_string", "utf8")
 
 
 @dataclass(frozen=True)
@@ -295,12 +290,11 @@ def _is_decimal(text):
 
 def _plain(objects):
     """Return an array in which other objects than strings, numbers and None become strings."""
-    plain = np.empty(len(objects), dtype=object)
-    plain[:] = [
+    plain = [
         each if each is None or isinstance(each, str | Real | np.bool_) else str(each)
         for each in objects
     ]
-    return plain
+    return np.array(plain, dtype=object)
 
 
 def _by_frequency(name, objects, weight):

@@ -18,6 +18,8 @@ from ._samples import LazyRows, Samples, several_groups
 from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_complex
 from ._warnings import warn
 
+# Below this limit, products of weights with n_samples and n_classes are finite.
+_LARGEST = 1e150
 # Number of classes that a message shows.
 _SHOWN = 5
 _NUMBERS = bool, int, float, np.bool_, np.number
@@ -45,9 +47,8 @@ def _check_shape(estimator, X, reset):
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
     """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
 
-    `reset` says whether to set attributes such as `n_features_in_`, instead of comparing X with
-    them. `takes_tables` allows missing values and categories, which `sample_weight` orders.
-    `takes_images` allows more than two dimensions.
+    `reset` sets attributes of a new estimator. `takes_tables` allows missing values and categories,
+    which `sample_weight` orders. `takes_images` allows more than two dimensions.
     """
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:
@@ -61,28 +62,24 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
             f"with dim {n_dim}. For images (n_samples, channels, height, width), set module"
         )
     if reset:
-        vars(estimator).pop("categories_", None)
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
         # Check only the shape of lazy rows. The values are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
-        if reset:
-            vars(estimator).pop("feature_names_in_", None)
         X = _encode(estimator, X, is_frame=False)
     else:
         X = on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
             # If X has unknown columns, skip our check: scikit-learn's error will list them.
-            names = None if reset else getattr(estimator, "feature_names_in_", None)
+            names = getattr(estimator, "feature_names_in_", None)
             if names is None or {*X.columns} <= {*names}:
                 check_columns(X)
             if reset and takes_missing:
                 weight = check_weight(sample_weight, X.shape[0])
                 if (categories := Categories.of(X, weight)) is not None:
-                    vars(estimator).pop("feature_names_in_", None)
                     estimator.categories_ = categories
         else:
             refuse_times_and_complex(X, "X")
@@ -203,18 +200,15 @@ def as_lazy(X):
     """Return a Dataset, or a list of its items, as lazy rows, and any other X unchanged."""
     # skorch's SliceDataset is a sequence of samples for searches of scikit-learn.
     sliced = getattr(sys.modules.get("skorch.helper"), "SliceDataset", ())
-    if not (is_dataset(X) or _are_items(X) or isinstance(X, sliced)):
+    # scikit-learn's cross-validation makes lists of items.
+    first = X[0] if isinstance(X, list) and X else None
+    sample = first[0] if isinstance(first, tuple) and first else None
+    are_items = hasattr(sample, "dtype") and sample.ndim > 0
+    if not (is_dataset(X) or are_items or isinstance(X, sliced)):
         return X
     from ._dataset_rows import DatasetRows
 
     return DatasetRows(X)
-
-
-def _are_items(X):
-    """Return whether X is a list of Dataset items, as scikit-learn's cross-validation makes."""
-    if not isinstance(X, list) or not X or not isinstance(X[0], tuple) or not X[0]:
-        return False
-    return hasattr(X[0][0], "dtype") and X[0][0].ndim > 0
 
 
 def check_table(X):
@@ -416,10 +410,6 @@ def check_weight(sample_weight, n_samples):
             "divide all weights by their mean"
         )
     return weight
-
-
-# Below this limit, products of weights with n_samples and n_classes are finite.
-_LARGEST = 1e150
 
 
 def encode(classes, y):

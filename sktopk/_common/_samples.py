@@ -105,9 +105,8 @@ class HeldOut(SomeRows):
         order = np.argsort(folds.fold, kind="stable")
         super().__init__(X, order[folds.fold[order] >= 0])
         stop = np.cumsum(np.bincount(folds.fold[self.index], minlength=folds.n_folds)).tolist()
-        of_member = folds.of_member
         self.parts = [
-            (slice(*ends), np.flatnonzero(of_member == fold).tolist())
+            (slice(*ends), np.flatnonzero(folds.of_member == fold).tolist())
             for fold, ends in enumerate(pairwise([0, *stop]))
         ]
 
@@ -275,13 +274,13 @@ class Folds:
 def calibration_rows(y, fraction, random):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    Every (1 / fraction)-th sample of the shuffled classes is taken, so that all samples have the
-    same probability. Each class keeps at least one training sample.
+    All samples have the same probability. Each class keeps at least one training sample.
     """
     code = np.unique(y, return_inverse=True)[1]
     order = random.permutation(len(code))
     order = order[np.argsort(code[order], kind="stable")]
     n_taken = min(len(code), max(1, round(fraction * len(code))))
+    # Take about every (1 / fraction)-th sample.
     taken = (np.arange(n_taken) + random.uniform()) * (len(code) / max(1, n_taken))
     mask = np.zeros(len(code), dtype=bool)
     mask[order[taken.astype(np.intp)]] = True

@@ -14,16 +14,21 @@ from ._warnings import warn
 
 # A label is rare below this share of the weight. Positives are usually rare.
 _RARE = 0.25
+# NumPy's indices are integers up to this limit.
+_LARGEST = 2**63 - 1
+# Prefixes of the names of time dtypes in pandas, polars and pyarrow.
+_TIMES = ("date", "time", "period", "duration")
+_OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
+_OF_COMPLEX = "pass the real and the imaginary part as two columns"
+# Types of objects that NumPy or float() could convert to numbers, or that need advice.
+_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_COMPLEX_TYPES = (complex, np.complexfloating)
 
 
 def check_option(value, name, allowed):
     """Check that `value`, a string or None, is one of the `allowed` values."""
     if not (value is None or isinstance(value, str)) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
-
-
-# NumPy's indices are integers up to this limit.
-_LARGEST = 2**63 - 1
 
 
 def check_size(value, name):
@@ -337,15 +342,6 @@ def class_weights(class_weight, classes, count):
             f"class_weight must be finite and nonnegative, at most 1e+100; got {class_weight!r}"
         )
     return weights
-
-
-# Prefixes of the names of time dtypes in pandas, polars and pyarrow.
-_TIMES = ("date", "time", "period", "duration")
-_OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
-_OF_COMPLEX = "pass the real and the imaginary part as two columns"
-# Types of objects that NumPy or float() could convert to numbers, or that need advice.
-_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
-_COMPLEX_TYPES = (complex, np.complexfloating)
 
 
 def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_TIMES):

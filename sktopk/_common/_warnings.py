@@ -26,11 +26,11 @@ def warn(message, category=UserWarning):
     frame, level = inspect.currentframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
-    place = frame.f_code.co_filename, frame.f_lineno
+    shown = message, category, frame.f_code.co_filename, frame.f_lineno
     if _action(message, category, frame) in ("default", "module", "once"):
-        if (message, category, *place) in _SHOWN:
+        if shown in _SHOWN:
             return
-        _SHOWN.add((message, category, *place))
+        _SHOWN.add(shown)
     warnings.warn(message, category, stacklevel=level)
 
 

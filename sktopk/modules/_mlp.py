@@ -37,8 +37,7 @@ class MLP(nn.Sequential):
     dropout : float, default=0.0
         Probability of dropping a hidden unit during training.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`. Use it for losses with margins such
-        as :func:`sktopk.losses.ldam_loss`.
+        Whether the last layer is a :class:`NormalizedLinear`, which losses with margins need.
     dtype : torch.dtype, default=None
         Data type of the weights. None means torch's default.
     generator : torch.Generator, default=None

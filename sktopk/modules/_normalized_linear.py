@@ -12,8 +12,7 @@ class NormalizedLinear(nn.Module):
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
     There is no bias. Without normalization, frequent classes and easy samples would get larger
-    scores, because their vectors are longer. Losses with margins such as
-    :func:`sktopk.losses.ldam_loss` need this layer at the end of a network.
+    scores. Losses with margins such as :func:`sktopk.losses.ldam_loss` need this output layer.
 
     Parameters
     ----------

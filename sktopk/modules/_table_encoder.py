@@ -39,9 +39,9 @@ class TableEncoder(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. 0 means no piecewise linear encoding.
     n_encoded : int or "auto", default="auto"
-        Largest number of bins of all columns together. If there are many columns, each gets fewer
-        than ``n_bins``, or none. "auto" allows ``n_bins`` per numerical column, at most 128 in all,
-        and none with more than 64 numerical columns.
+        Largest number of bins in all. With many columns, each gets fewer than ``n_bins``, or none.
+        "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 with more
+        than 64 numerical columns.
     missing_indicator : bool or sequence of int, default=False
         Columns with an indicator of missing values: all (True), none (False) or column indices.
     n_categories : dict of {int: int}, default=None
@@ -57,8 +57,8 @@ class TableEncoder(nn.Module):
     center, scale : Tensor of shape (n_features,)
         Buffers: z is ``(x - center) * scale``.
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
-        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to [0,
-        1]. The bins of a column are in ascending order. Unused bins have slope 0.
+        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to
+        [0, 1]. Unused bins have slope 0.
     missing_column : Tensor of shape (n_indicators,)
         Buffer: the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)

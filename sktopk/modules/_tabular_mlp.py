@@ -43,8 +43,7 @@ class TabularMLP(nn.Module):
     n_bins, n_encoded, missing_indicator, n_categories
         Parameters of the encoder, see :class:`TableEncoder`.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`. Use it for losses with margins such
-        as :func:`sktopk.losses.ldam_loss`.
+        Whether the last layer is a :class:`NormalizedLinear`, which losses with margins need.
     dtype : torch.dtype, default=None
         Data type of weights and scales. None means torch's default.
     generator : torch.Generator, default=None
