@@ -60,7 +60,7 @@ def explain(X, error, takes_missing=False):
 
 
 def _missing_objects(name, values, error, takes_missing):
-    """Return the mask of missing values. Raise an error that names the first one not a number."""
+    """Return the mask of missing values. Raise an error at the first value that is not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:
