@@ -1,6 +1,7 @@
 """Signature and docstring of estimators with a network, and their dicts of parameters."""
 
 import inspect
+import re
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
@@ -72,13 +73,13 @@ SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Exam
 
 
 def assembled(cls):
-    """Return the docstring of an estimator, with the parameters and attributes of base classes."""
+    """Return the docstring of an estimator, with the sections that it shares with base classes."""
     lead, own = sections(cls.__doc__)
-    texts, references = {"Parameters": {}, "Attributes": entries(own.get("Attributes", ""))}, ""
+    texts, inherited = {"Parameters": {}, "Attributes": entries(own.get("Attributes", ""))}, {}
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("sktopk") and base.__doc__:
             found = sections(base.__doc__)[1]
-            references = found.get("References", references)
+            inherited |= found
             for title, known in texts.items():
                 known |= entries(found.get(title, ""))
     named, parameters = inspect.signature(cls).parameters, texts["Parameters"]
@@ -87,7 +88,9 @@ def assembled(cls):
     texts["Parameters"] = {name: parameters[name] for name in named}
     whole = own | {title: "\n".join(known.values()) for title, known in texts.items()}
     if "[1]_" in cls.__doc__:
-        whole["References"] = references
+        whole["References"] = inherited["References"]
+    if "Examples" in inherited.keys() - own.keys():
+        whole["Examples"] = re.sub(r"\w+Classifier", cls.__name__, inherited["Examples"])
     return joined(lead, {title: whole[title] for title in SECTIONS if title in whole})
 
 

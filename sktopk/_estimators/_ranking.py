@@ -56,12 +56,6 @@ class RankingClassifier(BaseNetClassifier):
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
         does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If `n_iter_no_change`
         is None, too, no samples are held out.
-    module : callable, default=TabularMLP
-        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
-        handles missing values and categories. If it has hidden layers, it also encodes numerical
-        columns in 8 bins. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
-        `n_members` builds all networks of the ensemble at once.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -85,11 +79,15 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives.
     n_groups_ : int
         Number of groups in `fit`, if there are several.
-    history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, also `valid_score`: the area under their ROC curve, with a logarithmic scale
-        of the false-positive rate. With `X_val`, `callbacks` or a single network, also
-        `valid_loss`. Losses with a threshold add `threshold`, an array with a value per step.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sktopk import DeepTopPushClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = DeepTopPushClassifier(n_estimators=2, random_state=0).fit(X, y)
+    >>> clf.predict_top(X, n=5).shape
+    (5,)
     """
 
     _: KW_ONLY
@@ -101,41 +99,6 @@ class RankingClassifier(BaseNetClassifier):
     calibration: str | None = "sigmoid"
 
     _checks: ClassVar = {"calibration": option(None, "sigmoid"), "pos_label": check_pos_label}
-
-    def fit(
-        self,
-        X: RowsLike,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_val: RowsLike | None = None,
-        y_val: ArrayLike | None = None,
-        checkpoint: str | None = None,
-    ) -> Self:
-        r"""Train the network. With groups, the loss is averaged over the groups.
-
-        .. math:: L = \frac{1}{G} \sum_g L_g
-
-        Parameters
-        ----------
-        X, y, sample_weight, X_val, y_val, checkpoint
-            As for :meth:`TopKClassifier.fit`.
-        groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day, query or plate. Each group has its own threshold,
-            and the loss is the mean over the groups. A rank k then applies to each group.
-            `threshold_` is the median of the group thresholds. A group is held out as a whole.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
-        """
-        return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
     def partial_fit(
         self,
@@ -152,36 +115,15 @@ class RankingClassifier(BaseNetClassifier):
         Parameters
         ----------
         X, y, classes, sample_weight
-            As for :meth:`TopKClassifier.partial_fit`.
+            As for :meth:`TopKClassifier.partial_fit`, which also lists the errors.
         groups : array-like of shape (n_samples,), default=None
             As for `fit`. Do not divide a group among several calls.
 
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for :meth:`TopKClassifier.partial_fit`.
         """
         return self._partial_fit(X, y, classes, sample_weight, groups)
-
-    def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
-
-        The larger the score, the likelier is the label ``classes_[1]``. A sample is flagged if its
-        `decision_function` is above 0 (below 0 if the positive label is `classes_[0]`). X is as for
-        :meth:`TopKClassifier.decision_function`.
-        """
-        return super().decision_function(X)
-
-    def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict `pos_label_` for samples whose score is above `threshold_`.
-
-        X and the result are as for :meth:`TopKClassifier.predict`.
-        """
-        return super().predict(X)
 
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, or of n per group.

@@ -55,15 +55,6 @@ class PatMatClassifier(TopClassifier):
     --------
     PatMatNPClassifier : The threshold is a quantile of the negatives.
     sktopk.losses.pat_mat_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import PatMatClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = PatMatClassifier(tau=0.1, n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_top(X, n=5).shape
-    (5,)
     """
 
     tau: float = 0.01
@@ -101,15 +92,6 @@ class PatMatNPClassifier(TopClassifier):
     --------
     PatMatClassifier : The threshold is a quantile of all samples.
     sktopk.losses.pat_mat_np_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import PatMatNPClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = PatMatNPClassifier(n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_top(X, n=5).shape
-    (5,)
     """
 
     tau: float = 0.01
@@ -135,7 +117,7 @@ class RecallAtFPRClassifier(TopClassifier):
 
     The second equation defines the threshold t, with :math:`\varphi` = `fpr`. With the hinge, the
     loss is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the
-    quadratic surrogate, the loss is the original Pat&Mat-NP [1]_.
+    quadratic surrogate, the loss is the original Pat&Mat-NP (eq. 11 of [1]_).
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
     threshold that at most a share `fpr` of the training negatives exceeds. Use
@@ -153,20 +135,6 @@ class RecallAtFPRClassifier(TopClassifier):
     --------
     PatMatNPClassifier : The threshold is the score of a negative.
     sktopk.losses.SurrogateQuantile : The threshold of this loss.
-
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 11.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import RecallAtFPRClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = RecallAtFPRClassifier(fpr=0.02, n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_top(X, n=5).shape
-    (5,)
     """
 
     fpr: float = 0.01
@@ -216,15 +184,6 @@ class PrecisionAtRecallClassifier(TopClassifier):
     --------
     RecallAtPrecisionClassifier : Maximizes the recall at a given precision.
     sktopk.losses.precision_at_recall_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import PrecisionAtRecallClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = PrecisionAtRecallClassifier(n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_top(X, n=5).shape
-    (5,)
     """
 
     recall: float = 0.8

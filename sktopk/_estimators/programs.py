@@ -64,14 +64,6 @@ class AUCClassifier(BatchClassifier):
     See Also
     --------
     sktopk.losses.pairwise_auc_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import AUCClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> AUCClassifier(n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.98
-    True
     """
 
     surrogate: str = "hinge"
@@ -123,14 +115,6 @@ class FScoreClassifier(BatchClassifier):
     See Also
     --------
     sktopk.losses.fbeta_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import FScoreClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> FScoreClassifier(n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.95
-    True
     """
 
     beta: float = 1.0
@@ -177,14 +161,6 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     --------
     PrecisionAtRecallClassifier : Maximizes the precision at a given recall.
     sktopk.losses.recall_at_precision_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import RecallAtPrecisionClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> RecallAtPrecisionClassifier(n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.95
-    True
     """
 
     precision: float = 0.8

@@ -52,15 +52,6 @@ class DeepTopPushClassifier(TopClassifier):
     --------
     TopPushKClassifier : Allows k - 1 negatives above the threshold.
     sktopk.losses.top_push_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import DeepTopPushClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = DeepTopPushClassifier(n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_top(X, n=5).shape
-    (5,)
     """
 
     _: KW_ONLY
@@ -91,8 +82,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        Rank of the threshold among the negatives. If there are fewer negatives, k is reduced to
-        their number. `k_` is the value that `fit` used.
+        Rank of the threshold among the negatives. If there are fewer, k is reduced to their number.
 
     Attributes
     ----------
@@ -102,15 +92,6 @@ class TopPushKClassifier(TopClassifier):
     See Also
     --------
     sktopk.losses.top_push_k_loss : The loss on torch tensors.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sktopk import TopPushKClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = TopPushKClassifier(k=3, n_estimators=2, random_state=0).fit(X, y)
-    >>> clf.predict_top(X, n=5).shape
-    (5,)
     """
 
     k: int = 5
@@ -148,7 +129,7 @@ class RecallAtKClassifier(TopClassifier):
     Parameters
     ----------
     k : int or float, default=100
-        Number of samples, at least 1, or their share, in (0, 1). `k_` is the value that `fit` used.
+        Number of samples, at least 1, or their share, in (0, 1).
 
     Attributes
     ----------
@@ -221,11 +202,6 @@ class ThresholdClassifier(TopClassifier):
     See Also
     --------
     sktopk.losses.accuracy_at_top_loss : The loss on torch tensors.
-
-    References
-    ----------
-    .. [1] L. Adam, V. Macha, V. Smidl. DeepTopPush: Simple and Scalable Method for Accuracy at
-       the Top. 2020. Eq. 1 and 5.
 
     Examples
     --------
