@@ -8,11 +8,7 @@ from sktopk._common._warnings import warn
 
 
 def rows_on_top(scores, n, groups=None):
-    """Return the indices of the n samples with the highest scores, or of n samples per group.
-
-    `groups` has the group of each sample, or is None. The indices are sorted by decreasing score,
-    also across groups. Ties are in the order of the samples.
-    """
+    """Return the indices of the n highest scores, or of n per group, sorted by decreasing score."""
     check_number(n, "n", 1, integer=True)
     order = np.argsort(-scores, kind="stable")
     if groups is not None:

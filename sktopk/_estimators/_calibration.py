@@ -9,11 +9,7 @@ LEAST_UNSEEN = 3
 
 
 def fit_calibration(scores, target, weight):
-    """Return the slope and the intercept that calibrate scores.
-
-    Scores have shape (n_samples, n_classes), or (n_samples,) for class 1 of two classes. `target`
-    has class indices.
-    """
+    """Return slope and intercept for scores (n_samples, n_classes), or (n_samples,) of class 1."""
     scores = scores.astype(np.float64)
     return (fit_sigmoid if scores.ndim == 1 else fit_temperature)(scores, target, weight)
 
@@ -51,8 +47,7 @@ def fit_sigmoid(scores, target, weight):
     """Return slope and intercept of Platt's sigmoid.
 
     The targets (n_pos + 1) / (n_pos + 2) and 1 / (n_neg + 2) keep the slope finite if the classes
-    are separable. There, n_pos and n_neg are sums of weights, so that a sample of weight 2 has the
-    effect of two samples. Weights with a mean below 1 are divided by their mean.
+    are separable. Here, n_pos and n_neg are sums of weights, divided by a mean weight below 1.
     """
     # Import this class only if it is needed: the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
@@ -81,10 +76,7 @@ def fit_sigmoid(scores, target, weight):
 
 
 def calibrated_proba(slope, intercept, scores):
-    """Return probabilities of shape (n_samples, n_classes) in the dtype of the scores.
-
-    Scores of shape (n_samples,) belong to class 1 of two classes.
-    """
+    """Return probabilities (n_samples, n_classes). The scores are as for `fit_calibration`."""
     calibrated = slope * scores.astype(np.float64) + intercept
     if scores.ndim == 1:
         proba = np.column_stack([expit(-calibrated), expit(calibrated)])
@@ -104,8 +96,8 @@ def scores_as_unseen(scores, unseen, target, weight):
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
 
     interpolated between the ranks of held-out samples, and constant beyond them. The result is the
-    mean over members. `unseen` says which members have held out a sample (at least one). A class
-    with fewer than three different held-out scores in a member gets the mean over these members.
+    mean over members. `unseen` says which members have held out a sample (at least one). With too
+    few different held-out scores of a class, it gets the mean over these members instead.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

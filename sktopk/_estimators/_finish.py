@@ -20,10 +20,7 @@ NEARLY = 0.97
 
 
 def check_scores(clf, data):
-    """Warn if scores seem to come from a sigmoid, or if labels are predicted by chance.
-
-    `check_output` finds a softmax.
-    """
+    """Warn if scores seem to come from a sigmoid, or if labels are predicted by chance."""
     net, task = clf.net_, clf._task_
     own_module = clf.module not in OURS and net.criterion_.named.takes_scores
     loss_only = not task.is_ranking and clf.log_loss_share == 0
@@ -67,10 +64,7 @@ def check_learned(clf, data, totals):
 
 
 def finish(clf, data, validation=None, folds=None, totals=None):
-    """Set the attributes that depend on scores: `threshold_`, `calibration_`, `oob_*`.
-
-    With the `Totals` of a fit, first warn if the training seems to have failed.
-    """
+    """Set the attributes that depend on scores: `threshold_`, `calibration_`, `oob_*`."""
     net, task = clf.net_, clf._task_
     if totals is not None:
         check_scores(clf, data)
@@ -87,7 +81,7 @@ def finish(clf, data, validation=None, folds=None, totals=None):
 
 
 def finish_out_of_fold(clf, data, folds):
-    """Set these attributes from the scores of the networks that held out a sample."""
+    """Set all of them from the scores of the networks that held out a sample."""
     net, task, n_samples = clf.net_, clf._task_, len(data.y)
     n_scores = n_samples * task.n_outputs
     if n_scores > MOST_SCORES:

@@ -1,7 +1,4 @@
-"""The steps of a fit until the end of the training.
-
-They set fitted attributes of an estimator that nobody else uses yet.
-"""
+"""The steps of a fit until the end of the training. They set attributes of a new estimator."""
 
 import copy
 from numbers import Integral
@@ -21,13 +18,7 @@ from sktopk._common._input import (
     listed,
     own_labels,
 )
-from sktopk._common._process import (
-    all_objects,
-    in_any_process,
-    joined,
-    total,
-    world_size,
-)
+from sktopk._common._process import all_objects, in_any_process, joined, total, world_size
 from sktopk._common._samples import (
     Folds,
     HeldOut,
@@ -42,11 +33,7 @@ from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._build import OURS, build_net, show_data
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
-from sktopk._training._scores import (
-    loss_of,
-    scores_of,
-    scores_of_members,
-)
+from sktopk._training._scores import loss_of, scores_of, scores_of_members
 from sktopk.modules._tabular_mlp import Members, mean_of_members
 
 # batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
@@ -60,10 +47,7 @@ HELD_OUT_FOLDS = 10
 
 
 def validate(clf, X, y, sample_weight, groups, classes=None):
-    """Return the checked samples, and set attributes that describe columns, classes and the task.
-
-    If `clf` has a network, as in `partial_fit`, X and y must agree with these attributes.
-    """
+    """Return the checked samples, and set the attributes of columns, classes and the task."""
     resumed = hasattr(clf, "net_")
     data = check_labelled(
         clf, X, y, sample_weight, groups,
@@ -178,10 +162,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return training samples, held-out samples of one network, and folds of several networks.
-
-    Both are None if the samples are too few.
-    """
+    """Return training samples, and held-out samples of one network or folds of several, or None."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -288,11 +269,8 @@ def are_probabilities(scores):
 def check_device(device):
     """Return the torch.device for `device`. "auto" means the first accelerator, or else the CPU."""
     if isinstance(device, str) and device == "auto":
-        for kind in ("cuda", "xpu", "mps"):
-            backend = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
-            if backend is not None and backend.is_available():
-                return torch.device(kind)
-        return torch.device("cpu")
+        found = torch.accelerator.is_available()
+        return torch.accelerator.current_accelerator() if found else torch.device("cpu")
     try:
         checked = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
@@ -358,9 +336,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    If `totals` is None, the loss is not computed, which saves the time of a training step for each
-    fold. `rows` has the training samples. The held-out samples are part of them, so that encoded
-    samples are not encoded again.
+    With folds, they are part of the training samples `rows`, and need not be encoded again. If
+    `totals` is None, the loss is not computed, which would take as long as training steps.
     """
     parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(unseen.target))
     if folds is not None:

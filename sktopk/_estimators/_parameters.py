@@ -96,10 +96,9 @@ def assembled(cls):
 
 @dataclass_transform()
 def estimator(cls: type[Estimator]) -> type[Estimator]:
-    """Turn a class with annotated parameters into an estimator.
+    """Give a class an `__init__` with its annotated parameters, and a docstring of all parameters.
 
-    The class gets an `__init__` that stores the parameters. In its signature, the parameters of a
-    subclass precede those from base classes. The class docstring describes all parameters.
+    In the signature, the parameters of a subclass precede those from base classes.
     """
     if cls.__module__.startswith("sktopk."):
         cls.__module__ = "sktopk"  # for pickles, errors and documentation

@@ -37,10 +37,7 @@ OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
 
 @dataclass(eq=False, repr=False)
 class RankingClassifier(BaseNetClassifier):
-    """Binary classifier with one score per sample and a decision threshold.
-
-    A subclass defines `_metric(positive, scores, weight)`, the metric of `score`, `_objective()`,
-    the loss, and `_cut(scores, positive, weight)`, the lowest score that is predicted as positive.
+    """Binary classifier with one score per sample. docs/architecture.rst shows how to add one.
 
     Parameters
     ----------
@@ -258,8 +255,6 @@ class RankingClassifier(BaseNetClassifier):
 class TopClassifier(RankingClassifier):
     """Ranker whose loss counts surrogate errors at a threshold.
 
-    A subclass defines `_threshold()`, the threshold of the loss.
-
     Parameters
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
@@ -293,11 +288,9 @@ class TopClassifier(RankingClassifier):
             # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
             whole, negatives = float(self._class_total_.sum()), self._n_negatives()
             total = {"negatives": negatives, "positives": whole - negatives, "all": whole}
-            total = total[threshold.of]
-            share = float(weight[in_group(positive, threshold.of)].sum()) / max(total, 1e-300)
-            threshold = dataclasses.replace(
-                threshold, k=max(1, round(threshold.k * min(1.0, share)))
-            )
+            own = float(weight[in_group(positive, threshold.of)].sum())
+            share = min(1.0, own / max(total[threshold.of], 1e-300))
+            threshold = dataclasses.replace(threshold, k=max(1, round(threshold.k * share)))
         return threshold(scores, positive, weight)
 
 

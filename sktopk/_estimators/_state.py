@@ -100,10 +100,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager that raises ValueError before torch creates more numbers than `weights`.
-
-    The parameters of an estimator from a file could otherwise build a network of any size.
-    """
+    """Context manager in which parameters from a file build no network larger than `weights`."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 

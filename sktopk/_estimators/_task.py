@@ -1,21 +1,9 @@
 """Tasks: what the scores of an estimator mean, and how networks are trained for it.
 
-There are two tasks. `LabelTask` has one score per class. `RankingTask` has one score per sample and
-a decision threshold. An estimator creates its task once per fit and then calls
-
-- ``target(y)``: returns class indices, or 1 for the positives of a ranking;
-- ``finish(scores, target, weight, groups)``: returns fitted attributes, such as `threshold_`;
-- ``decide(scores, fitted)``: returns the result of `decision_function`. `fitted` is the estimator;
-- ``labels(scores, fitted)`` and ``proba(scores, fitted)``: return those of `predict` and
-  `predict_proba`;
-- ``values[order]``: values of the classes, in the order of `target`;
-- ``calibration_scores(scores)`` and ``calibration_weights(target, weight)``: return the input of
-  `fit_calibration`;
-- ``score(target, scores, weight, groups)``: returns the metric of `score`;
-- ``values(target, scores, weight, groups)``: returns a value and a weight for each held-out sample.
-  Their weighted mean chooses the epoch.
-
-Scores have shape (n_samples, n_outputs).
+An estimator creates one task per fit. `decide`, `labels` and `proba` return the results of
+`decision_function`, `predict` and `predict_proba` for scores of shape (n_samples, n_outputs).
+`fitted` is the estimator. ``array[order]`` has values of the classes in the order of `target`. The
+weighted mean of `values` chooses the epoch.
 """
 
 from collections.abc import Callable
@@ -93,11 +81,9 @@ class LabelTask:
         return {}
 
     def decide(self, scores, fitted=None):
-        """Return the scores, for two classes the difference: second class minus first class."""
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def labels(self, scores, fitted=None):
-        """Return the label with the highest score."""
         return self.classes[scores.argmax(axis=1)]
 
     def top_labels(self, scores, k):
@@ -119,7 +105,6 @@ class LabelTask:
         return scores
 
     def calibration_weights(self, target, weight):
-        # They are balanced if the loss corrects for class frequencies.
         if not self.balanced:
             return weight
         total = np.bincount(target, weight)[target]
@@ -129,10 +114,7 @@ class LabelTask:
         return self.metric(target, self.decide(scores), sample_weight=weight)
 
     def values(self, target, scores, weight, groups):
-        """Return the mean of top-1 and top-k accuracy of each sample, and its weight.
-
-        An unknown label (-1) counts as an error.
-        """
+        """Return the mean of top-1 and top-k accuracy of each sample, and its weight."""
         known = target >= 0
         own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
         rank = np.where(known, (scores >= own).sum(axis=1), scores.shape[1] + 1)
@@ -157,8 +139,7 @@ class RankingTask:
     is_ranking, n_outputs = True, 1
 
     @property
-    def turned(self):
-        """Return whether the positive label is the first class."""
+    def turned(self):  # whether the positive label is the first class
         return bool(self.pos_label == self.classes[0])
 
     @property
@@ -181,23 +162,20 @@ class RankingTask:
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
 
     def above(self, scores, fitted=None):
-        """Return the scores of the positives minus the threshold, an array (n_samples,)."""
+        """Return the scores minus the threshold, an array (n_samples,)."""
         # Subtract in float64: in float32, rounding could change a small difference to 0.
         threshold = getattr(fitted, "threshold_", 0.0)
         return (scores[:, 0].astype(np.float64) - threshold).astype(scores.dtype)
 
     def decide(self, scores, fitted=None):
-        """Return the score of ``classes[1]`` minus the threshold."""
         y_score = self.above(scores, fitted)
         return -y_score if self.turned else y_score
 
     def labels(self, scores, fitted=None):
-        """Return `pos_label` for samples above the threshold."""
         above = self.above(scores, fitted) > 0
         return negative_first(self.classes, self.pos_label)[above.astype(np.intp)]
 
     def proba(self, scores, fitted=None):
-        """Return the probabilities of both classes, in the order of `classes`."""
         calibration = getattr(fitted, "calibration_", (1.0, 0.0))
         proba = calibrated_proba(*calibration, scores[:, 0])
         return proba[:, ::-1] if self.turned else proba
@@ -224,8 +202,8 @@ class RankingTask:
     def values(self, target, scores, weight, groups):
         """Return the value of `log_fpr_values` of each sample, and its weight.
 
-        The weighted mean is the area under the ROC curve with a log-scaled false-positive rate.
-        With groups, it is the mean of the areas of the groups.
+        The weighted mean is the area under the ROC curve with a logarithmic false-positive rate, or
+        the mean of the areas of the groups.
         """
         lists = [np.arange(len(target))] if groups is None else rows_of_groups(groups)
         value, share = np.zeros((2, len(target)))

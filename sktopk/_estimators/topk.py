@@ -272,11 +272,8 @@ class TopKClassifier(BaseNetClassifier):
 
 
 def own_parameters(loss):
-    """Return the set of names that `loss_params` may contain for this loss.
-
-    With "k", the loss has another k than `predict_topk` and `score`.
-    """
-    if not isinstance(loss, str) or loss not in OF_LABELS:
+    """Return the set of names that `loss_params` may contain for this loss."""
+    if not isinstance(loss, str):
         return set()
     parameters = inspect.signature(OF_LABELS[loss].function).parameters.values()
     keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
@@ -284,10 +281,9 @@ def own_parameters(loss):
 
 
 def make_objective(loss, params, n_classes, k):
-    """Return the `Objective` of a loss.
+    """Return the `Objective` of a loss. `params` are those of a named loss.
 
-    `params` are those of a named loss, with `k` if the loss has this parameter. A dict {k: weight}
-    as `k` stands for the weighted mean of the loss over several k.
+    A dict {k: weight} as `k` stands for the weighted mean of the loss over several k.
     """
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
@@ -310,20 +306,13 @@ def make_objective(loss, params, n_classes, k):
 
 
 def make_partner(named, parameters):
-    """Return the `CrossEntropy` that is trained together with a loss.
-
-    `parameters` are those of the loss, or the attributes of a module. Others have their defaults.
-    """
+    """Return the `CrossEntropy` that is trained with a loss of these parameters or attributes."""
     if named is None:
         return CrossEntropy()
-    defaults = named.function.__kwdefaults__
-
-    def value(name):
-        return float(parameters.get(name, defaults[name]))
-
-    scale = value("scale") if named.cosines else 1.0
+    parameters = named.function.__kwdefaults__ | parameters
+    scale = float(parameters["scale"]) if named.cosines else 1.0
     tau = 0.0
     if named.log_prior:
         # The tau of a smooth loss is a temperature.
-        tau = 1.0 if "tau" in named.params else value("tau")
+        tau = 1.0 if "tau" in named.params else float(parameters["tau"])
     return CrossEntropy(scale, tau)

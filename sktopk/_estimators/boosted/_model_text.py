@@ -1,7 +1,7 @@
-"""Text of a LightGBM booster, checked before LightGBM reads it.
+"""Text of a LightGBM booster, read here and written anew before LightGBM reads it.
 
 LightGBM's parser does not check indices and lengths. Edited text makes it, or a later prediction,
-read outside of its memory or run forever. The text is therefore read here and written anew.
+read outside of its memory or run forever.
 """
 
 import re
@@ -42,8 +42,7 @@ class BoostersAsText(Versioned):
         if "boosters_" in state:
             lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
             n_classes = 1 if len(self.classes_) == 2 else len(self.classes_)
-            # Target statistics of more than two classes append columns to those of the user.
-            n_columns = int(self.input_shape_[0])
+            n_columns = int(self.input_shape_[0])  # with target statistics
             self.boosters_ = [
                 booster_from_text(lightgbm, text, n_columns, n_classes, int(n_rounds))
                 for text, n_rounds in zip(state["boosters_"], self.n_iter_, strict=True)

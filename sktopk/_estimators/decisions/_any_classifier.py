@@ -142,7 +142,7 @@ def proba_of_scores(y_score):
 def name_in_fit(estimator, name, *, keywords=False):
     """Return the name of a `fit` parameter, such as "clf__groups", or None if there is none.
 
-    With `keywords`, an estimator whose `fit` takes ``**kwargs`` counts as having the parameter.
+    With `keywords`, a `fit` with ``**kwargs`` has the parameter.
     """
     if steps := getattr(estimator, "steps", None):
         step, last = steps[-1]

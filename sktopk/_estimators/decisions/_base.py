@@ -32,13 +32,7 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
 
-from ._any_classifier import (
-    GivenScores,
-    last_step,
-    name_in_fit,
-    out_of_fold_scores,
-    weight_name,
-)
+from ._any_classifier import GivenScores, last_step, name_in_fit, out_of_fold_scores, weight_name
 
 # `fit` warns if a frozen classifier has no error on _MANY_SAMPLES or more calibration samples.
 _MANY_SAMPLES = 200
@@ -196,9 +190,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, *, groups=None, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        With `groups`, the group index of each sample, whole groups are held out.
+        If `calibrates` is False, it trains on all samples; one is returned to check its output.
         """
-        # If `calibrates` is False, it trains on all samples; one is returned to check its output.
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
             index = None if calibrates else np.zeros(1, dtype=int)

@@ -254,8 +254,8 @@ def chunks(n_samples, width):
 def row_keys(X, seed):
     """Return a 64-bit hash of each sample, which depends on the seed (nonnegative, below 2**64).
 
-    The hash is the same for arrays, sparse matrices, data frames and lists, for 0.0 and -0.0, and
-    for equal numbers in float32 and float64. None is equal to NaN.
+    It is the same for all formats of X, for equal numbers in float32 and float64, for 0.0 and -0.0,
+    and for None and NaN.
     """
     key = int(seed).to_bytes(8, "little")
     digests = [blake2b(each, digest_size=8, key=key).digest() for each in _contents(as_lazy(X))]
