@@ -47,9 +47,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     Parameters
     ----------
-    log_loss_share : float, default=0.6
+    log_loss_share : float, default=0.6, or 0.8 for rankings
         Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers.
+        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers. If classes
+        overlap, a ranking may then give all samples nearly the same score.
     n_estimators : int or "auto", default="auto"
         Number of networks. Their scores are averaged. Each network has its own initial weights and
         holds out another fold. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
@@ -61,16 +62,17 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         `n_members` builds all networks of the ensemble at once.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
-    learning_rate : float, default=0.03
+    learning_rate : float, default=0.03, or 0.01 for rankings
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
-    weight_decay : float, default=0.2
+    weight_decay : float, default=0.2, or 0.3 for rankings
         Weight decay of AdamW, in the default network for hidden layers only. With another
         optimizer, set "optimizer__weight_decay" in `net_params` instead.
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
+        Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches), for
+        rankings at least 24 epochs and 200 steps.
     n_iter_no_change : int or None, default=None
         Number of epochs without improvement on held-out samples after which training stops. The
         best epoch is then kept. None trains all epochs and keeps the last one, unless an earlier
@@ -93,20 +95,14 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
-    class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class, without `class_weight`.
-    n_features_in_ : int
-        Number of columns of X (channels of images).
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names, if X was a frame with string names.
+    classes_, class_count_ : ndarray of shape (n_classes,)
+        Sorted labels, and the sum of their sample weights, without `class_weight`.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number of columns of X (channels of images), and their names, if these are strings.
     n_estimators_, batch_size_, max_epochs_ : int
         Number of networks, batch size and number of epochs that `fit` used.
-    n_iter_ : int
-        Number of epochs that were trained.
-    kept_epoch_ : int
-        Number of the epoch, from 1, whose networks `fit` kept.
+    n_iter_, kept_epoch_ : int
+        Number of epochs that were trained, and number (from 1) of the epoch that `fit` kept.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses

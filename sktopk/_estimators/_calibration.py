@@ -9,9 +9,11 @@ LEAST_UNSEEN = 3
 
 
 def fit_calibration(scores, target, weight):
-    """Return slope and intercept for scores (n_samples, n_classes), or (n_samples,) of class 1."""
+    """Return slope and intercept for scores of each class, or of class 1 only."""
     scores = scores.astype(np.float64)
-    return (fit_sigmoid if scores.ndim == 1 else fit_temperature)(scores, target, weight)
+    if scores.ndim == 2 and scores.shape[1] > 1:
+        return fit_temperature(scores, target, weight)
+    return fit_sigmoid(scores.ravel(), target, weight)
 
 
 def fit_temperature(scores, target, weight):
@@ -76,7 +78,7 @@ def fit_sigmoid(scores, target, weight):
 
 
 def calibrated_proba(slope, intercept, scores):
-    """Return probabilities (n_samples, n_classes). The scores are as for `fit_calibration`."""
+    """Return probabilities (n_samples, n_classes). The scores (n_samples,) are of class 1."""
     calibrated = slope * scores.astype(np.float64) + intercept
     if scores.ndim == 1:
         proba = np.column_stack([expit(-calibrated), expit(calibrated)])

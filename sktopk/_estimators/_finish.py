@@ -115,6 +115,5 @@ def set_threshold(clf, scores, data):
 def calibrate(clf, scores, target, weight):
     """Set `calibration_` from the scores of held-out samples of all processes."""
     known, task = target >= 0, clf._task_
-    scores, target, weight = task.calibration_scores(scores[known]), target[known], weight[known]
-    weight = task.calibration_weights(target, weight)
-    clf.calibration_ = fit_calibration(*joined(scores, target, weight))
+    target, weight = target[known], task.calibration_weights(target[known], weight[known])
+    clf.calibration_ = fit_calibration(*joined(scores[known], target, weight))

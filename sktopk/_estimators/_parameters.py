@@ -56,15 +56,10 @@ def routed(estimator, params):
     params = dict(params)
     for prefix, name in ROUTED.items():
         own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
-        if not own:
-            continue
-        if name not in estimator.get_params(deep=False):
-            raise ValueError(
-                f"{', '.join(own)} cannot be set: {type(estimator).__name__} has no {name}"
-            )
         if name == "loss_params":
             own = {key.removeprefix(prefix): value for key, value in own.items()}
-        params[name] = {**(params.get(name, getattr(estimator, name)) or {}), **own}
+        if own:
+            params[name] = {**(params.get(name, getattr(estimator, name)) or {}), **own}
     return params
 
 

@@ -45,26 +45,14 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives. None means 1 or True if the other label is 0, -1 or False. Set
         `pos_label` for other labels: None then takes the second label in sorted order, or the first
         if less than 25 % of the samples have it, with a warning.
-    log_loss_share : float, default=0.8
-        Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers. If classes
-        overlap, the network may then give all samples nearly the same score.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
         does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If `n_iter_no_change`
         is None, too, no samples are held out.
-    max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Values for the loss only, such as ``{"fpr": 0.05}``, of the parameter that `score` and
         `threshold_` use as well. ``loss__fpr`` is also a parameter of `set_params` and searches: it
         changes the loss, and `score` stays comparable.
-    learning_rate : float, default=0.01
-        Largest learning rate. It increases linearly during the first tenth of the steps, then
-        decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
-    weight_decay : float, default=0.3
-        Weight decay of AdamW, in the default network for hidden layers only. With another
-        optimizer, set "optimizer__weight_decay" in `net_params` instead.
 
     Attributes
     ----------
@@ -105,9 +93,7 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on a part of the data, at a constant learning rate.
-
-        `threshold_` is computed from the same part.
+        """Train for one epoch on a part of the data, and compute `threshold_` from this part.
 
         Parameters
         ----------
@@ -125,8 +111,6 @@ class RankingClassifier(BaseNetClassifier):
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, or of n per group.
 
-        For a frame, use ``X.iloc[index]``.
-
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
@@ -139,7 +123,8 @@ class RankingClassifier(BaseNetClassifier):
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Sorted by decreasing score, also across groups. Tied samples are in the order of X.
+            Sorted by decreasing score, also across groups. Tied samples are in the order of X. For
+            a frame, use ``X.iloc[index]``.
 
         Raises
         ------
@@ -259,7 +244,7 @@ class TopClassifier(RankingClassifier):
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
-    buffer_size : int, default=4
+    buffer_size : int, default=4, or 1 for DeepTopPushClassifier
         Number of hard examples that each network keeps from earlier minibatches. They are added to
         every minibatch to estimate the threshold. 0 disables this.
 

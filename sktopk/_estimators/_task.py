@@ -7,7 +7,7 @@ weighted mean of `values` chooses the epoch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -77,9 +77,6 @@ class LabelTask:
         """Return class indices; -1 for unknown labels."""
         return encode(self.classes, y)
 
-    def finish(self, scores, target, weight, groups):
-        return {}
-
     def decide(self, scores, fitted=None):
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
@@ -100,9 +97,6 @@ class LabelTask:
 
     def proba(self, scores, fitted=None):
         return calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores)
-
-    def calibration_scores(self, scores):
-        return scores
 
     def calibration_weights(self, target, weight):
         if not self.balanced:
@@ -134,7 +128,7 @@ class RankingTask:
     training: Training | None = None
     models_proba: bool = False  # whether the sigmoid of the score estimates the probability
     # Returns a threshold between the score t and the next score, from (scores, t).
-    midway: Callable = field(default=midway_below)
+    midway: Callable = midway_below
 
     is_ranking, n_outputs = True, 1
 
@@ -179,9 +173,6 @@ class RankingTask:
         calibration = getattr(fitted, "calibration_", (1.0, 0.0))
         proba = calibrated_proba(*calibration, scores[:, 0])
         return proba[:, ::-1] if self.turned else proba
-
-    def calibration_scores(self, scores):
-        return scores[:, 0]
 
     def calibration_weights(self, target, weight):
         return weight

@@ -148,9 +148,7 @@ class RecallAtFPRClassifier(TopClassifier):
         return SurrogateQuantile("negatives", float(self.fpr), self.surrogate)
 
     def _metric(self, positive, scores, weight):
-        return true_positive_rate_at_fpr_score(
-            positive, scores, fpr=float(self.fpr), sample_weight=weight
-        )
+        return true_positive_rate_at_fpr_score(positive, scores, fpr=self.fpr, sample_weight=weight)
 
     def _cut(self, scores, positive, weight):
         """Return the highest score s for which more than a share `fpr` of the negatives is >= s."""

@@ -24,8 +24,8 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Distance from the threshold, positive. A sample has no loss only if its score is at least
-        this far on the right side.
+        Distance, positive. A sample has no loss only if its score is at least this far on the right
+        side of the threshold or, for the AUC, of the scores of the other class.
 
     References
     ----------
@@ -58,12 +58,6 @@ class AUCClassifier(BatchClassifier):
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l of a score difference. "squared_hinge" is another name for "quadratic".
-    margin : float, default=1.0
-        Margin between the scores of positives and negatives, positive.
-
-    See Also
-    --------
-    sktopk.losses.pairwise_auc_loss : The loss on torch tensors.
     """
 
     surrogate: str = "hinge"
@@ -111,10 +105,6 @@ class FScoreClassifier(BatchClassifier):
     ----------
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
-
-    See Also
-    --------
-    sktopk.losses.fbeta_loss : The loss on torch tensors.
     """
 
     beta: float = 1.0
@@ -160,7 +150,6 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     See Also
     --------
     PrecisionAtRecallClassifier : Maximizes the precision at a given recall.
-    sktopk.losses.recall_at_precision_loss : The loss on torch tensors.
     """
 
     precision: float = 0.8

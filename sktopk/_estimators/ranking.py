@@ -37,16 +37,11 @@ class DeepTopPushClassifier(TopClassifier):
 
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In
-    training, t is the largest score of the negatives in the minibatch and of hard examples.
+    training, t is the largest score of the negatives in the minibatch and of hard examples, of
+    which the method of [1]_ keeps one.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
-
-    Parameters
-    ----------
-    buffer_size : int, default=1
-        Number of negatives with the highest scores that each network keeps from earlier
-        minibatches, to estimate the threshold. 1 is the method of [1]_. 0 keeps no negatives.
 
     See Also
     --------
@@ -139,7 +134,6 @@ class RecallAtKClassifier(TopClassifier):
     See Also
     --------
     sktopk.losses.recall_at_k_loss : The loss on torch tensors.
-    BudgetClassifier : Review budget for any classifier.
 
     Examples
     --------
@@ -167,9 +161,8 @@ class RecallAtKClassifier(TopClassifier):
         return super()._make_task()
 
     def _threshold(self):
-        if isinstance(self.k_, Integral):
-            return KthLargest("all", k=self.k_)
-        return KthLargest("all", tau=float(self.k_))
+        rank = {"k": self.k_} if isinstance(self.k_, Integral) else {"tau": float(self.k_)}
+        return KthLargest("all", **rank)
 
     def _metric(self, positive, scores, weight):
         return recall_at_k_score(positive, scores, k=self.k, sample_weight=weight)
@@ -236,12 +229,10 @@ class ThresholdClassifier(TopClassifier):
     def _metric(self, positive, scores, weight):
         scores = torch.from_numpy(scores).double()
         positive, weight = torch.from_numpy(positive), torch.from_numpy(weight).double()
-        above = scores >= self._cut(scores, positive, weight)
+        is_right = positive == (scores >= self._cut(scores, positive, weight))
         kinds, score = check_errors(self.errors), 0.0
         for kind, factor in kinds:
-            finds = kind == "false_negatives"
-            is_right, counted = (above, positive) if finds else (~above, ~positive)
-            counted = counted * weight
+            counted = weight * (positive if kind == "false_negatives" else ~positive)
             if factor and not counted.any():
                 warn("score is NaN: y has no sample that counts")
                 return np.nan

@@ -20,14 +20,13 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
-    if is_named and (loss == "top_mean" or LOSSES[loss].of in ("labels", "ranking")):
-        if loss in OF_TWO_CLASSES and not of_two:
-            raise ValueError(
-                f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary "
-                "classification is supported. Use a multiclass loss such as 'cross_entropy'"
-            )
-        if loss not in OF_TWO_CLASSES and of_two:
-            raise ValueError(f"loss={loss!r} needs more than two classes; got 2 in y")
+    if is_named and not of_two and loss in OF_TWO_CLASSES:
+        raise ValueError(
+            f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary classification is "
+            "supported. Use a multiclass loss such as 'cross_entropy'"
+        )
+    if is_named and of_two and loss not in OF_TWO_CLASSES and LOSSES[loss].of == "labels":
+        raise ValueError(f"loss={loss!r} needs more than two classes; got 2 in y")
     if not of_two:
         asked = n_kept(k, n_classes)
         k_ = min(asked, n_classes - 1)

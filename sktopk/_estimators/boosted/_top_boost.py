@@ -84,9 +84,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
     of L to the size of the gradient of L'. Each boosting round uses all samples, so the threshold
-    of the loss is exact. X may contain NaN. Columns of strings and categories in data frames are
-    categories for LightGBM, with more than 50 categories encoded by target statistics. Requires
-    ``pip install "sktopk[boosting]"``.
+    of the loss is exact. Columns of more than 50 categories are encoded by target statistics.
+    Requires ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
@@ -147,11 +146,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         the loss has no threshold, the share of positives is selected.
     k_, n_iter_ : int or float, ndarray of shape (n_members,)
         Value of k that `fit` used, and the number of boosting rounds of each member.
-    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Out-of-fold `decision_function` of the training samples, if there are several members. It
-        is NaN for samples that no member holds out, such as samples of weight 0.
-    oob_score_ : float
-        Metric of `score` for out-of-fold scores, if there are several members.
+    oob_decision_function_, oob_score_ : ndarray like `decision_function`, float
+        Out-of-fold `decision_function` of the training samples, and its metric of `score`, if there
+        are several members. NaN for samples that no member holds out, such as of weight 0.
     calibration_, n_groups_ : tuple (float, float), int
         Slope and intercept of the calibration, and the number of groups if there are several.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -159,7 +156,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     See Also
     --------
-    sktopk.boosting.objective : The loss as objective for LightGBM and XGBoost.
     DeepTopPushClassifier, TopKClassifier : Neural networks.
 
     Examples
@@ -220,8 +216,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            Numbers or NaN, and categories in frames. float32 is kept, other numbers become float64.
-            A category that `fit` has not seen counts as missing.
+            Numbers or NaN, and categories or strings in frames. float32 is kept, other numbers
+            become float64. A category that `fit` has not seen counts as missing.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -256,10 +252,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, best first (two classes).
 
-        For a frame, use ``X.iloc[index]``.
-
         With `groups`, return n samples of each group, all sorted by score. If a group has fewer
-        samples, return all of them, with a warning. Tied samples are in the order of X.
+        samples, return all of them, with a warning. Tied samples are in the order of X. For a
+        frame, use ``X.iloc[index]``.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -372,8 +367,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             cut = cut_of(loss, params, rows, *self.class_count_[task.order])
             known = taken(rows, known)
             task = dataclasses.replace(task, cut=cut)
-            found = task.finish(scores, known.target, known.count, known.groups)
-            self.threshold_ = found.get("threshold_", 0.0)
+            vars(self).update(task.finish(scores, known.target, known.count, known.groups))
         elif task.is_ranking and not self._models_proba_:
             # All scores are equal. None of them is above the threshold.
             scores = self._raw(self.boosters_, rows.X)[:, 0]
@@ -390,8 +384,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         own, own_scores = taken(rows, known), scores[known]
         if self.calibration is not None and known.any():
             fresh = self._as_unseen(rows, held_out)[0] if task.is_ranking else own_scores
-            of_task = task.calibration_scores(fresh)
-            self.calibration_ = fit_calibration(of_task, own.target, own.weight)
+            self.calibration_ = fit_calibration(fresh, own.target, own.weight)
             self._models_proba_ = True
         if self.n_members > 1:
             decision = task.decide(scores, self)
@@ -436,11 +429,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.classes_ = check_classes(y)
         index, n_classes = encode_labels(self.classes_, y), len(self.classes_)
         self.class_count_ = np.bincount(index, count, n_classes)
-        weight = count
-        if self.class_weight is not None:
-            of_class = class_weights(self.class_weight, self.classes_, self.class_count_)
-            weight = count * of_class[index]
-            check_classes(y[weight > 0], "y with a positive weight")
+        weight = count * class_weights(self.class_weight, self.classes_, self.class_count_)[index]
+        check_classes(y[weight > 0], "y with a positive weight")
         groups = None if groups is None else several_groups(groups, weight)
         if groups is not None:
             refuse_groups(self.classes_)

@@ -101,9 +101,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         """
         refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
-        given = GivenScores().fit(
-            None, labels if classes is None else check_labels(classes, "classes")
-        )
+        known = labels if classes is None else check_labels(classes, "classes")
+        given = GivenScores().fit(None, known)
         shape, n_classes = np.shape(y_score), len(given.classes_)
         single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
         if shape[1:] != (n_classes,) and not single:
@@ -187,7 +186,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}
 
-    def _train_and_hold_out(self, X, y, fit_params, random, *, groups=None, calibrates=True):
+    def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
         If `calibrates` is False, it trains on all samples; one is returned to check its output.

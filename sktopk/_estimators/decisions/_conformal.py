@@ -10,7 +10,7 @@ from struct import pack
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from sktopk._common._input import as_lazy, encode_labels
+from sktopk._common._input import as_lazy, class_counts, encode
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
@@ -58,7 +58,7 @@ class Conformity:
             out[rows][known] = self(proba[rows], u[rows])[known, code[rows][known]]
         return out
 
-    def sets(self, proba, u, *, threshold, max_size, empty):
+    def sets(self, proba, u, threshold, max_size, empty):
         """Return the class indices of all sets, best first, and the index where each set starts."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2  # else a number, or one number per class
@@ -168,14 +168,13 @@ def thresholds_of_samples(groups, names, threshold):
             f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
             f"{groups.tolist()[0]!r}"
         )
-    index = np.searchsorted(names, groups).clip(max=len(names) - 1)
-    known = names[index] == groups
-    if not known.all():
+    index = encode(names, groups)
+    if n_unknown := np.count_nonzero(index < 0):
         warn(
-            f"{np.count_nonzero(~known)} of {len(groups)} samples have groups without calibration "
+            f"{n_unknown} of {len(groups)} samples have groups without calibration "
             "samples, so their sets have all classes: fit with samples of these groups"
         )
-    return np.where(known, threshold[index], -np.inf)
+    return np.where(index < 0, -np.inf, threshold[index])
 
 
 def check_conditional_groups(groups, n_samples, conditional):
@@ -197,18 +196,16 @@ def n_needed(coverage):
     return math.ceil(round(coverage / (1 - coverage), 9))
 
 
-def class_shares(given, trained, calibration):
+def class_shares(given, trained, classes):
     """Return class shares from `given`, else from training labels or from calibration labels."""
-    estimator, training = trained.estimator, trained.y_train
-    n_classes, which = len(estimator.classes_), "one per class in the order of classes_"
-    if given is not None:
-        count = check_nonnegative(given, "prevalence", n_classes, which)
-    elif training is None and hasattr(estimator, "class_count_"):
-        name = "class_count_ of estimator"
-        count = check_nonnegative(estimator.class_count_, name, n_classes, which)
+    name = "prevalence"
+    if given is None and trained.y_train is None and hasattr(trained.estimator, "class_count_"):
+        given, name = trained.estimator.class_count_, "class_count_ of estimator"
+    if given is None:
+        count = class_counts(classes, trained.y if trained.y_train is None else trained.y_train)
     else:
-        code = calibration if training is None else encode_labels(estimator.classes_, training)
-        count = np.bincount(code[code >= 0], minlength=n_classes)
+        which = "one per class in the order of classes_"
+        count = check_nonnegative(given, name, len(classes), which)
     if not count.any():
         raise ValueError("prevalence must be positive for at least one class; all are zero")
     count = np.where(count > 0, count, count[count > 0].min())
@@ -268,9 +265,8 @@ def _contents(X):
         yield from map(_content, X)
         return
     X = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-    n_rows = max(1, _CHUNK_SIZE // max(1, math.prod(X.shape[1:])))
-    for start in range(0, X.shape[0], n_rows):
-        part = getattr(X, "iloc", X)[start : start + n_rows]
+    for rows in chunks(X.shape[0], max(1, math.prod(X.shape[1:]))):
+        part = getattr(X, "iloc", X)[rows]
         if not issparse(part):
             part = np.asarray(part)
             part = part.reshape(len(part), math.prod(part.shape[1:]))

@@ -48,9 +48,8 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with photos of a
-    new plant: pass the plant of each photo as `groups`. The upper bound holds for scores without
-    ties:
+    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with those of a
+    new plant: pass the plants as `groups`. The upper bound holds for scores without ties:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
@@ -58,17 +57,15 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. `fit`
-        trains a clone on one part of the samples and calibrates with the other part. With a fitted
-        classifier in a :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
-        For preprocessing, pass a pipeline.
+        Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. With
+        a fitted one in :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
-        Conformity score (see Notes). "topk" and "average_k" have no guarantee.
+        Conformity score (see Notes).
     k : int or float, default=5
         Number ("topk") or mean number ("average_k") of labels per set; for "raps", the number of
         ranks without penalty.
     coverage : float, default=0.9
-        Probability, in (0, 1), that a set contains the label. Not used by "topk" and "average_k".
+        Probability, in (0, 1), that a set contains the label. "topk" and "average_k" ignore it.
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
         the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
@@ -87,8 +84,7 @@ class SetClassifier(CalibratedDecision):
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
         calibration. Possible for networks of this package, `TopBoostClassifier` and random forests
-        with ``oob_score=True``.
-        The guarantee is then not proven.
+        with ``oob_score=True``. The guarantee is then not proven.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
@@ -225,9 +221,7 @@ class SetClassifier(CalibratedDecision):
         groups = _conformal.check_conditional_groups(groups, len(y), self.conditional)
         random, coverage = check_random(self.random_state), float(self.coverage)
         calibrates = self.method != "topk"
-        trained = self._train_and_hold_out(
-            X, y, fit_params, random, groups=units, calibrates=calibrates
-        )
+        trained = self._train_and_hold_out(X, y, fit_params, random, units, calibrates)
         trained = trained if units is None else trained.one_of_each(units, random)
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
@@ -246,7 +240,7 @@ class SetClassifier(CalibratedDecision):
             warn(f"k={self.k} exceeds the number of classes ({k}); using k_={k}")
         prevalence = None
         if self.method == "pas":
-            prevalence = _conformal.class_shares(self.prevalence, trained, code)
+            prevalence = _conformal.class_shares(self.prevalence, trained, classes)
         conformity = _conformal.Conformity(self.method, k, float(self.penalty), prevalence)
         seed = random.randint(np.iinfo(np.int32).max)
         u = conformity.draw(trained.X, len(code), seed)
@@ -279,10 +273,10 @@ class SetClassifier(CalibratedDecision):
     def predict_set(
         self, X: RowsLike, *, groups: ArrayLike | None = None, output: str = "matrix"
     ) -> np.ndarray | list[np.ndarray]:
-        """Return the set of labels of each sample.
+        """Return the set of labels of each sample, which does not depend on the other samples.
 
-        A larger `coverage` or k never removes labels from a set. The set of a sample does not
-        depend on the other samples: u is a hash of the sample and of a seed from `random_state`.
+        A larger `coverage` or k never removes labels from a set. The random u is a hash of the
+        sample and of a seed from `random_state`.
 
         Parameters
         ----------
@@ -312,8 +306,7 @@ class SetClassifier(CalibratedDecision):
         if self.randomized:
             u = self._conformity_.draw(X, n_samples, self._seed_)
         max_size = self.k_ if self._conformity_.method == "topk" else n_classes
-        limits = {"threshold": threshold, "max_size": max_size, "empty": self.empty}
-        columns, start = self._conformity_.sets(proba, u, **limits)
+        columns, start = self._conformity_.sets(proba, u, threshold, max_size, self.empty)
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
         # A dense array is still smaller than the probabilities, which have the same shape.
