@@ -37,8 +37,7 @@ class DeepTopPushClassifier(TopClassifier):
 
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In
-    training, t is the largest score of the negatives in the minibatch and of hard examples, of
-    which the method of [1]_ keeps one.
+    training, t is the largest score of the negatives in the minibatch and of one hard example.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.

@@ -274,9 +274,8 @@ def own_parameters(loss):
     """Return the set of names that `loss_params` may contain for this loss."""
     if not isinstance(loss, str):
         return set()
-    parameters = inspect.signature(OF_LABELS[loss].function).parameters.values()
-    keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-    return keywords - GIVEN - (set(OF_LABELS[loss].params) - {"k"})
+    keywords = inspect.getfullargspec(OF_LABELS[loss].function).kwonlyargs
+    return {*keywords} - GIVEN - ({*OF_LABELS[loss].params} - {"k"})
 
 
 def make_objective(loss, params, n_classes, k):
