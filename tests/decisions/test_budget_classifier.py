@@ -244,10 +244,11 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
 
 def test_drifted_scores_are_reported():
     X, clf = column(range(1000)), fit(range(1000), np.arange(1000) >= 800, 0.1)
-    with pytest.warns(UserWarning, match=r"100 % of 100 samples are flagged, but 10 % of"):
-        clf.predict(X[900:])
-    with warnings.catch_warnings(action="error"):
-        clf.predict(X[::10])
+    for method in (clf.predict, lambda X: clf.hits_interval(X, 9)):
+        with pytest.warns(UserWarning, match=r"100 % of 100 samples are flagged, but 10 % of"):
+            method(X[900:])
+        with warnings.catch_warnings(action="error"):
+            method(X[::10])
 
 
 def test_searches_and_tuned_thresholds_take_it(data):

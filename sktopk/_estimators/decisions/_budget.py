@@ -313,11 +313,7 @@ class BudgetClassifier(CalibratedDecision):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        flagged = self._scores(X).astype(np.float64) > self.threshold_
-        if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
-            problem = drift(flagged, self.rates_["flagged"])
-            if problem is not None:
-                warn(problem)
+        flagged = self._flagged(self._scores(X))
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
 
     def predict_top(
@@ -364,7 +360,9 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n without looking at X: the best of several intervals has a lower level.
+        Choose n without looking at X: the best of several intervals has a lower level. There is a
+        warning if the share of samples above `threshold_` differs from the share in the calibration
+        samples, with a p-value of Fisher's exact test below 1e-6: X is then not exchangeable.
 
         Parameters
         ----------
@@ -407,6 +405,7 @@ class BudgetClassifier(CalibratedDecision):
             group = encode_groups(groups, len(scores))
             batches = [scores[group == index] for index in range(group.max() + 1)]
         calibration = self._calibration("hits_interval")
+        self._flagged(scores)  # warns if X is not like the calibration samples
         # Create a generator for each call, so that the interval is reproducible.
         random = np.random.default_rng(self._seed_)
         low, high = np.hstack(
@@ -483,6 +482,15 @@ class BudgetClassifier(CalibratedDecision):
                 "cross_fit=False and fit again"
             )
         return self.calibration_scores_, self.calibration_positive_
+
+    def _flagged(self, scores):
+        """Return the mask of the scores above the threshold. Warn of an unlikely share."""
+        flagged = scores.astype(np.float64) > self.threshold_
+        if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
+            problem = drift(flagged, self.rates_["flagged"])
+            if problem is not None:
+                warn(problem)
+        return flagged
 
     def _scores(self, X):
         check_is_fitted(self, "threshold_")

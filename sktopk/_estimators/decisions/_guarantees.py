@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, false_discovery_control, hypergeom
 
-# `predict` warns of drift below this p-value. It is small, because each call is another test.
+# Warn of drift below this p-value. It is small, because each call is another test.
 _DRIFT_P_VALUE = 1e-6
 # Warn about perfectly separated classes only if each class has at least this number of samples.
 _SOME_SAMPLES = 20
@@ -122,6 +122,6 @@ def drift(flagged, expected):
         return None
     return (
         f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * expected.value:.3g} % of "
-        f"{expected.n} calibration samples were: the scores have drifted, or the classifier was "
-        "trained on one of these sets. Calibrate again with recent samples"
+        f"{expected.n} calibration samples were: the scores or the share of positives changed, "
+        "or the classifier was trained on one of these sets. Calibrate with samples like these"
     )
