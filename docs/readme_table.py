@@ -1,13 +1,14 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
-    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [price] [days]
-        [molecules] [average]
+    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [price] [sizes]
+        [days] [molecules] [average]
 
-Letters: the example of the README, more baselines, and one part of TopKClassifier after the other.
+Letters: the example of losses.md, more baselines, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
 Tails: TopKClassifier("smooth_topk_adjusted") of benchmarks/results/top_of_the_table.jsonl minus
 corrected classifiers, mean over classes, on the four held-out datasets with rare classes.
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
+Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
 than SVR finds (95 % bootstrap interval over the test molecules).
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import t
+from sklearn.datasets import make_classification
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -43,6 +45,7 @@ from tables._methods import FEW_SPLITS, lightgbm_of  # noqa: E402
 from tables._report import read  # noqa: E402
 
 from sktopk import (  # noqa: E402
+    BudgetClassifier,
     RecallAtFPRClassifier,
     TopBoostClassifier,
     TopKClassifier,
@@ -176,6 +179,22 @@ def price():
         print(f"{name:40s} {np.mean(scores, axis=0).round(3)}")
 
 
+def sizes():
+    X, y = make_classification(400_000, weights=[0.9], class_sep=0.8, random_state=0)
+    scores = LogisticRegression().fit(X[:2000], y[:2000]).decision_function(X)
+    positive, random = scores[200_000:][y[200_000:] == 1], np.random.default_rng(0)
+    print("negatives, above the threshold, share of positives found, and found by the quantile")
+    for n in (900, 5900, 100_000):
+        found = []
+        for _ in range(100):
+            rows = random.choice(np.arange(2000, 200_000), round(n / 0.9), replace=False)
+            clf = BudgetClassifier.from_scores(scores[rows], y[rows], budget=0.01)
+            negative = scores[rows][y[rows] == 0]
+            cuts = clf.threshold_, np.quantile(negative, 0.99)
+            found.append([np.sum(negative > cuts[0]), *(np.mean(positive > cut) for cut in cuts)])
+        print(n, np.mean(found, axis=0).round(3))
+
+
 def top_scores(model, X):
     """Return scores; the highest are the best."""
     for method in ("decision_function", "predict_proba", "predict"):
@@ -228,6 +247,11 @@ def days():
         gain = ours - precisions
         half = t.ppf(0.975, len(gain) - 1) * np.std(gain, ddof=1) / len(gain) ** 0.5
         print(f"{name:36s} {np.mean(precisions):.3f}  less by {np.mean(gain):+.3f} ± {half:.3f}")
+    for name in ("LightGBM", "LightGBM, 8 leaves"):
+        centered = next(each for each in found if each.startswith(f"{name}, minus"))
+        gain = np.subtract(found[centered], found[name])
+        half = t.ppf(0.975, len(gain) - 1) * np.std(gain, ddof=1) / len(gain) ** 0.5
+        print(f"the means gain {np.mean(gain):+.3f} ± {half:.3f} for {name}")
 
 
 def molecules():
@@ -284,7 +308,7 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    each = letters, corrected, tails, price, days, molecules, average
+    each = letters, corrected, tails, price, sizes, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")
