@@ -12,16 +12,15 @@ another loss at a threshold                   `accuracy_at_top_loss`
 ============================================  ====================================================
 
 Losses of labels take scores of shape (n_samples, n_classes) and class indices. Losses of rankings
-take scores of shape (n_samples,), a Boolean target and optional group indices. Add cross-entropy of
-the same scores, or training can stop at chance::
+take scores of shape (n_samples,), a Boolean target and optional group indices. Scores are those
+before a softmax or sigmoid. A score of -inf masks a class. Add cross-entropy of the same scores, or
+training can stop at chance::
 
     loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
     loss.backward()
 
 With an adjusted loss, use `logit_adjusted_loss` instead of cross-entropy, which would undo the
 correction for class sizes.
-
-Scores are those before a softmax or sigmoid. A score of -inf masks a class.
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss

@@ -22,10 +22,6 @@ ERRORS = ("false_negatives", "false_positives")
 
 
 def quadratic(z):
-    """Return max(0, 1 + z)^2, the truncated quadratic of Adam, Macha, Smidl (2020).
-
-    All surrogates are convex, nondecreasing, 1 at z = 0 and upper bounds of the step function.
-    """
     return hinge(z).square()
 
 
@@ -38,6 +34,7 @@ def logistic(z):
     return F.softplus(z, threshold=40) / math.log(2)
 
 
+# All are convex, nondecreasing, 1 at z = 0 and upper bounds of the step function.
 SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
 SLOPES = {
     "quadratic": lambda z: 2 * hinge(z),
@@ -94,8 +91,7 @@ def accuracy_at_top_loss(
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
     where :math:`\ell` is the surrogate. This is eq. 1 and 5 of [1]_ for any threshold t, with means
-    instead of sums. :func:`top_push_loss` has :math:`\lambda_1 = 0` and :math:`\lambda_2 = 1`. Each
-    of the two terms is zero if the batch lacks a class that the term needs.
+    instead of sums.
 
     Parameters
     ----------
@@ -113,9 +109,8 @@ def accuracy_at_top_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. With
-        the reduction "mean", all groups have the same total weight, except groups without a class
-        whose errors count. None means one group.
+        Group of each sample, such as a day or a query. Each group has its own threshold. "mean"
+        gives the same weight to all groups that have a class whose errors count.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -125,7 +120,9 @@ def accuracy_at_top_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class that the loss needs.
+        Nonnegative. A sum is zero, with zero gradient, if the batch lacks a class that it needs.
+        The gradient includes the derivative of the threshold. Of tied samples, the first ranks
+        first.
 
     Raises
     ------
@@ -134,8 +131,8 @@ def accuracy_at_top_loss(
 
     References
     ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equations 1, 4 and 5, Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
+       top.
 
     Examples
     --------

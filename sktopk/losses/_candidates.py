@@ -25,22 +25,19 @@ def sample_candidates(
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j
         + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
-    where :math:`e_j` is a number for class j, such as :math:`\exp s_j`. B is the set of labels of a
-    batch, and D is a simple random sample of the other classes. The right side is an unbiased
-    estimate of the left side if the numbers do not depend on D. A candidate has the weight 1 in B,
-    and :math:`(C - |B|) / |D|` in D. Add its logarithm `log_weight` to the score of the candidate.
-    The loss of the candidates then estimates the loss of all classes:
+    where B is the set of labels of a batch, and D is a simple random sample of the other classes. A
+    candidate has the weight 1 in B, and :math:`(C - |B|) / |D|` in D. The right side is an unbiased
+    estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do not depend on D. Add the
+    logarithm of the weights to the scores. The loss of the candidates then estimates the loss of
+    all classes:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
-    - The smooth top-k loss of ``scores + k * tau * log_weight`` estimates the sum of
-      :math:`\prod_{j \in A} e_j` over all sets A of k classes. A set with r classes outside B gets
-      the additional factor :math:`\prod_{i < r} \frac{1 - i/|D|}{1 - i/N}`, where
-      :math:`N = C - |B|`. If no class dominates, the loss is too small by about
-      :math:`\tau((2k-1)v/2 + (k-1)/|D|)`.
+    - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
+      :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates.
 
     Losses of the k-th largest score (hinge, noised, grouping and transition losses) cannot be
-    estimated in this way. Memory and time do not depend on C. The function does not wait for a GPU.
+    estimated in this way. Memory and time do not depend on C.
 
     Parameters
     ----------
@@ -50,8 +47,7 @@ def sample_candidates(
         Number C of classes.
     n_candidates : int
         Number of random draws, at least 1. A class that is drawn twice, or that is also a label,
-        counts once. The smooth top-k loss needs many more than k candidates. It is 0 with at most
-        k distinct candidates.
+        counts once. The smooth top-k loss needs many more than k candidates.
     generator : torch.Generator, default=None
         Source of the draws, on the device of `target`. None means torch's default generator.
 
@@ -66,8 +62,7 @@ def sample_candidates(
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the weight of each candidate. Repetitions of a class have -inf, so that
-            they have no effect.
+            Logarithm of the weight of each candidate; -inf for repetitions of a class.
 
     Raises
     ------
@@ -76,8 +71,8 @@ def sample_candidates(
 
     References
     ----------
-    .. [1] Jean, Cho, Memisevic and Bengio (2015). On using very large target vocabulary for
-       neural machine translation. ACL. Section 3.
+    .. [1] Jean, Cho, Memisevic and Bengio (2015). On using very large target vocabulary for neural
+       machine translation. ACL. Section 3.
 
     Examples
     --------

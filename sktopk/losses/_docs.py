@@ -27,10 +27,7 @@ def joined(lead, of_title):
 
 
 def documented_like(other: Callable) -> Callable[[Function], Function]:
-    """Return a decorator that completes the docstring of a loss by parts of `other`'s docstring.
-
-    These are parameters without an entry, missing sections, and the imports of the example.
-    """
+    """Return a decorator that completes a docstring by the parameters and sections of `other`."""
 
     def complete(function):
         if function.__doc__:  # None under python -OO

@@ -8,9 +8,8 @@ def topk_distribution_loss(scores, target, *, loss, k, **params):
         L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
-    `k` is a dict that maps each k to its positive weight p. `params` are further parameters of the
-    function `loss`. A loss with a temperature divides the scores by :math:`k_i \tau_i`. This equals
-    :math:`k_{\max} \tau` in every term, so all terms use the same scale of scores.
+    `k` is a dict {k: weight p}. `params` are further parameters of the function `loss`. A loss with
+    a temperature divides the scores by :math:`k_i \tau_i`, which is the same in all terms.
     """
     check_k_distribution(k)
     total, value = sum(k.values()), 0.0

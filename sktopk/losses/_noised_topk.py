@@ -34,22 +34,20 @@ def noised_topk_loss(
 
     where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The derivative of :math:`t` by the
     score of a class is the frequency with which this class has the (k+1)-th largest noised score
-    (equation 12). Several classes therefore have a gradient. Every call draws new noise. The loss
-    equals :func:`topk_hinge_calibrated_loss` for ``sigma=0``. Training by this loss alone can stop
-    at chance: add cross-entropy of the same scores.
+    (equation 12). Training by this loss alone can stop at chance: add cross-entropy of the scores.
 
     Parameters
     ----------
     sigma : float
-        Standard deviation of the noise, nonnegative, on the scale of the scores.
+        Standard deviation of the noise, nonnegative, on the scale of the scores. 0 is
+        :func:`topk_hinge_calibrated_loss`.
     n_noise : int or "exact", default=5
         Number of draws B. "exact" computes the expectation, the limit of large B, by quadrature.
         Its time and memory are proportional to ``100 k n_samples n_classes``.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
         Standard normal noise to use instead of random draws. `n_noise` is then ignored.
     generator : torch.Generator, default=None
-        Source of the noise. None means torch's default generator. On the CPU, noise is drawn only
-        for classes that can have the (k+1)-th largest score.
+        Source of the noise. None means torch's default generator.
 
     Returns
     -------
@@ -58,8 +56,8 @@ def noised_topk_loss(
 
     References
     ----------
-    .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equations 8 to 13.
+    .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
+       imbalanced classification. ICML.
 
     Examples
     --------
@@ -97,13 +95,12 @@ def noised_topk_imbalanced_loss(
 
     where :math:`t` is the threshold of :func:`noised_topk_loss`, :math:`n_c` is the number of
     training samples of class c, :math:`m` is ``max_margin`` and :math:`\alpha` is ``scale`` [1]_
-    (equation 13). As in the published code, m is the margin of the rarest class, and the hinge is
-    scaled after adding noise. The scores should be cosines, as for :func:`ldam_loss`.
+    (equation 13). As in the published code, the hinge is scaled after adding noise.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling, such as cosines. A score of -inf masks a class.
+        Scores before scaling, which should be cosines. A score of -inf masks a class.
     class_counts : array-like of shape (n_classes,)
         Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.2

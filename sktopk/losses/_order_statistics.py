@@ -17,10 +17,7 @@ def score_of_label(scores, target):
 
 
 def lead(others, label):
-    """Return `others` minus the score of the label. In `others`, -inf stays -inf.
-
-    The result is NaN where `label` is NaN or plus infinity.
-    """
+    """Return `others` - `label`; -inf where `others` is, and NaN where `label` is NaN or inf."""
     ends = value_range(others)
     if ends is not None and ends[0] > -math.inf:
         return others - nan_above(label, label)
@@ -75,12 +72,10 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    With the number N(x) of noised scores above x and a sufficiently small number a, it is :math:`a
-    + \int_a^\infty P(N(x) \ge k) \, dx`. For this smooth integrand, the error of the trapezoidal
-    rule decreases faster than any power of the step. The probabilities of N(x) = 0, ..., k - 1 are
+    With the number N(x) of noised scores above x and a small number a, it is
+    :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
     coefficients of a product of n linear polynomials, multiplied in pairs.
     """
-    # Center the quadrature at the k-th largest score: the k-th largest noised score is near.
     centre = kth_largest(scores, k).detach()
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
@@ -142,14 +137,13 @@ def _draw_kth_largest(scores, k, sigma, n_draws, generator):
 
 
 def _sample_kth_largest(scores, k, sigma, n_draws, generator):
-    r"""Sample the k-th largest entry of :math:`s + \sigma Z` and its class.
+    r"""Sample the k-th largest entry of :math:`s + \sigma Z` and its class, for standard normal Z.
 
-    The noise Z of the classes is independent and standard normal. The distribution of the result is
-    exact, but the noise of most classes is not drawn. First, add noise to the c largest scores. Let
-    L be the k-th largest of these sums. Another class matters only if its noised score exceeds L,
-    which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. A Poisson process finds the classes with
-    such noise (:func:`_exceedances`). By symmetry, their expected number is at most
-    :math:`n k / (c + 1)` for any scores. :math:`c = \sqrt{nk}` minimizes the number of draws.
+    The distribution is exact, but the noise of most classes is not drawn. First, add noise to the c
+    largest scores. Let L be the k-th largest of these sums. Another class matters only if its
+    noised score exceeds L, which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. By symmetry, the
+    expected number of such classes is at most :math:`n k / (c + 1)` for any scores.
+    :math:`c = \sqrt{nk}` minimizes the number of draws.
 
     A higher level L needs fewer draws. By Jensen's inequality, at least m classes are expected to
     exceed the level :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k classes exceed L,
@@ -194,8 +188,8 @@ def _exceedances(level, n_classes, generator):
     r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
     Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
-    arrival. One process covers all draws and classes in order. `level` has a for each draw, in
-    float64. Return the arrays (draw, cls, value), sorted by draw and class.
+    arrival. One process covers all draws and classes in order. `level` has a for each draw. Return
+    the arrays (draw, cls, value), sorted by draw and class.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)

@@ -23,10 +23,9 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
-    first score that equals t. DeepTopPush (Algorithm 3.1) minimizes this loss on minibatches, and
-    adds to each minibatch the highest-scoring negative of the previous one.
-    :class:`sktopk.DeepTopPushClassifier` does this. A training loop of your own has to add it.
+    This is TopPush (eq. 5 and Table 1 of [1]_). DeepTopPush (Algorithm 3.1) adds to each minibatch
+    the highest-scoring negative of the previous one. :class:`sktopk.DeepTopPushClassifier` does
+    this. A training loop of your own has to do it.
 
     Examples
     --------
@@ -55,8 +54,6 @@ def top_push_k_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
     This is TopPushK (eq. 5 and Table 1 of [1]_). At most k - 1 negatives are above the threshold.
-    The gradient includes the derivative of t by the k-th score. The first of
-    several tied samples ranks first.
 
     Parameters
     ----------
@@ -90,9 +87,7 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    This is Pat&Mat-NP (eq. 5 and Table 1 of [1]_). The false-positive rate is about tau. The
-    gradient includes the derivative of t by the j-th score. The first of
-    several tied samples ranks first.
+    This is Pat&Mat-NP (eq. 5 and Table 1 of [1]_). The false-positive rate is about tau.
 
     Parameters
     ----------
@@ -125,9 +120,7 @@ def recall_at_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    This is Rec@K (eq. 5 and Table 1 of [1]_). The threshold may be the score of a positive. The
-    gradient includes the derivative of t with respect to the k-th largest score. Ties are ranked in
-    input order.
+    This is Rec@K (eq. 5 and Table 1 of [1]_). The threshold may be the score of a positive.
 
     Parameters
     ----------
@@ -160,8 +153,7 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat (eq. 5 and Table 1 of [1]_). The gradient includes the derivative of t by the
-    j-th score. Of tied scores, the first sample ranks first.
+    This is Pat&Mat (eq. 5 and Table 1 of [1]_).
 
     Parameters
     ----------
@@ -195,8 +187,7 @@ def precision_at_recall_loss(
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
     This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
-    precision. The gradient includes the derivative of t. The first of
-    several tied samples ranks first.
+    precision.
 
     Parameters
     ----------

@@ -84,12 +84,10 @@ def smooth_topk_loss(
         \qquad e_j = \exp\frac{s_j}{k \tau}
 
     This is eq. 10 of [1]_, where m = 1. :math:`\sigma_k` is the sum over all k-subsets of the
-    product of their entries. For :math:`\tau \to 0` the loss tends to :func:`topk_hinge_loss`. For
-    k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The gradient is nonnegative except for
-    the label, sums to 0, and is equal for tied scores. The time is O(k n_classes). There are no
-    second derivatives. The loss does not order the k best labels, and needs scores of the size
-    k tau: in a training loop of your own, add cross-entropy of the same scores, as
-    :class:`sktopk.TopKClassifier` does.
+    product of their entries. For k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The time is
+    O(k n_classes). There are no second derivatives. The loss does not order the k best labels, and
+    needs scores of the size k tau: in a training loop of your own, add cross-entropy of the same
+    scores, as :class:`sktopk.TopKClassifier` does.
 
     Parameters
     ----------
@@ -107,12 +105,12 @@ def smooth_topk_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf.
+        -inf. Tied scores have the same gradient.
 
     References
     ----------
-    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
-       classification. ICLR. eq. 9 and 10.
+    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k classification.
+       ICLR.
 
     Examples
     --------
@@ -169,23 +167,15 @@ def smooth_topk_adjusted_loss(
         \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
-    share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`
-    [2]_. Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is
-    optimal for macro-averaged top-k accuracy. With equal counts it is the smooth top-k loss. With
-    ``tau=0`` the frequencies do not matter. In a training loop of your own, add
+    share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`.
+    Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is optimal
+    for macro-averaged top-k accuracy. In a training loop of your own, add
     :func:`logit_adjusted_loss` of the same scores: plain cross-entropy would undo the correction.
 
     Parameters
     ----------
     class_counts : array-like of shape (n_classes,)
-        Positive number of training samples of each class. Values on a GPU are not checked.
-
-    References
-    ----------
-    .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
-       classification. ICLR. eq. 10.
-    .. [2] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
-       logit adjustment. ICLR. Equation 10.
+        Number of training samples per class, positive. Values on a GPU are not checked.
 
     Examples
     --------

@@ -134,12 +134,11 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     where n is the number of samples in the group (Table 1 of [1]_). Only the j-th largest score has
-    a gradient. Of tied scores, the first sample ranks first. An empty group has t = -inf. Call an
-    instance as ``threshold(scores, positive, weight=None, groups=None)``.
+    a gradient. Of tied scores, the first sample ranks first. An empty group has t = -inf.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
     In descending order, t is the first score with a cumulative weight of at least j, or the
-    smallest score if the weights sum to less than j.
+    smallest score. Call an instance as ``threshold(scores, positive, weight=None, groups=None)``.
 
     Parameters
     ----------
@@ -157,8 +156,8 @@ class KthLargest(_Ranked):
 
     References
     ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Table 1.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
+       top.
 
     Examples
     --------
@@ -233,8 +232,8 @@ class SurrogateQuantile(_OfGroup):
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples in the group. The original Pat&Mat uses this threshold. It is
-    unique, and at least the threshold of :class:`KthLargest` for the same `tau`. The gradient is
+    where n is the number of samples in the group. The original Pat&Mat uses this threshold, which
+    is at least that of :class:`KthLargest` for the same `tau`. The gradient is
     :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has
     t = -inf.
 
@@ -288,8 +287,8 @@ class SurrogateQuantile(_OfGroup):
     def _of_hinge(self, scores, share):
         """Return the thresholds of rows for the hinge.
 
-        For each m, the sum of 1 + s - t over the m largest scores is linear in t. The maximum over
-        m is the sum of the hinges, which must be n tau. The threshold is the largest solution t.
+        The sum of the hinges, which must be n tau, is the maximum over m of the sums of 1 + s - t
+        over the m largest scores. The threshold is the largest solution t for any m.
         """
         with torch.no_grad():
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)

@@ -27,16 +27,15 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_ (equation 5). For k=1 the loss is cross-entropy.
-    The loss is discontinuous where a class enters the top k. It is at least log(k+1) times the
-    top-k error.
+    is the target, one-hot for class indices [1]_ (equation 5). The loss is discontinuous where a
+    class enters the top k. It is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
-        Number of classes that count as one class, ``1 <= k < n_classes``.
+        Number of classes that count as one, ``1 <= k < n_classes``. 1 is cross-entropy.
 
     Returns
     -------
@@ -46,8 +45,8 @@ def topk_grouping_loss(
 
     References
     ----------
-    .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on
-       losses for deep learning. Equations 5 and 6.
+    .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on losses
+       for deep learning.
 
     Examples
     --------
@@ -77,10 +76,9 @@ def topk_transition_loss(
         L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t),
         \qquad Q = \sum_{i=1}^k q_{[i]}
 
-    where :math:`q` is the softmax of the scores, Q is the sum of its k largest entries, and
-    :math:`L_k` is :func:`topk_grouping_loss` [1]_ (equation 6). While Q is
-    small, cross-entropy determines which classes enter the top k. When Q approaches 1, the grouping
-    loss dominates and ignores the order within the top k.
+    where :math:`q` is the softmax, :math:`q_{[i]}` its i-th largest entry and :math:`L_k` is
+    :func:`topk_grouping_loss` [1]_ (equation 6). While Q is small, cross-entropy determines which
+    classes enter the top k.
 
     Parameters
     ----------

@@ -23,11 +23,11 @@ def topk_hinge_loss(
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
-    where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y. With
-    ``scaled=False`` there is no division by k [1]_. The scaled form is eq. 8 of [2]_, and
-    :func:`smooth_topk_loss` is its smoothed version. The unscaled form is eq. 6 of [2]_ and eq. 4
-    of [3]_. With ``margin=1`` the loss is at least the top-k error. The gradient has only two
-    nonzero entries, which makes deep networks hard to train [2]_.
+    where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y. This
+    is eq. 8 of [2]_. :func:`smooth_topk_loss` is its smoothed version. With ``scaled=False`` there
+    is no division by k, as in [1]_, eq. 6 of [2]_ and eq. 4 of [3]_. With ``margin=1`` the loss is
+    at least the top-k error. The gradient has only two nonzero entries, which makes deep networks
+    hard to train [2]_.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ def topk_hinge_loss(
     References
     ----------
     .. [1] Lapin, Hein and Schiele (2015). Top-k multiclass SVM. NeurIPS.
-    .. [2] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k
-       classification. ICLR. Equations 6 and 8.
-    .. [3] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equation 4.
+    .. [2] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k classification.
+       ICLR.
+    .. [3] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
+       imbalanced classification. ICML.
 
     Examples
     --------
@@ -100,19 +100,13 @@ def topk_hinge_convex_loss(
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
     where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
-    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is an
-    upper bound of the top-k error. The loss is not top-k calibrated [2]_ (section 3.4).
+    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False`` (eq. 6 of [2]_), and with
+    ``margin=1`` of the top-k error. It is not top-k calibrated (section 3.4 of [3]_).
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes have a score above -inf.
-
-    References
-    ----------
-    .. [1] Lapin, Hein and Schiele (2015). Top-k multiclass SVM. NeurIPS.
-    .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Section 3.4.
 
     Examples
     --------
@@ -150,9 +144,9 @@ def topk_hinge_calibrated_loss(
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_ (equation 5), unlike :func:`topk_hinge_loss`. With ``margin=1`` the loss
-    is at least the top-k error. A label of rank k+1 has loss m and no gradient, so that training by
-    this loss alone can stop at chance: add cross-entropy of the same scores.
+    calibrated [1]_, [2]_ (equation 5). With ``margin=1`` the loss is at least the top-k error. A
+    label of rank k+1 has loss m and no gradient, so that training by this loss alone can stop at
+    chance: add cross-entropy of the same scores.
 
     Returns
     -------
@@ -163,8 +157,8 @@ def topk_hinge_calibrated_loss(
     References
     ----------
     .. [1] Yang and Koyejo (2020). On the consistency of top-k surrogate losses. ICML.
-    .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for
-       deep imbalanced classification. ICML. Equation 5.
+    .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
+       imbalanced classification. ICML.
 
     Examples
     --------

@@ -48,18 +48,18 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The variables are free, unlike in :func:`scipy.optimize.linprog`, where :math:`x \ge 0` by
-    default. The optimum ``fun`` is differentiated by the envelope theorem. Let :math:`v \ge 0` be
-    the multipliers of the inequalities and :math:`u` the multipliers of the equations. Then
+    The variables are free, unlike in :func:`scipy.optimize.linprog`. The optimum ``fun`` is
+    differentiated by the envelope theorem, with the multipliers :math:`v \ge 0` of the inequalities
+    and :math:`u` of the equations:
 
     .. math::
         \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
         \quad \nabla_{b_{eq}}\, p = -u, \quad \nabla_{A_{eq}}\, p = u x^\top.
 
     The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
-    for x. The backward pass solves a linear system. Both gradients are exact if x and the
-    multipliers are unique, which holds for almost all arguments. Otherwise the gradient of ``fun``
-    is a generalized gradient.
+    for x. Both gradients are exact if x and the multipliers are unique, which holds for almost all
+    arguments. Otherwise the gradient of ``fun`` is a generalized gradient. Second derivatives raise
+    an error.
 
     Parameters
     ----------
@@ -77,23 +77,22 @@ def linear_program(
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
-        "newton" is Newton's method on an exterior penalty with multipliers. It solves all programs
-        at once on the device of `c`. Dense matrices are factorized. Sparse matrices are only
-        multiplied with vectors (conjugate gradients). "penalty" omits the multipliers, as in [1]_:
-        `fun` and its gradient belong to a smooth lower bound of the optimum (see the notes).
-        "highs" is HiGHS through :func:`scipy.optimize.linprog`, sequentially and on the CPU.
+        "newton" is the proximal method of multipliers [3]_. It solves all programs at once on the
+        device of `c`. "penalty" omits the multipliers, as in [1]_: `fun` and its gradient belong to
+        a smooth lower bound of the optimum (see the notes). "highs" is HiGHS through
+        :func:`scipy.optimize.linprog`, sequentially and on the CPU.
     smoothing : float, default=1e-2
         Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
     tol : float, default=None
         Largest relative violation, dual residual and gap of a solution, positive. A program counts
         as having no optimum if all its solutions have a norm above 1e-3 / `tol` (clipped to
-        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision, where
-        rounding makes dependent rows inconsistent. Not used by "highs".
+        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision. Not used
+        by "highs".
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. The gradient
-        of unsolved programs is zero.
+        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. Their gradient
+        is zero.
 
     Returns
     -------
@@ -137,27 +136,22 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
-    where :math:`\varepsilon` is ``smoothing``. The minimum is the Moreau envelope of :math:`p` in
-    the right sides: smooth in b, at most :math:`p` and at least
-    :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the scale of each row, and is finite
-    for infeasible programs: `status` is then not 2, and `primal_residual` is the distance from
-    feasibility.
+    where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. The minimum is smooth in b,
+    at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the
+    scale of each row, and is finite for infeasible programs: `status` is then not 2, and
+    `primal_residual` is the distance from feasibility.
 
-    Newton's method on this penalty is due to Mangasarian [2]_, and its use in networks to [1]_. The
-    default method is the proximal method of multipliers [3]_. It gives exact solutions and detects
-    infeasible and unbounded programs. Ties and redundant, repeated or zero rows are allowed. Second
-    derivatives raise an error.
-
-    A step with a dense matrix takes about n_rows n_variables^2 operations. A step with a sparse
-    matrix takes a few multiplications by the matrix if most variables occur in few rows, as in
-    programs with a threshold. For other sparse matrices, "highs" is faster.
+    A step of Newton's method with a dense matrix takes about n_rows n_variables^2 operations. With
+    a sparse matrix, it takes a few multiplications by the matrix if most variables occur in few
+    rows, as in programs with a threshold. For other sparse matrices, "highs" is faster. Redundant
+    rows are allowed.
 
     References
     ----------
-    .. [1] Meng et al. (2021). NeurIPS: non-decomposable performance measures as linear
-       programs, solved in the network by a generalised Newton method. Section 4.
-    .. [2] Mangasarian (2004). A Newton method for linear programming. Journal of
-       Optimization Theory and Applications 121.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable functions
+       using linear programs. NeurIPS. Section 4.
+    .. [2] Mangasarian (2004). A Newton method for linear programming. Journal of Optimization
+       Theory and Applications 121.
     .. [3] Rockafellar (1976). Augmented Lagrangians and applications of the proximal point
        algorithm in convex programming. Mathematics of Operations Research 1.
 
@@ -359,11 +353,9 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 
 def _decided(arguments, found):
-    """Return the result for a linear program for which HiGHS returned no definite status.
-
-    A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve would
-    find this, but it may print to stdout.
-    """
+    """Return the result for a linear program for which HiGHS returned no definite status."""
+    # A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve
+    # would find this, but it may print to stdout.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible

@@ -19,7 +19,6 @@ class LinearProgramLoss(nn.Module):
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
     Any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`.
-    :func:`linear_program` describes the gradient.
 
     Parameters
     ----------
@@ -40,47 +39,27 @@ class LinearProgramLoss(nn.Module):
 
     See Also
     --------
-    linear_program : The solver with all its results.
+    linear_program : The solver, its gradient and all its results.
 
     Examples
     --------
-    Transactions are reviewed if their score exceeds a threshold t. A review costs r. All reviews
-    together cost at most B. A fraud without review loses its amount a. The loss is an upper bound
-    of the share of the money that is lost, with hinges z for missed frauds and w for reviews:
-
-    .. math::
-        \min_{t, z, w} \; \frac{\sum_i a_i z_i}{\sum_i a_i} \quad \text{subject to} \quad
-        z_i \ge 1 - (s_i - t), \quad w_i \ge 1 + (s_i - t), \quad
-        \sum_i r_i w_i \le B, \quad z, w \ge 0
-
-    The target has two columns: the amounts a, which are 0 for honest transactions, and the review
-    costs r.
+    The mean of the k largest hinges :math:`l_i` is the minimum of :math:`t + \sum_i z_i / k`,
+    subject to :math:`z_i \ge l_i - t` and :math:`z_i \ge 0`:
 
     >>> import torch
     >>> from sktopk.losses import LinearProgramLoss
-    >>> def money_within_budget(scores, target, budget=4.0):
-    ...     amount, cost = target.T
+    >>> def largest_hinges(scores, target, k=2):
     ...     n = len(scores)
-    ...     one, eye, zero = scores.new_ones(n, 1), torch.eye(n), torch.zeros(n, n)
-    ...     A = torch.cat([  # the variables are t, z, w
-    ...         torch.cat([one, -eye, zero], 1),  # t - z <= s - 1
-    ...         torch.cat([-one, zero, -eye], 1),  # -t - w <= -s - 1
-    ...         -torch.eye(1 + 2 * n)[1:],  # z, w >= 0
-    ...         torch.cat([torch.zeros(1 + n), cost]).unsqueeze(0),
-    ...     ])
-    ...     b = torch.cat([scores - 1, -scores - 1, torch.zeros(2 * n), torch.tensor([budget])])
-    ...     c = torch.cat([torch.zeros(1), amount / amount.sum(), torch.zeros(n)])
-    ...     return {"c": c, "A_ub": A, "b_ub": b}
-    >>> scores = torch.tensor([2.0, -1.0, 1.0, 0.0], requires_grad=True)
-    >>> amount = torch.tensor([100.0, 0.0, 0.0, 20.0])
-    >>> cost = torch.tensor([1.0, 1.0, 5.0, 1.0])
-    >>> loss = LinearProgramLoss(money_within_budget)(scores, torch.stack([amount, cost], 1))
+    ...     hinge = (1 - (2 * target - 1) * scores).relu()
+    ...     one, eye = torch.ones(n, 1), torch.eye(n)  # the variables are t and z
+    ...     A = torch.cat([torch.cat([-one, -eye], 1), torch.cat([0 * one, -eye], 1)])
+    ...     c = torch.cat([torch.ones(1), torch.full((n,), 1 / k)])
+    ...     return {"c": c, "A_ub": A, "b_ub": torch.cat([-hinge, torch.zeros(n)])}
+    >>> scores = torch.tensor([2.0, -1.0, 0.5, 0.0], requires_grad=True)
+    >>> loss = LinearProgramLoss(largest_hinges)(scores, torch.tensor([1, 1, 0, 0]))
+    >>> round(loss.item(), 4)
+    1.75
     >>> loss.backward()
-
-    The third transaction is honest, costly to review and has a high score, which the loss lowers:
-
-    >>> bool(scores.grad[2] > 0)
-    True
     """
 
     def __init__(

@@ -35,8 +35,9 @@ def fbeta_loss(
 
     where the minimum is over thresholds with :math:`P < n_+`. The loss is in [0, 1). The hinge sums
     P and N are upper bounds of the numbers of false negatives and false positives. This is one of
-    the measures of [1]_: a linear-fractional program, which a substitution makes linear [2]_. The
-    gradient includes the derivative of the threshold, which sorting finds in O(n log n).
+    the measures of [1]_: a linear-fractional program, which the substitution of Charnes and Cooper
+    (1962) makes linear. The gradient includes the derivative of the threshold, which sorting finds
+    in O(n log n).
 
     Parameters
     ----------
@@ -62,10 +63,8 @@ def fbeta_loss(
 
     References
     ----------
-    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
-       functions using linear programs. NeurIPS. Section 3.
-    .. [2] Charnes and Cooper (1962). Programming with linear fractional functionals. Naval
-       Research Logistics Quarterly 9.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable functions
+       using linear programs. NeurIPS. Section 3.
 
     Examples
     --------
@@ -143,19 +142,13 @@ def precision_at_recall_program_loss(
 
     This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
     upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
-    false-positive rate is at most the loss. At the best threshold, the mean hinge of the positives
-    is exactly 1 - r. Sorting finds this threshold in O(n log n). Positives below it plus the margin
-    share its gradient in proportion to their weights.
+    false-positive rate is at most the loss. Sorting finds this threshold in O(n log n). Positives
+    below it plus the margin share its gradient in proportion to their weights.
 
     Parameters
     ----------
     recall : float
         The recall r, in (0, 1].
-
-    References
-    ----------
-    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
-       functions using linear programs. NeurIPS. Section 3.
 
     Examples
     --------
@@ -192,7 +185,7 @@ def recall_at_fpr_loss(
 
     This linear program always has a solution. Hinges are upper bounds of errors. At the best
     threshold, the false-positive rate (FPR) is therefore at most :math:`\varphi`, and the recall is
-    at least 1 minus the loss. The loss equals Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
+    at least 1 minus the loss. The loss is Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
     :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n). Negatives
     above it minus the margin share its gradient in proportion to their weights.
 
@@ -203,8 +196,8 @@ def recall_at_fpr_loss(
 
     References
     ----------
-    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy
-       at the top. Equation 11.
+    .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
+       top.
 
     Examples
     --------

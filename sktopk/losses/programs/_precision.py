@@ -8,10 +8,10 @@ from sktopk.losses._loss import LossModule, check_count, check_fraction, check_n
 
 from ._batch import batch_loss, hinge_multipliers, hinge_rows, sort_kinks, split_classes
 from ._matrices import or_one, sparse_matrix
-from ._operating_points import fbeta_loss, precision_at_recall_program_loss
+from ._operating_points import fbeta_loss
 
 
-@documented_like(precision_at_recall_program_loss)
+@documented_like(fbeta_loss)
 def recall_at_precision_loss(
     scores: Tensor,
     target: Tensor,
@@ -35,9 +35,9 @@ def recall_at_precision_loss(
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
     where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and
-    the recall is at least 1 minus :math:`P / n_+`. Often no threshold satisfies :math:`V \le 0`.
-    Therefore, V has a penalty instead of a constraint. This is one of the measures of [1]_, as a
-    linear program. Sorting finds the minimum, at a kink of a hinge or a root of V, in O(n log n).
+    the recall is at least :math:`1 - P / n_+`. V has a penalty instead of a constraint, because
+    often no threshold satisfies :math:`V \le 0`. This is one of the measures of [1]_, as a linear
+    program. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def precision_at_k_loss(
         L = \frac{1}{k} \sum_{i=1}^{k}
             \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
 
-    The loss is at least 1 minus the precision at k. Only the k best positives have an effect. The
-    loss is the optimum of a linear program. With more than k positives, the loss is not convex.
+    The loss is at least 1 minus the precision at k. It is not convex with more than k positives, of
+    which only the k best have an effect.
 
     Parameters
     ----------
@@ -149,8 +149,8 @@ def precision_at_k_loss(
     References
     ----------
     .. [1] T. Joachims. A support vector method for multivariate performance measures. ICML 2005.
-    .. [2] P. Kar, H. Narasimhan, P. Jain. Surrogate functions for maximizing precision at the
-       top. ICML 2015.
+    .. [2] P. Kar, H. Narasimhan, P. Jain. Surrogate functions for maximizing precision at the top.
+       ICML 2015.
 
     Examples
     --------
