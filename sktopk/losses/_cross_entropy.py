@@ -33,8 +33,7 @@ def cross_entropy_loss(
         L(s, y) = -s_y + \log \sum_j \exp s_j
 
     `label_smoothing`, in [0, 1], is the share of the target that is spread equally over all classes
-    (Szegedy et al., CVPR 2016, section 7). Classes of score -inf are absent and get no share. The
-    loss is infinite if the label is absent, and NaN if all classes are.
+    with a score above -inf (Szegedy et al., CVPR 2016, section 7).
     """
     scores, target = check_soft(scores, target, sample_weight)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
@@ -75,10 +74,9 @@ def check_class_counts(class_counts, scores):
     """Return the class counts as a tensor with the dtype and device of `scores`."""
     counts = as_tensor(class_counts, "class_counts")
     check_length(counts, "class_counts", scores.shape[1], "one count per class")
-    # Check only on the CPU: reading values would synchronize with a GPU or break a compiled graph.
-    looks = counts.device.type == "cpu" and not torch.compiler.is_compiling()
-    if looks and not (counts > 0).all():
-        raise ValueError(f"class_counts must be positive; got {counts.min().item():g}")
+    ends = value_range(counts)
+    if ends is not None and not ends[0] > 0:
+        raise ValueError(f"class_counts must be positive; got {ends[0]:g}")
     return counts.to(scores.device, scores.dtype)
 
 
@@ -118,8 +116,8 @@ def focal_loss(
 
     References
     ----------
-    .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection.
-       ICCV. Equation 4.
+    .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection. ICCV.
+       Equation 4.
 
     Examples
     --------
@@ -152,21 +150,20 @@ def logit_adjusted_loss(
     .. math::
         L(s, y) = -\log \frac{\pi_y^\tau \exp s_y}{\sum_j \pi_j^\tau \exp s_j}
 
-    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores
-    rank the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
-    The loss equals cross-entropy for ``tau=0``.
+    where :math:`\pi_c` is the share of class c among the training samples [1]_. Trained scores rank
+    the classes as if all were equally frequent, which is optimal for macro-averaged accuracy.
 
     Parameters
     ----------
     class_counts : array-like of shape (n_classes,)
         Number of training samples per class, positive. Values on a GPU are not checked.
     tau : float, default=1.0
-        Strength of the adjustment, nonnegative.
+        Strength of the adjustment, nonnegative. With 0 the loss is cross-entropy.
 
     References
     ----------
-    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via
-       logit adjustment. ICLR. Equation 10.
+    .. [1] Menon, Jayasumana, Rawat, Jain, Veit and Kumar (2021). Long-tail learning via logit
+       adjustment. ICLR. Equation 10.
 
     Examples
     --------
@@ -200,14 +197,13 @@ def ldam_loss(
         \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
     where :math:`n_c` is the number of training samples of class c, :math:`m` is ``max_margin`` and
-    :math:`\alpha` is ``scale`` [1]_. The scores should be cosines, so that the margin has the same
-    meaning for every sample. ``sktopk.modules.MLP(normalize=True)`` returns cosines. The loss is at
-    least log(k+1) times the top-k error.
+    :math:`\alpha` is ``scale`` [1]_. The loss is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling, such as cosines. A score of -inf masks a class.
+        Scores before scaling. They should be cosines, as of ``sktopk.modules.MLP(normalize=True)``,
+        so that the margin has the same meaning for every sample. A score of -inf masks a class.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0

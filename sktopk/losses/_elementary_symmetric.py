@@ -1,9 +1,8 @@
 r"""Exact sums over k-subsets of the classes, and the probability that a subset contains class j.
 
-Let :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`, where :math:`s_{[k]}` is the k-th largest score.
-The module computes the elementary symmetric polynomials :math:`\sigma_k, \sigma_{k-1}` of thousands
-of classes. It also computes the share of the subsets that contain a given class. The classes form
-three groups, which avoids cancellation:
+The sums are the elementary symmetric polynomials :math:`\sigma_k, \sigma_{k-1}` of
+:math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`, where :math:`s_{[k]}` is the k-th largest score. The
+classes form three groups, which avoids cancellation:
 
 - *top*, the k largest, represented by :math:`u_j = 1 / e_j \le 1`;
 - *middle*, the next k, represented by :math:`v_j = e_j \le 1`;
@@ -22,9 +21,7 @@ from typing import NamedTuple
 import torch
 
 MAX_K = 600
-# Number of elements in a block of rows. A block and a copy of it stay in the cache during dozens of
-# passes.
-_BLOCK = 1 << 18
+_BLOCK = 1 << 18  # number of elements of which two copies stay in the cache
 # If a row has at least _LONG_ROW classes, or fewer than _PER_WANTED per selected class, two short
 # selections are several times as fast as torch.topk over the row.
 _LONG_ROW = 4096
@@ -84,8 +81,7 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 def _polynomial_of_power_sums(p, out):
     """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
-    # Cancellation by the alternating signs does not matter: the results are added to larger terms,
-    # which contain the 2k largest classes.
+    # Cancellation does not matter: the results are added to larger terms with the largest classes.
     k = len(p)
     signed = p.flip(0)
     signed[k % 2 :: 2] *= -1  # p_2, p_4, ...
@@ -152,7 +148,7 @@ def head_inclusion(sums):
     """Return the probabilities that a k-subset and a (k-1)-subset contain a class of top or middle.
 
     The adjoint of the product of factors, a sum of positive terms, yields one of the two. The other
-    is P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), which is stable if it is applied once.
+    follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -167,11 +163,11 @@ def head_inclusion(sums):
         torch.lerp(adjoint[:-1], adjoint[1:], proba[i], out=other[:-1])
         adjoint, other = other, adjoint
     share = share * proba / z[:2]
-    left_out = share[:, 0]  # probability that the k-subset does not contain a class of the top
-    top_less_1 = 1.0 - odds[:, 0] * ratio * (1.0 - left_out)
-    middle_less_1 = share[:, 1]
+    # For the top, `share` is the probability that the k-subset does not contain the class.
+    top, middle_less_1 = 1.0 - share[:, 0], share[:, 1]
+    top_less_1 = 1.0 - odds[:, 0] * ratio * top
     middle = odds[:, 1] / ratio * (1.0 - middle_less_1)
-    return torch.cat([1.0 - left_out, middle]), torch.cat([top_less_1, middle_less_1])
+    return torch.cat([top, middle]), torch.cat([top_less_1, middle_less_1])
 
 
 def rest_coefficients(sums):
@@ -189,9 +185,8 @@ def rest_inclusion(sums, coefficients):
     rest, k = sums.rest, len(coefficients)
     sign = torch.ones(k, 1, dtype=coefficients.dtype, device=coefficients.device)
     sign[1::2] = -1.0
-    coefficients = (coefficients * sign).to(rest.dtype)
-    to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype)
-    coefficients, to_odds = coefficients.unsqueeze(2), to_odds.unsqueeze(1)
+    coefficients = (coefficients * sign).to(rest.dtype).unsqueeze(2)
+    to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype).unsqueeze(1)
     for rows in row_blocks(rest):
         odds = rest[rows].mul_(to_odds[rows])
         value = odds * coefficients[-1, rows]

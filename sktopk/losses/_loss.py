@@ -18,24 +18,22 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 def check_scores(scores, sample_weight=None):
     """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
-    return without_absent(scores, sample_weight)
+    return without_absent(scores, check_weight(sample_weight, scores))
 
 
 def check_binary(scores, target, sample_weight=None):
-    """Return floating `scores` of shape (n_samples,) and the mask of the positives.
-
-    The values of a boolean target are not checked, which avoids a synchronization with the GPU.
-    """
+    """Return floating `scores` of shape (n_samples,) and the mask of the positives."""
     scores = _at_least_single(scores, 1, "(n_samples,)")
     check_tensor(target, "target")
     check_shape(target, "target", scores)
-    if target.dtype != torch.bool:
-        known = without_absent(torch.ones_like(scores), sample_weight) != 0
-        refused = target[(target != 0) & (target != 1) & known]
-        if len(refused):
-            raise ValueError(f"target must hold 0 and 1; got {refused[0].item():g}. {_TO_IGNORE}")
+    weight = check_weight(sample_weight, scores)
+    if target.dtype != torch.bool:  # the check of values would wait for a GPU
+        refused = without_absent((target != 0) & (target != 1), weight)
+        if refused.any():
+            value = target[refused][0].item()
+            raise ValueError(f"target must hold 0 and 1; got {value:g}. {_TO_IGNORE}")
         target = target == 1
-    return without_absent(scores, sample_weight), target
+    return without_absent(scores, weight), target
 
 
 def _at_least_single(scores, ndim, shape):
@@ -69,16 +67,12 @@ def check_length(tensor, name, length, each):
         raise ValueError(f"{name} must have shape ({length},), {each}; got {tuple(tensor.shape)}")
 
 
-def without_absent(values, sample_weight):
+def without_absent(values, weight):
     """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
-    sample_weight = check_weight(sample_weight, values)
-    if sample_weight is None:
+    ends = None if weight is None else value_range(weight)
+    if weight is None or (ends is not None and ends[0] > 0):
         return values
-    ends = value_range(sample_weight)
-    if ends is not None and ends[0] > 0:
-        return values
-    absent = (sample_weight == 0).view(-1, *[1] * (values.ndim - 1))
-    return values.masked_fill(absent, 0.0)
+    return values.masked_fill((weight == 0).view(-1, *[1] * (values.ndim - 1)), 0)
 
 
 def check_weight(sample_weight, scores):
@@ -98,10 +92,9 @@ def check_weight(sample_weight, scores):
 
 
 def value_range(tensor):
-    """Return the smallest and the largest value (both NaN if any value is NaN), or None.
+    """Return the smallest and the largest value (NaN if any value is); None if they are unknown.
 
-    None stands for an empty tensor, and for values that cannot be read: under torch.compile or
-    vmap, and on a GPU, where reading would wait for the device.
+    Values are not read on a GPU, where reading would wait, nor under torch.compile or vmap.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -131,10 +124,8 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise an error in a backward pass with ``create_graph=True``, for lack of second derivatives.
-
-    torch's `once_differentiable` raises it only if the incoming gradient requires a gradient.
-    """
+    """Raise an error in a backward pass with ``create_graph=True``: no second derivatives."""
+    # torch's `once_differentiable` raises it only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
             f"{name} can be differentiated once: it has no backward pass with create_graph=True"
@@ -206,6 +197,7 @@ def check_hard(scores, target, sample_weight, name):
 def check_soft(scores, target, sample_weight):
     """Return scores, and class indices or soft targets. Samples of weight 0 get zeros."""
     scores = check_scores(scores, sample_weight)
+    weight = check_weight(sample_weight, scores)
     check_tensor(target, "target")
     if target.is_floating_point():
         if target.ndim == 1:
@@ -213,7 +205,7 @@ def check_soft(scores, target, sample_weight):
                 f"target must have integer class indices; got {target.dtype}: use target.long()"
             )
         check_shape(target, "soft target", scores)
-        target = without_absent(target.to(scores.dtype), sample_weight)
+        target = without_absent(target.to(scores.dtype), weight)
         ends = value_range(target)
         if ends is not None and ends[0] < 0:
             raise ValueError(f"soft target must be nonnegative weights; got {ends[0]:g}")
@@ -226,8 +218,7 @@ def check_soft(scores, target, sample_weight):
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target must hold integer class indices; got {target.dtype}")
     check_length(target, "target", scores.shape[0], "one class index per sample")
-    target, weight = target.long(), check_weight(sample_weight, scores)
-    target = target if weight is None else target.masked_fill(weight == 0, 0)
+    target = without_absent(target.long(), weight)
     ends = value_range(target)
     if ends is not None and not 0 <= ends[0] <= ends[1] < scores.shape[1]:
         raise ValueError(
@@ -325,9 +316,8 @@ class LossModule(nn.Module):
     """Base class of modules that call a loss function with stored parameters.
 
     ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
-    Its constructor takes the parameters of the function except scores, target, groups, weights and
-    noise. Class arguments such as ``k=5`` set defaults of the constructor. `class_counts` becomes a
-    buffer. A module without a docstring gets the example of the function.
+    Its constructor takes the parameters of the function that do not belong to a call, here with the
+    default ``k=5``. `class_counts` becomes a buffer.
     """
 
     function = None  # the loss function

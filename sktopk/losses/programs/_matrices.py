@@ -1,7 +1,6 @@
 """Classes for the constraint matrices of a batch of linear programs, dense or sparse.
 
-Inequality rows come before equality rows. The classes multiply with vectors, and solve systems with
-the matrix M_J'M_J, where M_J contains the active rows. `SparseRows` does not form this matrix.
+Inequality rows come before equality rows. M_J has the active rows of the matrix M.
 """
 
 from typing import NamedTuple
@@ -23,9 +22,6 @@ class DenseRows(NamedTuple):
     """Dense matrices of shape (n_programs, n_rows, n_variables), or (1, ...) if shared."""
 
     values: torch.Tensor
-
-    def detach(self):
-        return DenseRows(self.values.detach())
 
     def times(self, x):
         """Multiply each matrix by its own vector. x has shape (n_programs, n_variables)."""
@@ -71,9 +67,6 @@ class SparseRows(NamedTuple):
     columns: torch.Tensor
     values: torch.Tensor
     shape: tuple
-
-    def detach(self):
-        return self._replace(values=self.values.detach())
 
     def times(self, x):
         return self._sum(self.values * x.reshape(-1).index_select(0, self.columns), self.rows, 1)

@@ -1,16 +1,14 @@
-r"""Solve linear programs by Newton's method on an exterior penalty.
+r"""Solve linear programs: minimize c'x subject to M x <= h, with equations for some rows.
 
-The module solves a batch of programs: minimize c'x subject to M x <= h. The mask `equality` marks
-equations, for which the positive part is not taken below. The subproblems of the proximal method of
-multipliers (Rockafellar, 1976) minimize
+The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimize
 
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
 where y are the multipliers and x_k is the last solution. Newton's method solves a subproblem. The
-next one has new multipliers and a smaller :math:`\varepsilon`. The last term makes every subproblem
-solvable. If the program has no optimum, the steps of the multipliers converge to a proof of
-infeasibility, or the steps of x converge to a ray along which the cost decreases without bound.
+next one has new multipliers and a smaller :math:`\varepsilon`. If the program has no optimum, the
+steps of the multipliers converge to a proof of infeasibility, or the steps of x converge to a ray
+along which the cost decreases without bound.
 """
 
 from dataclasses import dataclass
@@ -33,10 +31,10 @@ _SHRINKAGE, _SMALLEST_WIDTH = 0.1, 1e-6
 _PROXIMAL_RATIO = 0.1  # rho / eps
 _ARMIJO, _MAX_HALVINGS = 1e-4, 60
 # After a step shorter than _SHORT times Newton's step, the damping is multiplied by _MORE_DAMPING.
+# After a full step, it is divided by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
 # With rounded numbers, a proof that there is no optimum excludes only solutions up to some norm.
 # This norm must be _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
-# A ray that is a proof only up to _LEAST_NORM is made more exact and tested again.
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
@@ -60,22 +58,22 @@ class Program:
     equality: torch.Tensor
 
     def detach(self):
-        constants = (each.detach() for each in (self.matrix, self.rhs, self.cost))
-        return Program(*constants, self.equality)
+        matrix = self.matrix._replace(values=self.matrix.values.detach())
+        return Program(matrix, self.rhs.detach(), self.cost.detach(), self.equality)
 
     def slack(self, x):
         return self.matrix.times(x) - self.rhs
 
     def project(self, rows):
-        """Return `rows`, one number per constraint, with 0 for negative numbers of inequalities."""
+        """Return `rows`, but 0 for negative numbers of inequalities."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
 
 class ScaledProgram(Program):
     """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
 
-    With diagonal matrices R, C and numbers sigma, kappa: M' = R M C, h' = R h / sigma, c' = C c /
-    kappa, x = sigma C x' and y = kappa R y'.
+    The solutions of the original programs are sigma C x and kappa R y, with diagonal matrices C and
+    R (`columns` and `rows`) and numbers sigma and kappa (`rhs_unit` and `cost_unit`).
     """
 
     def __init__(self, program, *, scale_rows=True):
@@ -101,10 +99,7 @@ class ScaledProgram(Program):
 
 
 def solve_newton(program, *, tol, max_iter, width):
-    """Solve linear programs by the proximal method of multipliers (see the module docstring).
-
-    With a positive `width`, minimize c'x + |(M x - h)_+|^2 / (2 width) without multipliers.
-    """
+    """Return the `Solution`, or the minimum of c'x + |(M x - h)_+|^2 / (2 width) if `width` > 0."""
     program = ScaledProgram(program, scale_rows=not width)
     if width:
         last_width = width * program.cost_unit / program.rhs_unit
@@ -188,11 +183,8 @@ class _Newton:
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
-        self._adapt_damping(length, self.width * rho)
-
-    def _adapt_damping(self, length, least):
-        """Increase the damping after a short step, and reduce it after a full step."""
         # Without damping, each variable without active rows would need a separate step.
+        least = self.width * rho
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
         less = torch.where(less < least, 0.0, less)
@@ -214,11 +206,10 @@ class _Newton:
             penalty = _dot(trial - self.next_multipliers, trial + self.next_multipliers)
             fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
             new_slope = linear + length * square + _dot(image, trial)
-            # Also accept a step at whose end the slope is still negative. The convex function has
-            # then decreased, even if rounding hides the decrease.
-            accepted = (
-                accepted | (fall <= _ARMIJO * length * slope) | (new_slope <= -_ARMIJO * slope)
-            )
+            accepted = accepted | (fall <= _ARMIJO * length * slope)
+            # If the slope is still negative, the convex function has decreased, even if rounding
+            # hides the decrease.
+            accepted = accepted | (new_slope <= -_ARMIJO * slope)
             if accepted.all():
                 break
             length = torch.where(accepted, length, 0.5 * length)

@@ -45,8 +45,7 @@ def pairwise_auc_loss(
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
     where m is the margin. The loss is at least 1 minus the area under the ROC curve. With the hinge
-    it is one of the measures of [1]_: the optimum of a linear program with one variable per pair.
-    Sorting computes the loss in O(n log n). Only the logistic surrogate visits all pairs.
+    it is one of the measures of [1]_. The time is O(n log n), except for the logistic surrogate.
 
     The loss of multi-class scores is the mean over binary problems:
 
@@ -56,7 +55,7 @@ def pairwise_auc_loss(
 
     The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with
     the same ``multi_class``. "mu" is an upper bound of 1 minus AUC_mu. The mean excludes problems
-    with a class that the batch lacks. Each problem takes the time of one binary loss.
+    with a class that the batch lacks.
 
     Parameters
     ----------
@@ -66,9 +65,9 @@ def pairwise_auc_loss(
         Class labels in {0, 1}, or integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
-        max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1]. Use
-        the ramp only for comparisons with the published code for [1]_ (``margin=0.01``), because
-        misranked pairs have no gradient. ``solver="program"`` requires the hinge.
+        max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1], as in
+        the published code for [1]_, without gradients of misranked pairs. ``solver="program"``
+        requires the hinge.
     margin : float, default=1.0
         Distance m that the scores of a pair should keep, positive.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
@@ -82,8 +81,8 @@ def pairwise_auc_loss(
 
     References
     ----------
-    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable
-       functions using linear programs. NeurIPS. Section 3.
+    .. [1] Meng et al. (2021). Differentiable optimization of generalized nondecomposable functions
+       using linear programs. NeurIPS. Section 3.
     .. [2] D. J. Hand, R. J. Till. A simple generalisation of the area under the ROC curve for
        multiple class classification problems. Machine Learning 45, 2001.
     .. [3] R. Kleiman, D. Page. AUC_mu: A performance metric for multi-class machine learning
@@ -114,44 +113,38 @@ def pairwise_auc_loss(
     if not problems.scores.numel():
         loss = problems.scores.sum()
     elif solver == "closed_form":
-        problems = problems.balanced
-        loss = (problems.scale() * _PAIR_SUMS[surrogate](*problems[:3], OneGroup())).sum()
-        if problems.bottom is not None and surrogate != "ramp":  # the ramp stays finite
-            loss = torch.where(problems.unbounded(), loss.clamp(min=torch.inf), loss)
+        # Divide by the largest weight, to avoid overflow.
+        weights = [w / or_one(w.amax(-1, keepdim=True)) for w in problems[1:3]]
+        pairs = _PAIR_SUMS[surrogate](problems.scores, *weights, OneGroup())
+        loss = (_scale(*weights) * pairs).sum()
+        loss = _with_bottom(loss, surrogate, *weights, problems.bottom, OneGroup())
     else:
         loss = optimum(pairwise_auc_program(problems), problems.scores, problems.bottom)
     return reduce_batch(loss, weight, reduction)
 
 
 class Problems(NamedTuple):
-    """Binary problems, one per row. The loss is the mean of the losses of the problems.
-
-    Scores are divided by the margin. `positive` and `negative` are sample weights in each class.
-    """
+    """Binary problems, one per row, with the fields of `Batch`. The loss is their mean loss."""
 
     scores: torch.Tensor
     positive: torch.Tensor
     negative: torch.Tensor
     bottom: torch.Tensor | None = None
 
-    @property
-    def balanced(self):
-        """Return the problems with weights divided by the largest weight, to avoid overflow."""
-        positive, negative = (
-            w / or_one(w.amax(-1, keepdim=True)) for w in (self.positive, self.negative)
-        )
-        return self._replace(positive=positive, negative=negative)
 
-    def unbounded(self):
-        """Return whether any positive with the score -inf is in a pair with a negative."""
-        positive = (self.positive * self.bottom).sum(-1)
-        return (positive * self.negative.sum(-1)).any()
+def _scale(positive, negative):
+    """Return for each problem the factor that turns sums over pairs into the mean loss."""
+    pairs = positive.sum(-1) * negative.sum(-1)
+    defined = pairs > 0
+    return defined / (or_one(pairs) * defined.sum().clamp(min=1))
 
-    def scale(self):
-        """Return for each problem the factor that turns sums over pairs into the mean loss."""
-        pairs = self.positive.sum(-1) * self.negative.sum(-1)
-        defined = pairs > 0
-        return defined / (or_one(pairs) * defined.sum().clamp(min=1))
+
+def _with_bottom(loss, surrogate, positive, negative, bottom, groups):
+    """Return the loss; infinity if a positive with the score -inf is in a pair with a negative."""
+    if bottom is None or surrogate == "ramp":  # the ramp is bounded
+        return loss
+    unbounded = (groups.sum(positive * bottom) * groups.sum(negative)).any()
+    return torch.where(unbounded, loss.clamp(min=torch.inf), loss)
 
 
 def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups):
@@ -174,9 +167,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
     scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
     pairs = _PAIR_SUMS[surrogate](scores, positive, negative, rows)
     loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
-    if batch.bottom is not None and surrogate != "ramp":  # the ramp is bounded
-        unbounded = (rows.sum(positive * batch.bottom) * rows.sum(negative)).any()
-        loss = torch.where(unbounded, loss.clamp(min=torch.inf), loss)
+    loss = _with_bottom(loss, surrogate, positive, negative, batch.bottom, rows)
     return reduce_batch(loss, batch.positive + batch.negative, reduction)
 
 
@@ -321,7 +312,8 @@ def pairwise_auc_program(problems):
     positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
     problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
     lead = problems.scores[problem, i] - problems.scores[problem, j]
-    cost = problems.scale()[problem] * problems.positive[problem, i] * problems.negative[problem, j]
+    scale = _scale(problems.positive, problems.negative)
+    cost = scale[problem] * problems.positive[problem, i] * problems.negative[problem, j]
     n = len(cost)
     pair = torch.arange(n, device=cost.device)
     entries = [(pair, pair, -1.0), (n + pair, pair, -1.0)]
