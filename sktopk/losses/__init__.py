@@ -19,8 +19,7 @@ training can stop at chance::
     loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
     loss.backward()
 
-With an adjusted loss, use `logit_adjusted_loss` instead of cross-entropy, which would undo the
-correction for class sizes.
+With an adjusted loss, use `logit_adjusted_loss` instead: cross-entropy would undo the adjustment.
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss

@@ -13,7 +13,6 @@ from ._loss import (
     check_binary,
     check_name,
     check_nonnegative,
-    check_weight,
     nan_above,
     reduce_checked,
 )
@@ -50,10 +49,9 @@ def get_surrogate(name):
 
 def check_errors(errors):
     """Check `errors`, and return a pair (name, weight) for each kind of error in it."""
-    if isinstance(errors, str) and errors in ERRORS:
-        return ((errors, 1.0),)
     if not isinstance(errors, Mapping):
         check_name(errors, "errors", ERRORS)
+        return ((errors, 1.0),)
     if unknown := [name for name in errors if name not in ERRORS]:
         raise ValueError(
             f"errors must have the keys {' and '.join(map(repr, ERRORS))}; got {unknown[0]!r}"
@@ -90,8 +88,7 @@ def accuracy_at_top_loss(
         L(s, y) = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
-    where :math:`\ell` is the surrogate. This is eq. 1 and 5 of [1]_ for any threshold t, with means
-    instead of sums.
+    where :math:`\ell` is the surrogate, as in [1]_ with means instead of sums and any threshold t.
 
     Parameters
     ----------
@@ -114,15 +111,13 @@ def accuracy_at_top_loss(
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" is the mean over each class whose errors count. "none" returns the weighted loss of
-        each sample, 0 for other classes.
+        "mean" is the mean over each class whose errors count. With "none", other classes have 0.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. A sum is zero, with zero gradient, if the batch lacks a class that it needs.
-        The gradient includes the derivative of the threshold. Of tied samples, the first ranks
-        first.
+        The gradient includes that of the threshold. Of tied samples, the first ranks first.
 
     Raises
     ------
@@ -132,7 +127,7 @@ def accuracy_at_top_loss(
     References
     ----------
     .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
-       top.
+       top. Equations 1, 4 and 5, Table 1.
 
     Examples
     --------
@@ -150,9 +145,8 @@ def loss_at(
 ):
     """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
     given = scores
-    scores, positive = check_binary(scores, target, sample_weight)
+    scores, positive, sample_weight = check_binary(scores, target, sample_weight)
     dtype = scores.dtype
-    sample_weight = check_weight(sample_weight, scores)
     check_threshold(threshold)
     kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
@@ -162,9 +156,7 @@ def loss_at(
         given = scores.double()
     else:  # A function of the user may use samples of weight 0, if their scores are finite.
         given = torch.where(given.isfinite(), given, scores)
-    # Use float64. A threshold between scores would otherwise be rounded like the largest score, and
-    # its distances from the scores would lose digits.
-    scores = scores.double()
+    scores = scores.double()  # distances from a threshold between scores need the digits
     if groups is None:
         t, codes = threshold(given, positive, sample_weight), None
     else:

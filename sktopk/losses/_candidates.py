@@ -27,9 +27,8 @@ def sample_candidates(
 
     where B is the set of labels of a batch, and D is a simple random sample of the other classes. A
     candidate has the weight 1 in B, and :math:`(C - |B|) / |D|` in D. The right side is an unbiased
-    estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do not depend on D. Add the
-    logarithm of the weights to the scores. The loss of the candidates then estimates the loss of
-    all classes:
+    estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do not depend on D. To estimate
+    the loss of all classes, add the logarithm of the weights to the scores:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.

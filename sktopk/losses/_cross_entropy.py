@@ -27,10 +27,7 @@ _NO_LABEL = torch.iinfo(torch.int64).min
 def cross_entropy_loss(
     scores, target, *, label_smoothing=0.0, sample_weight=None, reduction="mean"
 ):
-    r"""Compute the cross-entropy of the softmax with class indices or probabilities.
-
-    .. math::
-        L(s, y) = -s_y + \log \sum_j \exp s_j
+    """Compute the cross-entropy of the softmax with class indices or probabilities.
 
     `label_smoothing`, in [0, 1], is the share of the target that is spread equally over all classes
     with a score above -inf (Szegedy et al., CVPR 2016, section 7).
@@ -60,10 +57,7 @@ def cross_entropy_loss(
 
 
 def negative_log_likelihood(log_proba, target):
-    r"""Return :math:`-\sum_j t_j \log q_j` for each sample, or :math:`-\log q_y` for indices.
-
-    A class with target 0 contributes 0 even if its probability is zero.
-    """
+    """Return -sum_j t_j log q_j, where 0 log 0 is 0, or -log q_y for indices."""
     if target.is_floating_point():
         return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
     # Do not use nll_loss, which would ignore the index -100.

@@ -26,21 +26,23 @@ def joined(lead, of_title):
     return "\n\n".join([lead.strip(), *parts])
 
 
-def documented_like(other: Callable) -> Callable[[Function], Function]:
-    """Return a decorator that completes a docstring by the parameters and sections of `other`."""
+def documented_like(*others: Callable) -> Callable[[Function], Function]:
+    """Return a decorator that completes a docstring by parameters and sections of `others`."""
 
     def complete(function):
         if function.__doc__:  # None under python -OO
             lead, own = sections(function.__doc__)
-            shared = sections(other.__doc__)[1]
-            texts = entries(shared["Parameters"]) | entries(own.get("Parameters", ""))
+            of_others = [sections(other.__doc__)[1] for other in others]
+            texts = {}
+            for each in (*reversed(of_others), own):
+                texts |= entries(each.get("Parameters", ""))
             names = inspect.signature(function).parameters
             own["Parameters"] = "\n".join(texts[name] for name in names)
             if "import torch" not in own["Examples"]:
                 imports = f">>> import torch\n>>> from sktopk.losses import {function.__name__}\n"
                 before, _, example = own["Examples"].partition(">>> ")
                 own["Examples"] = f"{before}{imports}>>> {example}"
-            function.__doc__ = joined(lead, shared | own)
+            function.__doc__ = joined(lead, of_others[0] | own)
         return function
 
     return complete

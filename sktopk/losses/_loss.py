@@ -22,7 +22,7 @@ def check_scores(scores, sample_weight=None):
 
 
 def check_binary(scores, target, sample_weight=None):
-    """Return floating `scores` of shape (n_samples,) and the mask of the positives."""
+    """Return floating `scores` of shape (n_samples,), the mask of the positives, and weights."""
     scores = _at_least_single(scores, 1, "(n_samples,)")
     check_tensor(target, "target")
     check_shape(target, "target", scores)
@@ -33,7 +33,7 @@ def check_binary(scores, target, sample_weight=None):
             value = target[refused][0].item()
             raise ValueError(f"target must hold 0 and 1; got {value:g}. {_TO_IGNORE}")
         target = target == 1
-    return without_absent(scores, weight), target
+    return without_absent(scores, weight), target, weight
 
 
 def _at_least_single(scores, ndim, shape):
@@ -114,9 +114,9 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of each sample, a constant without gradient.
+    """Return the scores minus the k-th largest score of each sample, which is near 0 then.
 
-    Losses of differences do not change, and adding small numbers to scores near 0 loses no digits.
+    The subtracted score has no gradient: the losses depend on differences only.
     """
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
@@ -262,10 +262,7 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
 def reduce(loss, sample_weight=None, reduction="mean"):
-    """Return the weighted losses of shape (n_samples,), their sum, or their weighted mean.
-
-    If the batch is empty or all weights are zero, the mean is 0 with gradient 0.
-    """
+    """Return the weighted losses, their sum, or their mean, which is 0 if all weights are 0."""
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._cross_entropy import class_margins
+from ._cross_entropy import class_margins, ldam_loss
 from ._docs import documented_like
 from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
 from ._order_statistics import lead, noised_kth_largest, score_of_label
-from ._topk_hinge import topk_hinge_loss
+from ._topk_hinge import topk_hinge_calibrated_loss
 
 
-@documented_like(topk_hinge_loss)
+@documented_like(topk_hinge_calibrated_loss)
 def noised_topk_loss(
     scores: Tensor,
     target: Tensor,
@@ -32,32 +32,26 @@ def noised_topk_loss(
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
-    where :math:`m` is the margin [1]_ (equations 8, 10 and 11). The derivative of :math:`t` by the
-    score of a class is the frequency with which this class has the (k+1)-th largest noised score
-    (equation 12). Training by this loss alone can stop at chance: add cross-entropy of the scores.
+    where :math:`m` is the margin [1]_. The derivative of :math:`t` by the score of a class is the
+    frequency with which this class has the (k+1)-th largest noised score. Training by this loss
+    alone can stop at chance: add cross-entropy of the same scores.
 
     Parameters
     ----------
     sigma : float
-        Standard deviation of the noise, nonnegative, on the scale of the scores. 0 is
-        :func:`topk_hinge_calibrated_loss`.
+        Standard deviation of the noise, nonnegative. 0 is :func:`topk_hinge_calibrated_loss`.
     n_noise : int or "exact", default=5
-        Number of draws B. "exact" computes the expectation, the limit of large B, by quadrature.
-        Its time and memory are proportional to ``100 k n_samples n_classes``.
+        Number of draws B. "exact" computes the expectation by quadrature. Its time and memory are
+        proportional to ``100 k n_samples n_classes``.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
         Standard normal noise to use instead of random draws. `n_noise` is then ignored.
     generator : torch.Generator, default=None
         Source of the noise. None means torch's default generator.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
-
     References
     ----------
     .. [1] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
-       imbalanced classification. ICML.
+       imbalanced classification. ICML. Equations 8 to 13.
 
     Examples
     --------
@@ -71,7 +65,7 @@ def noised_topk_loss(
     return reduce(loss, sample_weight, reduction)
 
 
-@documented_like(noised_topk_loss)
+@documented_like(noised_topk_loss, ldam_loss)
 def noised_topk_imbalanced_loss(
     scores: Tensor,
     target: Tensor,
@@ -94,15 +88,13 @@ def noised_topk_imbalanced_loss(
         m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
     where :math:`t` is the threshold of :func:`noised_topk_loss`, :math:`n_c` is the number of
-    training samples of class c, :math:`m` is ``max_margin`` and :math:`\alpha` is ``scale`` [1]_
-    (equation 13). As in the published code, the hinge is scaled after adding noise.
+    training samples of class c, :math:`m` is ``max_margin`` and :math:`\alpha` is ``scale`` [1]_.
+    As in the published code, the hinge is scaled after adding noise.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
         Scores before scaling, which should be cosines. A score of -inf masks a class.
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples per class, positive. Values on a GPU are not checked.
     max_margin : float, default=0.2
         Margin of the rarest class, nonnegative.
     scale : float, default=50.0

@@ -23,9 +23,8 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush (eq. 5 and Table 1 of [1]_). DeepTopPush (Algorithm 3.1) adds to each minibatch
-    the highest-scoring negative of the previous one. :class:`sktopk.DeepTopPushClassifier` does
-    this. A training loop of your own has to do it.
+    This is TopPush [1]_. DeepTopPush (Algorithm 3.1) adds to each minibatch the highest-scoring
+    negative of the previous one, as :class:`sktopk.DeepTopPushClassifier` does.
 
     Examples
     --------
@@ -53,7 +52,7 @@ def top_push_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
-    This is TopPushK (eq. 5 and Table 1 of [1]_). At most k - 1 negatives are above the threshold.
+    This is TopPushK [1]_. At most k - 1 negatives are above the threshold.
 
     Parameters
     ----------
@@ -87,7 +86,7 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    This is Pat&Mat-NP (eq. 5 and Table 1 of [1]_). The false-positive rate is about tau.
+    This is Pat&Mat-NP [1]_. The false-positive rate is about tau.
 
     Parameters
     ----------
@@ -120,7 +119,7 @@ def recall_at_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    This is Rec@K (eq. 5 and Table 1 of [1]_). The threshold may be the score of a positive.
+    This is Rec@K [1]_. The threshold may be the score of a positive.
 
     Parameters
     ----------
@@ -153,7 +152,7 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat (eq. 5 and Table 1 of [1]_).
+    This is Pat&Mat [1]_.
 
     Parameters
     ----------
@@ -186,8 +185,7 @@ def precision_at_recall_loss(
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    This is Prec@Rec (eq. 4 and 5 of [1]_). At a fixed recall, fewer false positives mean a higher
-    precision.
+    This is Prec@Rec [1]_. At a fixed recall, fewer false positives mean a higher precision.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import _elementary_symmetric as symmetric
-from ._cross_entropy import check_class_counts
+from ._cross_entropy import check_class_counts, logit_adjusted_loss
 from ._docs import documented_like
 from ._loss import (
     LossModule,
@@ -83,11 +83,11 @@ def smooth_topk_loss(
         \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
         \qquad e_j = \exp\frac{s_j}{k \tau}
 
-    This is eq. 10 of [1]_, where m = 1. :math:`\sigma_k` is the sum over all k-subsets of the
-    product of their entries. For k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. The time is
-    O(k n_classes). There are no second derivatives. The loss does not order the k best labels, and
-    needs scores of the size k tau: in a training loop of your own, add cross-entropy of the same
-    scores, as :class:`sktopk.TopKClassifier` does.
+    where :math:`\sigma_k` is the sum over all k-subsets of the product of their entries [1]_. For
+    k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. Tied scores have the same gradient. There
+    are no second derivatives. The time is O(k n_classes). The loss does not order the k best
+    labels, and needs scores of the size k tau: in a training loop of your own, add cross-entropy of
+    the same scores, as :class:`sktopk.TopKClassifier` does.
 
     Parameters
     ----------
@@ -101,16 +101,10 @@ def smooth_topk_loss(
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
 
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf. Tied scores have the same gradient.
-
     References
     ----------
     .. [1] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k classification.
-       ICLR.
+       ICLR. Equations 9 and 10.
 
     Examples
     --------
@@ -147,7 +141,7 @@ def smooth_topk_loss(
 class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5): ...
 
 
-@documented_like(smooth_topk_loss)
+@documented_like(smooth_topk_loss, logit_adjusted_loss)
 def smooth_topk_adjusted_loss(
     scores: Tensor,
     target: Tensor,
@@ -172,11 +166,6 @@ def smooth_topk_adjusted_loss(
     for macro-averaged top-k accuracy. In a training loop of your own, add
     :func:`logit_adjusted_loss` of the same scores: plain cross-entropy would undo the correction.
 
-    Parameters
-    ----------
-    class_counts : array-like of shape (n_classes,)
-        Number of training samples per class, positive. Values on a GPU are not checked.
-
     Examples
     --------
     >>> scores, target = torch.zeros(1, 3), torch.tensor([1])
@@ -189,15 +178,8 @@ def smooth_topk_adjusted_loss(
     counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score, because the loss depends on scores near this score.
     scores = from_largest(scores, k).add_(unit * (counts / counts.sum()).log())
-    return smooth_topk_loss(
-        scores,
-        target,
-        k=k,
-        tau=tau,
-        margin=margin,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    weighting = {"sample_weight": sample_weight, "reduction": reduction}
+    return smooth_topk_loss(scores, target, k=k, tau=tau, margin=margin, **weighting)
 
 
 class SmoothTopKAdjustedLoss(LossModule, of=smooth_topk_adjusted_loss, k=5): ...

@@ -1,9 +1,9 @@
 """Thresholds of scores: an order statistic, a mean of scores, or the root of an equation.
 
 A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape
-(..., n_samples), the mask of the positives, and sample weights or None. It returns a differentiable
-tensor of shape (...), which is -inf where there are no samples. With group numbers as fourth
-argument, scores have shape (n_samples,), and the result has one number per group.
+(..., n_samples), the mask of the positives, and sample weights or None. It returns a tensor of
+shape (...), which is -inf where there are no samples. With group numbers as fourth argument, scores
+have shape (n_samples,), and the result has one number per group.
 """
 
 import math
@@ -18,8 +18,7 @@ from ._groups import Groups, check_groups
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Upper limit of the tolerance for rounding errors of cumulative weights, as a share of one sample.
-# Errors in float32 may reach 1, but a tolerance of 1 would skip whole samples.
+# Largest tolerance for rounding errors of cumulative weights, as a share of one sample.
 MAX_TOLERANCE = 5e-4
 
 
@@ -133,17 +132,17 @@ class KthLargest(_Ranked):
     .. math::
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
-    where n is the number of samples in the group (Table 1 of [1]_). Only the j-th largest score has
-    a gradient. Of tied scores, the first sample ranks first. An empty group has t = -inf.
+    where n is the number of samples in the group [1]_. Only the j-th largest score has a gradient.
+    Of tied scores, the first sample ranks first. An empty group has t = -inf. Call an instance as
+    ``threshold(scores, positive, weight=None, groups=None)``.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
-    In descending order, t is the first score with a cumulative weight of at least j, or the
-    smallest score. Call an instance as ``threshold(scores, positive, weight=None, groups=None)``.
+    In descending order, t is the first score with cumulative weight at least j, or the last score.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
-        Samples whose scores are ranked.
+        Samples whose scores count.
     k : int, default=None
         The rank j, at least 1.
     tau : float, default=None
@@ -152,12 +151,12 @@ class KthLargest(_Ranked):
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or range, or not exactly one of `k` and `tau` is passed.
+        If an argument has the wrong type or range.
 
     References
     ----------
     .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
-       top.
+       top. Table 1.
 
     Examples
     --------
@@ -195,9 +194,9 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    :class:`KthLargest` defines j [1]_ and describes empty groups. The j samples share the gradient.
-    With weights, the last sample may count in part, so that the weights in the mean sum to j. The
-    published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
+    :class:`KthLargest` defines j [1]_. The j samples share the gradient. With weights, the last one
+    may count in part, so that the weights sum to j. An empty group has t = -inf. The published code
+    of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Examples
     --------
@@ -225,6 +224,7 @@ class TopMean(_Ranked):
         return t.masked_fill((rank == 0) | (t == -math.inf), -math.inf)
 
 
+@documented_like(KthLargest)
 @dataclass(frozen=True)
 class SurrogateQuantile(_OfGroup):
     r"""Threshold t at which the mean of the surrogate l(s - t) over a group of samples is tau.
@@ -232,29 +232,19 @@ class SurrogateQuantile(_OfGroup):
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples in the group. The original Pat&Mat uses this threshold, which
+    where n is the number of samples in the group. The original Pat&Mat uses this threshold [1]_. It
     is at least that of :class:`KthLargest` for the same `tau`. The gradient is
-    :math:`\partial t / \partial s_i = \ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has
-    t = -inf.
+    :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has t = -inf.
 
     Parameters
     ----------
-    of : {"negatives", "positives", "all"}
-        Samples over which the mean is computed.
     tau : float
         Value of the mean at the threshold, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `of` or `surrogate` is unknown, or `tau` is out of range.
-
     Examples
     --------
-    >>> import torch
-    >>> from sktopk.losses import SurrogateQuantile
     >>> scores, positive = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 0, 1]) == 1
     >>> SurrogateQuantile("negatives", tau=0.5, surrogate="hinge")(scores, positive)
     tensor(3.)
@@ -285,11 +275,9 @@ class SurrogateQuantile(_OfGroup):
         return t.view(scores.shape[:-1])
 
     def _of_hinge(self, scores, share):
-        """Return the thresholds of rows for the hinge.
-
-        The sum of the hinges, which must be n tau, is the maximum over m of the sums of 1 + s - t
-        over the m largest scores. The threshold is the largest solution t for any m.
-        """
+        """Return the thresholds of rows for the hinge."""
+        # The sum of the hinges, which must be n tau, is the maximum over m of the sums of 1 + s - t
+        # over the m largest scores. The threshold is the largest solution t for any m.
         with torch.no_grad():
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)
             own = share.gather(-1, order)
@@ -334,7 +322,6 @@ class SurrogateQuantile(_OfGroup):
     def _hinge_roots(self, scores, share, groups):
         """Return the thresholds of groups for the hinge, computed as in `_of_hinge`."""
         key = torch.where(share > 0, -scores, math.inf)
-        # Subtract the largest score of the group first, because sums of large scores lose digits.
         some = groups.sum(share) > 0
         top = torch.where(some, groups.largest(-key), 0.0)
         key, order, groups = groups.sort(key)

@@ -27,8 +27,8 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_ (equation 5). The loss is discontinuous where a
-    class enters the top k. It is at least log(k+1) times the top-k error.
+    is the target, one-hot for class indices [1]_. The loss is discontinuous where a class enters
+    the top k. It is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def topk_grouping_loss(
     References
     ----------
     .. [1] Sawada, Kaneko and Sagi (2020). Trade-offs in top-k classification accuracies on losses
-       for deep learning.
+       for deep learning. Equations 5 and 6.
 
     Examples
     --------
@@ -77,8 +77,7 @@ def topk_transition_loss(
         \qquad Q = \sum_{i=1}^k q_{[i]}
 
     where :math:`q` is the softmax, :math:`q_{[i]}` its i-th largest entry and :math:`L_k` is
-    :func:`topk_grouping_loss` [1]_ (equation 6). While Q is small, cross-entropy determines which
-    classes enter the top k.
+    :func:`topk_grouping_loss` [1]_. Cross-entropy brings the label into the top k.
 
     Parameters
     ----------

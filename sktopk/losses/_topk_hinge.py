@@ -23,11 +23,10 @@ def topk_hinge_loss(
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
-    where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y. This
-    is eq. 8 of [2]_. :func:`smooth_topk_loss` is its smoothed version. With ``scaled=False`` there
-    is no division by k, as in [1]_, eq. 6 of [2]_ and eq. 4 of [3]_. With ``margin=1`` the loss is
-    at least the top-k error. The gradient has only two nonzero entries, which makes deep networks
-    hard to train [2]_.
+    where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
+    With ``scaled=False`` there is no division by k, as in [1]_ and [3]_. With ``margin=1`` the loss
+    is at least the top-k error. The gradient has only two nonzero entries, which makes deep
+    networks hard to train. One of several tied scores takes the whole gradient.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ def topk_hinge_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf. One of the tied scores takes the whole gradient.
+        -inf.
 
     Raises
     ------
@@ -61,9 +60,9 @@ def topk_hinge_loss(
     ----------
     .. [1] Lapin, Hein and Schiele (2015). Top-k multiclass SVM. NeurIPS.
     .. [2] Berrada, Zisserman and Kumar (2018). Smooth loss functions for deep top-k classification.
-       ICLR.
+       ICLR. Equations 6 and 8.
     .. [3] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
-       imbalanced classification. ICML.
+       imbalanced classification. ICML. Equation 4.
 
     Examples
     --------
@@ -72,8 +71,6 @@ def topk_hinge_loss(
     >>> scores = torch.tensor([[3.0, 2.0, 1.0, 0.5]])
     >>> topk_hinge_loss(scores, torch.tensor([2]), k=2)
     tensor(1.5000)
-    >>> topk_hinge_loss(scores, torch.tensor([2]), k=2, scaled=False)
-    tensor(2.)
     """
     name = "topk_hinge_loss"
     scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
@@ -100,13 +97,19 @@ def topk_hinge_convex_loss(
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
     where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
-    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False`` (eq. 6 of [2]_), and with
-    ``margin=1`` of the top-k error. It is not top-k calibrated (section 3.4 of [3]_).
+    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``, and with ``margin=1`` of
+    the top-k error. It is not top-k calibrated [2]_.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. Zero, with zero gradient, if fewer than k classes have a score above -inf.
+
+    References
+    ----------
+    .. [1] Lapin, Hein and Schiele (2015). Top-k multiclass SVM. NeurIPS.
+    .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
+       imbalanced classification. ICML. Section 3.4.
 
     Examples
     --------
@@ -144,21 +147,20 @@ def topk_hinge_calibrated_loss(
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_ (equation 5). With ``margin=1`` the loss is at least the top-k error. A
-    label of rank k+1 has loss m and no gradient, so that training by this loss alone can stop at
-    chance: add cross-entropy of the same scores.
+    calibrated [1]_, [2]_. With ``margin=1`` the loss is at least the top-k error. One of several
+    tied scores takes the whole gradient. A label of rank k+1 has loss m and no gradient, so that
+    training by this loss alone can stop at chance: add cross-entropy of the same scores.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf. One of
-        the tied scores takes the whole gradient.
+        Nonnegative. Zero, with zero gradient, if at most k classes have a score above -inf.
 
     References
     ----------
     .. [1] Yang and Koyejo (2020). On the consistency of top-k surrogate losses. ICML.
     .. [2] Garcin et al. (2022). Stochastic smoothing of the top-K calibrated hinge loss for deep
-       imbalanced classification. ICML.
+       imbalanced classification. ICML. Equation 5.
 
     Examples
     --------

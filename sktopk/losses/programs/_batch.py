@@ -4,8 +4,7 @@ Scores are divided by the margin. The hinges at a threshold tau are
 
     z_i = max(0, 1 - (s_i - tau)) for positives,    z_j = max(0, 1 + (s_j - tau)) for negatives.
 
-A hinge is at least 1 if the score is on the wrong side of tau. As functions of tau, the hinges have
-kinks at s_i - 1 and s_j + 1. Between kinks, every sum of hinges is linear in tau.
+Sums of hinges are linear in tau between the kinks s_i - 1 and s_j + 1.
 """
 
 from math import isfinite
@@ -19,7 +18,6 @@ from sktopk.losses._loss import (
     check_binary,
     check_name,
     check_nonnegative,
-    check_weight,
     nan_above,
     reduce,
     value_range,
@@ -37,20 +35,14 @@ class Batch(NamedTuple):
     negative: torch.Tensor  # sample weights of negatives, 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
     kink: torch.Tensor
-    # Mask of the scores that were -inf and are now low finite numbers. None means no such scores.
-    bottom: torch.Tensor | None = None
+    bottom: torch.Tensor | None = None  # mask of the scores that were -inf
     groups: OneGroup | Groups = OneGroup()
 
     @property
     def mirrored(self):
         """Return the batch with exchanged classes and negated scores."""
-        return self._replace(
-            scores=-self.scores,
-            positive=self.negative,
-            negative=self.positive,
-            sign=-self.sign,
-            kink=-self.kink,
-        )
+        exchanged = self._replace(positive=self.negative, negative=self.positive)
+        return exchanged._replace(scores=-self.scores, sign=-self.sign, kink=-self.kink)
 
     @property
     def balanced(self):
@@ -62,9 +54,8 @@ class Batch(NamedTuple):
 
 def split_classes(scores, target, margin, sample_weight, groups=None):
     """Check the arguments of a binary loss and return its :class:`Batch`."""
-    scores, is_positive = check_binary(scores, target, sample_weight)
+    scores, is_positive, sample_weight = check_binary(scores, target, sample_weight)
     margin = check_nonnegative(margin, "margin", positive=True)
-    sample_weight = check_weight(sample_weight, scores)
     scores, bottom = in_units(scores, sample_weight, margin)
     positive = is_positive.to(scores.dtype)
     negative = 1 - positive
@@ -84,7 +75,6 @@ def in_units(scores, weight, margin):
     Scores near 0 keep more digits. The median is a score, so that ties stay ties. Samples of weight
     0 get the median. Scores of -inf become finite numbers far below all others, where hinges and
     sigmoids are constant; without any, the mask is None. If a score is NaN or inf, all become NaN.
-    Scores have shape (..., n_samples), with one problem per row.
     """
     if not scores.numel():
         return scores / margin, None

@@ -12,10 +12,7 @@ _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """Autograd function of `source` that returns `value`, which was computed without autograd.
-
-    `adjoint` maps the gradient by the value to the gradient by `source`, 0 for unsolved programs.
-    """
+    """Autograd function of `source` with the given value; `adjoint` maps its gradient back."""
 
     @staticmethod
     def forward(ctx, source, value, adjoint, solved):

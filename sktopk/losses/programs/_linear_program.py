@@ -9,7 +9,7 @@ from torch import Tensor
 from sktopk.losses._loss import check_count, check_floating, check_name, check_nonnegative
 
 from ._gradients import differentiable_minimiser, differentiable_optimum, differentiable_vertex
-from ._matrices import SPARSE_LAYOUTS, stack_rows
+from ._matrices import LAYOUTS, stack_rows
 from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
@@ -48,24 +48,21 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The variables are free, unlike in :func:`scipy.optimize.linprog`. The optimum ``fun`` is
-    differentiated by the envelope theorem, with the multipliers :math:`v \ge 0` of the inequalities
-    and :math:`u` of the equations:
+    The variables are free, unlike in :func:`scipy.optimize.linprog`. By the envelope theorem, with
+    the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
 
     .. math::
         \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
         \quad \nabla_{b_{eq}}\, p = -u, \quad \nabla_{A_{eq}}\, p = u x^\top.
 
     The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
-    for x. Both gradients are exact if x and the multipliers are unique, which holds for almost all
-    arguments. Otherwise the gradient of ``fun`` is a generalized gradient. Second derivatives raise
-    an error.
+    for x. Both gradients are exact if x and the multipliers are unique. Otherwise the gradient of
+    ``fun`` is a generalized gradient. Second derivatives raise an error.
 
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
-        Costs, floating point. The leading dimensions of all arguments are broadcast to the shape
-        of the batch of programs.
+        Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
         leading dimensions or the shape of the batch. Only its stored entries have a gradient.
@@ -86,13 +83,11 @@ def linear_program(
     tol : float, default=None
         Largest relative violation, dual residual and gap of a solution, positive. A program counts
         as having no optimum if all its solutions have a norm above 1e-3 / `tol` (clipped to
-        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with float32 or half precision. Not used
-        by "highs".
+        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" below float64. Not used by "highs".
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Whether unsolved programs cause a RuntimeWarning, a RuntimeError or neither. Their gradient
-        is zero.
+        Whether unsolved programs, whose gradient is 0, cause a RuntimeWarning or RuntimeError.
 
     Returns
     -------
@@ -141,10 +136,8 @@ def linear_program(
     scale of each row, and is finite for infeasible programs: `status` is then not 2, and
     `primal_residual` is the distance from feasibility.
 
-    A step of Newton's method with a dense matrix takes about n_rows n_variables^2 operations. With
-    a sparse matrix, it takes a few multiplications by the matrix if most variables occur in few
-    rows, as in programs with a threshold. For other sparse matrices, "highs" is faster. Redundant
-    rows are allowed.
+    Newton's method is fast for sparse matrices if most variables occur in few rows, as in programs
+    with a threshold. For other sparse matrices, "highs" is faster. Redundant rows are allowed.
 
     References
     ----------
@@ -220,7 +213,7 @@ def linear_program(
 def _check_vector(vector, name, c):
     """Return `vector` after checks: finite floats, at least one dimension, on the device of `c`."""
     shape, least = ("(..., n_variables)", 1) if name == "c" else ("(..., n_rows)", 0)
-    return _check(vector, name, c, (), shape, lambda size: size and size[-1] >= least)
+    return _check(vector, name, c, shape, lambda size: size and size[-1] >= least)
 
 
 def _check_rows(matrix, rhs, kind, c):
@@ -230,9 +223,7 @@ def _check_rows(matrix, rhs, kind, c):
         matrix = c.new_zeros(0, n)
     else:
         shape = f"(..., n_rows, {n}), one column per entry of c"
-        matrix = _check(
-            matrix, A, c, SPARSE_LAYOUTS, shape, lambda size: len(size) > 1 and size[-1] == n
-        )
+        matrix = _check(matrix, A, c, shape, lambda size: len(size) > 1 and size[-1] == n, LAYOUTS)
     n_rows = matrix.shape[-2]
     if rhs is None and n_rows:
         raise ValueError(f"{b} must be given with {A}; got None")
@@ -248,13 +239,8 @@ def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     """Return the common batch shape of the linear programs."""
     if not A_ub.shape[-2] + A_eq.shape[-2]:
         raise ValueError("A_ub and A_eq must have at least one row together; got none")
-    shapes = {
-        "c": c.shape[:-1],
-        "A_ub": A_ub.shape[:-2],
-        "b_ub": b_ub.shape[:-1],
-        "A_eq": A_eq.shape[:-2],
-        "b_eq": b_eq.shape[:-1],
-    }
+    shapes = {"c": c.shape[:-1], "A_ub": A_ub.shape[:-2], "b_ub": b_ub.shape[:-1]}
+    shapes |= {"A_eq": A_eq.shape[:-2], "b_eq": b_eq.shape[:-1]}
     try:
         batch_shape = torch.broadcast_shapes(*shapes.values())
     except RuntimeError:
@@ -269,12 +255,11 @@ def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     return batch_shape
 
 
-def _check(tensor, name, c, sparse_layouts, shape, fits):
+def _check(tensor, name, c, shape, fits, layouts=(torch.strided,)):
     check_floating(tensor, name)
-    allowed = (torch.strided, *sparse_layouts)
-    if tensor.layout not in allowed:
-        layouts = ", ".join(str(layout) for layout in allowed)
-        raise TypeError(f"{name} must have one of the layouts {layouts}; got {tensor.layout}")
+    if tensor.layout not in layouts:
+        listed = ", ".join(map(str, layouts))
+        raise TypeError(f"{name} must have one of the layouts {listed}; got {tensor.layout}")
     if not fits(tensor.shape):
         raise ValueError(f"{name} must have shape {shape}; got {tuple(tensor.shape)}")
     if tensor.device != c.device:
@@ -295,13 +280,11 @@ def _report(status, on_failure):
     if on_failure == "ignore" or not failed.any():
         return
     counts = {name: int((status == code).sum()) for code, name in STATUS_NAMES.items()}
-    kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    first = tuple(failed.nonzero()[0].tolist())
-    where = f", the first at index {first}" if first else ""
-    message = (
-        f"linear_program did not solve {int(failed.sum())} of {status.numel()} programs: {kinds}"
-        f"{where}"
-    )
+    kinds = [f"{count} {name}" for name, count in counts.items() if count]
+    if status.ndim:
+        kinds.append(f"the first at index {tuple(failed.nonzero()[0].tolist())}")
+    n_failed, kinds = int(failed.sum()), ", ".join(kinds)
+    message = f"linear_program did not solve {n_failed} of {status.numel()} programs: {kinds}"
     if on_failure == "raise":
         raise RuntimeError(message)
     message += ". Their gradients are zero. Check `status`, or pass on_failure='raise'."

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr)
+LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr)
 _EQUILIBRATION_PASSES = 5
 _CG_TOLERANCE = 1e-11
 _CG_MAX_ITER = 2000
@@ -57,10 +57,9 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Sparse matrices of a batch, stored as one list of entries, with the methods of `DenseRows`.
+    """Sparse matrices of a batch, as entries of one block-diagonal matrix: like `DenseRows`.
 
-    The batch is one block-diagonal matrix: row r of program b has the number b * n_rows + r.
-    Columns are numbered in the same way.
+    Row r of program b has the number b * n_rows + r. Columns are numbered in the same way.
     """
 
     rows: torch.Tensor
@@ -108,10 +107,7 @@ class SparseRows(NamedTuple):
 
 
 def conjugate_gradients(product, diagonal, g):
-    """Solve one positive definite system per row of `g`, with the diagonal as preconditioner.
-
-    Few iterations suffice if few variables occur in all constraints, and the others in one each.
-    """
+    """Solve one positive definite system per row of `g`, with the diagonal as preconditioner."""
     x = torch.zeros_like(g)
     residual, search = g, g / diagonal
     square = (residual * search).sum(-1, keepdim=True)
@@ -182,14 +178,13 @@ def _flat_entries(A, batch_shape):
     return program, row.repeat(n_programs), column.repeat(n_programs), values.repeat(n_programs)
 
 
-def equilibrate(matrix, n_programs, n_rows, n_variables, *, scale_rows):
+def equilibrate(program, *, scale_rows):
     """Return factors for the rows (if `scale_rows`) and columns that bring their norms near 1."""
-    like = matrix.values
-    rows, columns = like.new_ones(n_programs, n_rows), like.new_ones(n_programs, n_variables)
+    matrix = program.matrix
+    rows, columns = torch.ones_like(program.rhs), torch.ones_like(program.cost)
     passes = _EQUILIBRATION_PASSES if scale_rows else 1
     for power in [0.5] * (passes - 1) + [1.0]:
-        _, column_norms = matrix.scaled(rows, columns).norms()
-        columns = columns / or_one(column_norms) ** power
+        columns = columns / or_one(matrix.scaled(rows, columns).norms()[1]) ** power
         if scale_rows:
             rows = rows / or_one(matrix.scaled(rows, columns).norms()[0]) ** power
     return rows, columns

@@ -77,8 +77,7 @@ class ScaledProgram(Program):
     """
 
     def __init__(self, program, *, scale_rows=True):
-        shape = *program.rhs.shape, program.cost.shape[-1]
-        self.rows, self.columns = equilibrate(program.matrix, *shape, scale_rows=scale_rows)
+        self.rows, self.columns = equilibrate(program, scale_rows=scale_rows)
         rhs, cost = self.rows * program.rhs, self.columns * program.cost
         self.rhs_unit, self.cost_unit = or_one(_largest(rhs)), or_one(_largest(cost))
         matrix = program.matrix.scaled(self.rows, self.columns)
@@ -112,9 +111,7 @@ def solve_newton(program, *, tol, max_iter, width):
         x = torch.where(solved, _polish_minimiser(program, last_width, run.x), run.x)
         multipliers = program.project(program.slack(x)) / last_width
     else:
-        found = run.x, run.multipliers
-        pairs = zip(_polish(program, *found, 10 * tol), found, strict=True)
-        x, multipliers = (torch.where(solved, *pair) for pair in pairs)
+        x, multipliers = _polish(program, run.x, run.multipliers, solved, 10 * tol)
     x = program.rhs_unit * program.columns * x
     multipliers = program.cost_unit * program.rows * multipliers
     return Solution(x, multipliers, run.status, run.n_iter)
@@ -161,16 +158,14 @@ class _Newton:
         shifted = self.slack / self.width + self.multipliers
         self.active = self.program.equality | (shifted > 0)
         self.next_multipliers = self.program.project(shifted)
-        self.gradient = (
-            self.cost
-            + _PROXIMAL_RATIO * self.width * (self.x - self.anchor)
-            + self.program.matrix.transposed_times(self.next_multipliers)
-        )
+        proximal = _PROXIMAL_RATIO * self.width * (self.x - self.anchor)
+        of_penalty = self.program.matrix.transposed_times(self.next_multipliers)
+        self.gradient = self.cost + proximal + of_penalty
 
     def _step(self):
         """Make one Newton step for each linear program without a final status."""
-        matrix, rho = self.program.matrix, _PROXIMAL_RATIO * self.width
-        solve = matrix.active_solver(self.active, self.width * rho + self.damping)
+        matrix, least = self.program.matrix, self.width * (_PROXIMAL_RATIO * self.width)
+        solve = matrix.active_solver(self.active, least + self.damping)
         direction = solve(-self.width * self.gradient)
         image = matrix.times(direction)
         length, accepted = self._search(direction, image)
@@ -184,7 +179,6 @@ class _Newton:
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
         # Without damping, each variable without active rows would need a separate step.
-        least = self.width * rho
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
         less = torch.where(less < least, 0.0, less)
@@ -207,8 +201,7 @@ class _Newton:
             fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
             new_slope = linear + length * square + _dot(image, trial)
             accepted = accepted | (fall <= _ARMIJO * length * slope)
-            # If the slope is still negative, the convex function has decreased, even if rounding
-            # hides the decrease.
+            # With a negative slope, the convex function has decreased, even if rounding hides it.
             accepted = accepted | (new_slope <= -_ARMIJO * slope)
             if accepted.all():
                 break
@@ -288,11 +281,8 @@ class _Newton:
         return ((contradiction > self.tol) & certified).squeeze(-1)
 
 
-def _polish(program, x, multipliers, noise):
-    """Return x and multipliers with M_J x = h_J and M_J'y_J = -c for the active rows J.
-
-    Corrections that do not reduce the error are dropped. Multipliers up to `noise` become 0.
-    """
+def _polish(program, x, multipliers, solved, noise):
+    """Return x and multipliers with M_J x = h_J and M_J'y_J = -c, if this reduces the error."""
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
     new_x, new_multipliers = x, active * multipliers
@@ -303,7 +293,8 @@ def _polish(program, x, multipliers, noise):
         new_multipliers = new_multipliers - active * program.matrix.times(solve(gradient))
     old, new = (x, multipliers), (new_x, program.project(new_multipliers))
     better = program.error(*new, program.cost) < program.error(*old, program.cost)
-    return [torch.where(better.unsqueeze(-1), *pair) for pair in zip(new, old, strict=True)]
+    better = solved & better.unsqueeze(-1)
+    return [torch.where(better, *pair) for pair in zip(new, old, strict=True)]
 
 
 def _polish_minimiser(program, width, x):

@@ -36,20 +36,18 @@ def fbeta_loss(
     where the minimum is over thresholds with :math:`P < n_+`. The loss is in [0, 1). The hinge sums
     P and N are upper bounds of the numbers of false negatives and false positives. This is one of
     the measures of [1]_: a linear-fractional program, which the substitution of Charnes and Cooper
-    (1962) makes linear. The gradient includes the derivative of the threshold, which sorting finds
-    in O(n log n).
+    (1962) makes linear. The gradient includes that of the threshold. The time is O(n log n).
 
     Parameters
     ----------
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
     margin : float, default=1.0
-        Distance m that scores should keep from the threshold, positive.
+        Distance m that scores should keep, positive.
     solver : {"closed_form", "program"}, default="closed_form"
         "program" calls :func:`linear_program` and is meant for checking the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. The loss is the mean over the groups with
-        both classes. None means one group.
+        Group of each sample. The loss is the mean over the groups with both classes.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts like two identical samples.
     reduction : {"sum", "mean"}, default="mean"
@@ -142,8 +140,7 @@ def precision_at_recall_program_loss(
 
     This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
     upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
-    false-positive rate is at most the loss. Sorting finds this threshold in O(n log n). Positives
-    below it plus the margin share its gradient in proportion to their weights.
+    false-positive rate is at most the loss. Sorting finds this threshold in O(n log n).
 
     Parameters
     ----------
@@ -185,9 +182,8 @@ def recall_at_fpr_loss(
 
     This linear program always has a solution. Hinges are upper bounds of errors. At the best
     threshold, the false-positive rate (FPR) is therefore at most :math:`\varphi`, and the recall is
-    at least 1 minus the loss. The loss is Pat&Mat-NP (eq. 11 of [1]_) with the hinge and
-    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n). Negatives
-    above it minus the margin share its gradient in proportion to their weights.
+    at least 1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge and
+    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
 
     Parameters
     ----------
@@ -197,7 +193,7 @@ def recall_at_fpr_loss(
     References
     ----------
     .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
-       top.
+       top. Equation 11.
 
     Examples
     --------
@@ -217,7 +213,6 @@ def _at_budget(batch, budget):
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
-    # Find the tau at which the hinges of the positives sum to `allowed`. The sum grows with tau.
     last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
     last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
     tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)

@@ -53,9 +53,8 @@ def pairwise_auc_loss(
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
-    The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score`` with
-    the same ``multi_class``. "mu" is an upper bound of 1 minus AUC_mu. The mean excludes problems
-    with a class that the batch lacks.
+    The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score``. "mu"
+    is an upper bound of 1 minus AUC_mu. The mean excludes problems that lack a class.
 
     Parameters
     ----------
@@ -65,11 +64,8 @@ def pairwise_auc_loss(
         Class labels in {0, 1}, or integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
-        max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1], as in
-        the published code for [1]_, without gradients of misranked pairs. ``solver="program"``
-        requires the hinge.
-    margin : float, default=1.0
-        Distance m that the scores of a pair should keep, positive.
+        max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1], which
+        has no gradient for misranked pairs. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Binary problems over which the loss of multi-class scores is averaged.
 
@@ -159,15 +155,12 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
     defined = rows.defined(batch.positive, batch.negative)
     # Scale the weights so that the weights of the pairs in each group sum to 1.
     batch = batch.balanced
-    positive, negative = (
-        weight / rows.of_rows(or_one(rows.sum(weight)))
-        for weight in (batch.positive, batch.negative)
-    )
+    weights = [w / rows.of_rows(or_one(rows.sum(w))) for w in (batch.positive, batch.negative)]
     # Detach groups without pairs. Otherwise, rounding errors could give them a gradient.
     scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
-    pairs = _PAIR_SUMS[surrogate](scores, positive, negative, rows)
+    pairs = _PAIR_SUMS[surrogate](scores, *weights, rows)
     loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
-    loss = _with_bottom(loss, surrogate, positive, negative, batch.bottom, rows)
+    loss = _with_bottom(loss, surrogate, *weights, batch.bottom, rows)
     return reduce_batch(loss, batch.positive + batch.negative, reduction)
 
 

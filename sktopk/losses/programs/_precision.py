@@ -125,12 +125,7 @@ def precision_at_k_loss(
 
     where :math:`T^*` runs over the sets of k samples with the most positives. This is the
     structured hinge of precision at k [1]_ with the ramp of [2]_. If each class has at least k
-    samples, then
-
-    .. math::
-        L = \frac{1}{k} \sum_{i=1}^{k}
-            \max\Bigl(0, 1 - \frac{s^+_{[k+1-i]} - s^-_{[i]}}{m}\Bigr).
-
+    samples, it is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k.
     The loss is at least 1 minus the precision at k. It is not convex with more than k positives, of
     which only the k best have an effect.
 
@@ -143,8 +138,8 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of several tied
-        scores has the gradient.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Of tied samples, the
+        first ranks first.
 
     References
     ----------
