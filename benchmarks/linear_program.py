@@ -44,8 +44,7 @@ VARIANTS += [{"multi_class": name} for name in ("ovr", "ovo", "mu")]
 
 
 def auc_program(batch):
-    problem = _pairwise_auc.Problems(*(part.unsqueeze(0) for part in batch[:3]))
-    return _pairwise_auc.pairwise_auc_program(problem)
+    return _pairwise_auc.pairwise_auc_program(*(part.unsqueeze(0) for part in batch[:3]))
 
 
 def fpr_program(batch):

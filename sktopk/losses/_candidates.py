@@ -22,8 +22,7 @@ def sample_candidates(
     r"""Draw candidate classes for a training step: the labels of the batch and a random sample.
 
     .. math::
-        \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j
-        + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
+        \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
     where B is the set of labels of a batch, and D is a simple random sample of the other classes. A
     candidate has the weight 1 in B, and :math:`(C - |B|) / |D|` in D. The right side is an unbiased

@@ -186,9 +186,8 @@ def ldam_loss(
     r"""Compute cross-entropy with larger margins for rare classes.
 
     .. math::
-        L(s, y) = -\log \frac{\exp(\alpha (s_y - m_y))}
-        {\exp(\alpha (s_y - m_y)) + \sum_{j \neq y} \exp(\alpha s_j)},
-        \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
+        L(s, y) = -\log \frac{\exp(\alpha (s_y - m_y))}{\exp(\alpha (s_y - m_y)) + \sum_{j \neq y}
+        \exp(\alpha s_j)}, \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
     where :math:`n_c` is the number of training samples of class c, :math:`m` is ``max_margin`` and
     :math:`\alpha` is ``scale`` [1]_. The loss is at least log(k+1) times the top-k error.

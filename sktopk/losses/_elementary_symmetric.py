@@ -11,9 +11,8 @@ classes form three groups, which avoids cancellation:
 
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)` have
 the coefficients :math:`T_i, R_i`. Then :math:`\sigma_{k-d} \propto Z_d = \sum_i T_{i+d} R_i` for d
-= 0 and 1, a sum of positive terms. To avoid overflow, u is multiplied and v is divided by the
-*tilt* (sum of v over rest) / k, which multiplies :math:`Z_d` by tilt^d. Each factor 1 + a x is
-divided by 1 + a. Then no number overflows float64 for k <= 600.
+= 0 and 1, a sum of positive terms. Against overflow for k <= 600, u is multiplied and v is divided
+by the *tilt* (sum of v over rest) / k, and each factor 1 + a x is divided by 1 + a.
 """
 
 from typing import NamedTuple
@@ -173,8 +172,8 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    With y shifted by one, the sum is P_(k-1)(j). It is stable, because the odds o_j are below 1
-    below rank 2k, and y decreases from 1, since the Z are log-concave.
+    With y shifted by one, the sum is P_(k-1)(j). It is stable, because o_j < 1 in the rest, and y
+    decreases from 1, since the Z are log-concave.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

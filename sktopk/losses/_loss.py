@@ -92,9 +92,9 @@ def check_weight(sample_weight, scores):
 
 
 def value_range(tensor):
-    """Return the smallest and the largest value (NaN if any value is); None if they are unknown.
+    """Return the least and the largest value (NaN if any is NaN); None if they cannot be read.
 
-    Values are not read on a GPU, where reading would wait, nor under torch.compile or vmap.
+    None stands for an empty tensor, a GPU, where reading would wait, torch.compile and vmap.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -114,10 +114,7 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of each sample, which is near 0 then.
-
-    The subtracted score has no gradient: the losses depend on differences only.
-    """
+    """Return the scores minus the k-th largest score of each sample, which has no gradient."""
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
     return scores - level.nan_to_num(0.0, 0.0, 0.0)
@@ -312,9 +309,8 @@ def _from_bytes(found):
 class LossModule(nn.Module):
     """Base class of modules that call a loss function with stored parameters.
 
-    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
-    Its constructor takes the parameters of the function that do not belong to a call, here with the
-    default ``k=5``. `class_counts` becomes a buffer.
+    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function,
+    with k=5 as default of its constructor. `class_counts` becomes a buffer.
     """
 
     function = None  # the loss function

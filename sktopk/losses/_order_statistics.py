@@ -188,8 +188,7 @@ def _exceedances(level, n_classes, generator):
     r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
     Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
-    arrival. One process covers all draws and classes in order. `level` has a for each draw. Return
-    the arrays (draw, cls, value), sorted by draw and class.
+    arrival. One process covers all draws, each with a in `level`, and classes, in this order.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)

@@ -79,9 +79,8 @@ def smooth_topk_loss(
     r"""Compute the smooth top-k SVM loss, exact in value and gradient.
 
     .. math::
-        L(s, y) = \tau \log\left[1 + e^{m / \tau}
-        \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
-        \qquad e_j = \exp\frac{s_j}{k \tau}
+        L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
+        {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \exp\frac{s_j}{k \tau}
 
     where :math:`\sigma_k` is the sum over all k-subsets of the product of their entries [1]_. For
     k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. Tied scores have the same gradient. There
@@ -156,9 +155,8 @@ def smooth_topk_adjusted_loss(
     r"""Compute the smooth top-k loss with logits adjusted for class frequencies.
 
     .. math::
-        L(s, y) = \tau \log\left[1 + e^{m / \tau}
-        \frac{\sigma_k(e_{\setminus y})}{e_y\, \sigma_{k-1}(e_{\setminus y})}\right],
-        \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
+        L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
+        {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
     share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`.

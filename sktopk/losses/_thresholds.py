@@ -1,9 +1,8 @@
 """Thresholds of scores: an order statistic, a mean of scores, or the root of an equation.
 
-A threshold is called as ``threshold(scores, positive, weight)`` with scores of shape
-(..., n_samples), the mask of the positives, and sample weights or None. It returns a tensor of
-shape (...), which is -inf where there are no samples. With group numbers as fourth argument, scores
-have shape (n_samples,), and the result has one number per group.
+Called with scores of shape (..., n_samples), the mask of the positives and weights or None, a
+threshold returns a tensor of shape (...), -inf where there are no samples. With group numbers as
+fourth argument, scores have shape (n_samples,), and the result has one number per group.
 """
 
 import math

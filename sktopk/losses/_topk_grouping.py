@@ -27,8 +27,7 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_. The loss is discontinuous where a class enters
-    the top k. It is at least log(k+1) times the top-k error.
+    is the target, one-hot for class indices [1]_. The loss jumps where a class enters the top k.
 
     Parameters
     ----------
@@ -40,8 +39,8 @@ def topk_grouping_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats. If the k-th and (k+1)-th scores tie, only one class is merged. Zero
-        if fewer than k classes have a score above -inf.
+        Nonnegative, in nats, at least log(k+1) times the top-k error. Zero if fewer than k classes
+        have a score above -inf. If the k-th and (k+1)-th scores tie, only one class is merged.
 
     References
     ----------
@@ -73,8 +72,7 @@ def topk_transition_loss(
     r"""Compute a mixture of cross-entropy and the grouping loss.
 
     .. math::
-        L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t),
-        \qquad Q = \sum_{i=1}^k q_{[i]}
+        L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t), \qquad Q = \sum_{i=1}^k q_{[i]}
 
     where :math:`q` is the softmax, :math:`q_{[i]}` its i-th largest entry and :math:`L_k` is
     :func:`topk_grouping_loss` [1]_. Cross-entropy brings the label into the top k.
@@ -83,12 +81,6 @@ def topk_transition_loss(
     ----------
     detach_weight : bool, default=False
         Whether Q is treated as a constant in the gradient. The paper does not specify this.
-
-    Returns
-    -------
-    loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats, at least log(k+1) times the top-k error. The loss of an absent label
-        is 0 if fewer than k classes have a score above -inf.
 
     Examples
     --------

@@ -72,9 +72,9 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, weight, margin):
     """Return scores minus their median, divided by the margin, and the mask of scores of -inf.
 
-    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Samples of weight
-    0 get the median. Scores of -inf become finite numbers far below all others, where hinges and
-    sigmoids are constant; without any, the mask is None. If a score is NaN or inf, all become NaN.
+    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Scores of -inf
+    become finite numbers far below all others, where hinges and sigmoids are constant; without any,
+    the mask is None. If a score is NaN or inf, all become NaN.
     """
     if not scores.numel():
         return scores / margin, None
@@ -185,10 +185,9 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the derivatives of a minimal sum of hinges, with respect to the scores.
+    """Return the derivatives of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    The threshold `tau` minimizes ``positive_cost * sum(z_i) + negative_cost * sum(z_j)``. The
-    derivatives of hinges with a kink at `tau` are chosen so that all derivatives sum to 0.
+    The derivatives of hinges with a kink at the best `tau` are chosen so that all sum to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive

@@ -6,8 +6,7 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# Damping of the linear systems. It is larger than in `_newton`: if the solution is not unique,
-# terms of size 1 / _DAMPING cancel, and a smaller value would lose too many digits.
+# Larger than in `_newton`: if the solution is not unique, terms of size 1 / _DAMPING cancel.
 _DAMPING = 1e-9
 
 

@@ -48,8 +48,9 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The variables are free, unlike in :func:`scipy.optimize.linprog`. By the envelope theorem, with
-    the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+    :class:`LinearProgramLoss` makes a training loss of such a program. The variables are free,
+    unlike in :func:`scipy.optimize.linprog`. By the envelope theorem, with the multipliers
+    :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
 
     .. math::
         \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
@@ -123,18 +124,13 @@ def linear_program(
     RuntimeError
         If a program is not solved and ``on_failure="raise"``.
 
-    See Also
-    --------
-    LinearProgramLoss : A training loss defined by your own linear program.
-
     Notes
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
     where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. The minimum is smooth in b,
     at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the
-    scale of each row, and is finite for infeasible programs: `status` is then not 2, and
-    `primal_residual` is the distance from feasibility.
+    scale of each row, and is finite for infeasible programs, which have a `status` other than 2.
 
     Newton's method is fast for sparse matrices if most variables occur in few rows, as in programs
     with a threshold. For other sparse matrices, "highs" is faster. Redundant rows are allowed.
@@ -337,8 +333,7 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status."""
-    # A feasible program is unbounded if its cost decreases along a ray. HiGHS without presolve
-    # would find this, but it may print to stdout.
+    # Unbounded programs have a ray. HiGHS without presolve would find it, but may print to stdout.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible

@@ -19,6 +19,7 @@ class LinearProgramLoss(nn.Module):
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
     Any of :math:`c, A_{ub}, b_{ub}, A_{eq}, b_{eq}` may depend on the scores :math:`s`.
+    :func:`linear_program` solves the program and computes the gradient.
 
     Parameters
     ----------
@@ -32,14 +33,9 @@ class LinearProgramLoss(nn.Module):
     Raises
     ------
     TypeError, ValueError
-        When called, if `build` is not callable or does not return the arrays of one program, or if
-        :func:`linear_program` raises the error.
+        When called, if `build` or its arrays are invalid.
     RuntimeError
         When called with ``on_failure="raise"``, if the program has no solution.
-
-    See Also
-    --------
-    linear_program : The solver, its gradient and all its results.
 
     Examples
     --------

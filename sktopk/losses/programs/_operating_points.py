@@ -26,10 +26,8 @@ def fbeta_loss(
     r"""Compute an upper bound of 1 minus the F-measure at the best threshold.
 
     .. math::
-        L = \min_\tau \; 1 - \frac{(1 + \beta^2) (n_+ - P)}{(1 + \beta^2) n_+ - P + N}
-          = \min_\tau \; \frac{\beta^2 P + N}{(1 + \beta^2) n_+ - P + N},
+        L = \min_\tau \; 1 - \frac{(1 + \beta^2) (n_+ - P)}{(1 + \beta^2) n_+ - P + N},
 
-    .. math::
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
@@ -149,8 +147,6 @@ def precision_at_recall_program_loss(
 
     Examples
     --------
-    The hinges of the positives at the threshold 2 are 0 and 1, so their mean is 1/2:
-
     >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> precision_at_recall_program_loss(scores, target, recall=0.5)
     tensor(0.2500)
@@ -197,8 +193,6 @@ def recall_at_fpr_loss(
 
     Examples
     --------
-    The hinges of the negatives at the threshold 1.5 are 1 and 0, so their mean is 1/2:
-
     >>> scores, target = torch.tensor([3.0, 2.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> recall_at_fpr_loss(scores, target, fpr=0.5)
     tensor(0.2500)

@@ -1,7 +1,6 @@
 """Pairwise losses for the area under the ROC curve, binary and multi-class."""
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -101,31 +100,23 @@ def pairwise_auc_loss(
         return _in_groups(scores, target, margin, surrogate, sample_weight, reduction, groups)
     if isinstance(scores, torch.Tensor) and scores.ndim == 2 and scores.shape[1] > 1:
         problems, weight = _multi_class(scores, target, margin, multi_class, sample_weight)
+        scores, positive, negative, bottom = problems
     else:
         batch = split_classes(scores, target, margin, sample_weight)
+        scores, positive, negative = (part.unsqueeze(0) for part in batch[:3])
         bottom = None if batch.bottom is None else batch.bottom.unsqueeze(0)
-        problems = Problems(*(part.unsqueeze(0) for part in batch[:3]), bottom)
         weight = batch.positive + batch.negative
-    if not problems.scores.numel():
-        loss = problems.scores.sum()
+    if not scores.numel():
+        loss = scores.sum()
     elif solver == "closed_form":
         # Divide by the largest weight, to avoid overflow.
-        weights = [w / or_one(w.amax(-1, keepdim=True)) for w in problems[1:3]]
-        pairs = _PAIR_SUMS[surrogate](problems.scores, *weights, OneGroup())
+        weights = [w / or_one(w.amax(-1, keepdim=True)) for w in (positive, negative)]
+        pairs = _PAIR_SUMS[surrogate](scores, *weights, OneGroup())
         loss = (_scale(*weights) * pairs).sum()
-        loss = _with_bottom(loss, surrogate, *weights, problems.bottom, OneGroup())
+        loss = _with_bottom(loss, surrogate, *weights, bottom, OneGroup())
     else:
-        loss = optimum(pairwise_auc_program(problems), problems.scores, problems.bottom)
+        loss = optimum(pairwise_auc_program(scores, positive, negative), scores, bottom)
     return reduce_batch(loss, weight, reduction)
-
-
-class Problems(NamedTuple):
-    """Binary problems, one per row, with the fields of `Batch`. The loss is their mean loss."""
-
-    scores: torch.Tensor
-    positive: torch.Tensor
-    negative: torch.Tensor
-    bottom: torch.Tensor | None = None
 
 
 def _scale(positive, negative):
@@ -165,7 +156,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Check the arguments, and return the problems and the weights of the samples."""
+    """Return (scores, positive, negative, bottom) with one problem per row, and the weights."""
     scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
@@ -181,14 +172,14 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
         # Replace -inf by NaN, because the difference of two scores of -inf is undefined.
         scores = scores.masked_fill(scores == -torch.inf, torch.nan)
         scores, _ = in_units(scores[a] - scores[b], weight, margin)
-        return Problems(scores, positive[a], positive[b]), weight
+        return (scores, positive[a], positive[b], None), weight
     scores, bottom = in_units(scores, weight, margin)
     if multi_class == "ovo":
         # Merge the pairs (a, b) of each class a into one problem, where each class b has weight 1.
         negative = weight / or_one(class_weight).take(target) * ~of_class
     else:
         negative = weight * ~of_class
-    return Problems(scores, positive, negative, bottom), weight
+    return (scores, positive, negative, bottom), weight
 
 
 # The functions below return sums of l(s_j - s_i) over pairs, where l is the surrogate.
@@ -223,8 +214,7 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # Clip gaps between scores to 2: for large scores, s_i - 1 would be rounded to s_i. The ramp
-    # does not change, because it is constant beyond the margin.
+    # Clip gaps to 2, which the ramp ignores: for large scores, s_i - 1 would be rounded to s_i.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
@@ -232,8 +222,7 @@ def _ramp_pairs(scores, positive, negative, groups):
     # The ramp is the length of the part of (s_i - 1, s_j) below s_i. Add kinks at the scores s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly, and
-    # large gaps would multiply the remainder.
+    # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
@@ -300,13 +289,12 @@ _PAIR_SUMS = {
 }
 
 
-def pairwise_auc_program(problems):
+def pairwise_auc_program(scores, positive, negative):
     """Return the linear program with a variable z >= max(0, 1 - (s_i - s_j)) for each pair."""
-    positive, negative = problems.positive.unsqueeze(2), problems.negative.unsqueeze(1)
-    problem, i, j = ((positive > 0) & (negative > 0)).nonzero(as_tuple=True)
-    lead = problems.scores[problem, i] - problems.scores[problem, j]
-    scale = _scale(problems.positive, problems.negative)
-    cost = scale[problem] * problems.positive[problem, i] * problems.negative[problem, j]
+    is_pair = (positive > 0).unsqueeze(2) & (negative > 0).unsqueeze(1)
+    problem, i, j = is_pair.nonzero(as_tuple=True)
+    lead = scores[problem, i] - scores[problem, j]
+    cost = _scale(positive, negative)[problem] * positive[problem, i] * negative[problem, j]
     n = len(cost)
     pair = torch.arange(n, device=cost.device)
     entries = [(pair, pair, -1.0), (n + pair, pair, -1.0)]

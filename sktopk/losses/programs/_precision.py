@@ -30,7 +30,6 @@ def recall_at_precision_loss(
         L = \min_\tau \; \frac{P}{n_+} + \frac{M}{n_-} \max(0, V), \qquad
         V = p N - (1 - p) (n_+ - P),
 
-    .. math::
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
@@ -48,8 +47,6 @@ def recall_at_precision_loss(
 
     Examples
     --------
-    At the threshold 1.5, the hinge of one positive is 1/2, and the hinges of the negatives are 0:
-
     >>> scores, target = torch.tensor([3.0, 2.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> recall_at_precision_loss(scores, target, precision=1.0)
     tensor(0.2500)
@@ -149,8 +146,6 @@ def precision_at_k_loss(
 
     Examples
     --------
-    The hinges compare 3 with 2.5 and 2 with 0:
-
     >>> scores, target = torch.tensor([3.0, 2.5, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
     >>> precision_at_k_loss(scores, target, k=2)
     tensor(0.7500)
