@@ -91,6 +91,15 @@ def test_reductions_agree(case):
     assert_same(case(scores, target, **options), slow_mean(case, scores, target, groups, weight))
 
 
+@every([case for case in GROUPED if case not in TOP])
+def test_the_sum_is_the_mean_times_the_sum_of_the_weights(case):
+    scores, target, groups = batch()
+    weight = 2 + some_weights(groups)
+    options = {"sample_weight": weight, "groups": groups}
+    expected = case(scores, target, **options) * weight.sum()
+    assert_same(case(scores, target, reduction="sum", **options), expected.detach())
+
+
 @every(SOME)
 def test_groups_that_all_lack_a_class_have_no_loss(case):
     scores, target, groups = batch()

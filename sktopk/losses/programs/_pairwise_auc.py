@@ -142,7 +142,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
             f"got groups and scores of shape {tuple(scores.shape)}"
         )
     batch = split_classes(scores, target, margin, sample_weight, groups)
-    rows = batch.groups
+    rows, weight = batch.groups, batch.positive + batch.negative
     defined = rows.defined(batch.positive, batch.negative)
     # Scale the weights so that the weights of the pairs in each group sum to 1.
     batch = batch.balanced
@@ -152,7 +152,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
     pairs = _PAIR_SUMS[surrogate](scores, *weights, rows)
     loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
     loss = _with_bottom(loss, surrogate, *weights, batch.bottom, rows)
-    return reduce_batch(loss, batch.positive + batch.negative, reduction)
+    return reduce_batch(loss, weight, reduction)
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
