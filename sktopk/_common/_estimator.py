@@ -1,4 +1,4 @@
-"""What all estimators share: public names, conditional methods, version and fitted attributes."""
+"""Common parts of all estimators: public names, conditional methods, version and fitted attributes."""
 
 import warnings
 from collections.abc import Callable

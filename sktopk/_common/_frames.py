@@ -356,7 +356,7 @@ def target_statistics(code, target, n_classes, weight, part):
         return found
 
     error = np.array([errors(m * unit).sum(axis=0) for m in _PRIOR_WEIGHTS])
-    # Of equal errors, the largest m is the one that depends least on single samples.
+    # If errors are equal, the largest m depends least on single samples.
     best = error <= error.min(axis=0) + 1e-9 * total.sum()
     m = np.where(best, _PRIOR_WEIGHTS[:, np.newaxis], 0.0).max(axis=0) * unit
     gain = errors(np.inf) - errors(m)

@@ -1,4 +1,4 @@
-"""Tasks: what the scores of an estimator mean, and how networks are trained for it.
+"""Tasks: the meaning of the scores of an estimator, and how networks are trained for it.
 
 An estimator creates one task per fit. `decide`, `labels` and `proba` return the results of
 `decision_function`, `predict` and `predict_proba` for scores of shape (n_samples, n_outputs).

@@ -56,7 +56,7 @@ def one_cycle(u):
 
 @dataclass(frozen=True)
 class Settings:
-    """What does not change after a net is built."""
+    """Settings that do not change after a net is built."""
 
     task: object  # of :mod:`sktopk._estimators._task`, converts scores to predictions
     n_members: int  # number of networks

@@ -39,7 +39,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What an objective knows of the samples that some networks have drawn."""
+    """Facts for an objective about the samples that some networks have drawn."""
 
     totals: Totals  # of the training samples of these networks
     # Number of new samples of each network, which come first (None: all). The others are hard

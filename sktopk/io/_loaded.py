@@ -1,4 +1,4 @@
-"""What `dump` and `load` check and change in an estimator and the objects within."""
+"""Checks and changes of `dump` and `load` in an estimator and the objects within."""
 
 import copy
 import inspect

@@ -117,7 +117,7 @@ def accuracy_at_top_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. A sum is zero, with zero gradient, if the batch lacks a class that it needs.
-        The gradient includes that of the threshold. Of tied samples, the first ranks first.
+        The threshold has a gradient, too. Tied samples rank in their order.
 
     Raises
     ------

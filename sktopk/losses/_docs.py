@@ -1,4 +1,4 @@
-"""Docstrings: what several losses or estimators share is written once and added here."""
+"""Docstrings: texts that several losses or estimators share are written once and added here."""
 
 import ast
 import inspect

@@ -132,7 +132,7 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     where n is the number of samples in the group [1]_. Only the j-th largest score has a gradient.
-    Of tied scores, the first sample ranks first. An empty group has t = -inf. Call an instance as
+    Samples with tied scores rank in their order. An empty group has t = -inf. Call an instance as
     ``threshold(scores, positive, weight=None, groups=None)``.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.

@@ -34,7 +34,7 @@ def fbeta_loss(
     where the minimum is over thresholds with :math:`P < n_+`. The loss is in [0, 1). The hinge sums
     P and N are upper bounds of the numbers of false negatives and false positives. This is one of
     the measures of [1]_: a linear-fractional program, which the substitution of Charnes and Cooper
-    (1962) makes linear. The gradient includes that of the threshold. The time is O(n log n).
+    (1962) makes linear. The threshold has a gradient, too. The time is O(n log n).
 
     Parameters
     ----------

@@ -135,8 +135,7 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Of tied samples, the
-        first ranks first.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Tied samples rank in their order.
 
     References
     ----------
