@@ -1,4 +1,4 @@
-"""Common parts of all estimators: public names, conditional methods, version and fitted attributes."""
+"""Common parts of estimators: public names, conditional methods, version, fitted attributes."""
 
 import warnings
 from collections.abc import Callable

@@ -135,7 +135,8 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Tied samples rank in their order.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Tied samples rank in
+        their order.
 
     References
     ----------
