@@ -33,8 +33,7 @@ def budget_table(
 
     with :math:`y_i \in \{0, 1\}` sorted by decreasing score, averaged over the orders of tied
     samples, and interpolated if k is not an integer. The intervals are percentiles of bootstrap
-    samples [1]_ and describe the mean over many days. The hits of a single day vary more, with a
-    standard deviation of about the square root of their mean.
+    samples [1]_. They describe the mean over many days; the hits of a single day vary more.
 
     Parameters
     ----------

@@ -52,18 +52,16 @@ def make_topk_scorer(
     Returns
     -------
     scorer : TopKScorer
-        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier, or any
-        object with ``classes_`` and ``decision_function`` (preferred) or ``predict_proba``.
-        Returns a float; larger is better. It can be pickled and cloned. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True)`` requests weights. It warns if `k` is at
-        least the number of classes, because the score does not depend on the classifier then.
+        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier with
+        ``decision_function`` (preferred) or ``predict_proba``; larger is better. With metadata
+        routing, ``scorer.set_score_request(sample_weight=True)`` requests weights. It warns if `k`
+        is at least the number of classes.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or range. The scorer raises an error if the estimator has
-        no ``classes_`` or does not return one score per class, such as
-        ``SVC(decision_function_shape="ovo")``, which returns scores of pairs.
+        If an argument has the wrong type or range. The scorer raises an error if the estimator does
+        not return one score per class, such as ``SVC(decision_function_shape="ovo")``.
 
     Examples
     --------

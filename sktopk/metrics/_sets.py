@@ -43,9 +43,8 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered. With "macro", it is a class of
-        coverage 0, and classes without samples are ignored. NaN, with an `UndefinedMetricWarning`,
-        if no sample has positive weight.
+        In [0, 1]. A label that is not in `labels` is not covered and, with "macro", is a class.
+        NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
@@ -117,15 +116,13 @@ def make_set_scorer(score: str) -> "SetScorer":
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
-        `set_coverage_score` with `average` "micro" or "macro", or the negative `set_size_score`. In
-        a search with several scorers, `refit` names the scorer that selects the parameters.
+        `set_coverage_score` with `average` "micro" or "macro", or the negative `set_size_score`.
 
     Returns
     -------
     scorer : SetScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        estimator that has ``predict_set``, unlike scikit-learn's pipelines; larger is better.
-        `groups` are passed to ``predict_set``. The scorer can be pickled and cloned. With metadata
+        estimator that has ``predict_set``, which gets `groups`; larger is better. With metadata
         routing, ``scorer.set_score_request(sample_weight=True, groups=True)`` requests both.
 
     Raises

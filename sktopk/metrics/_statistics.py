@@ -12,7 +12,7 @@ from sktopk._common._scalars import check_number
 
 # The four possible verdicts on the difference between a loss and the baseline.
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-_MOST_RUNS = 1000  # `more_runs` returns infinity if more are necessary.
+_MOST_RUNS = 1000  # If more are necessary, `until_conclusive` returns infinity.
 
 
 class PairedDifference(NamedTuple):
@@ -27,7 +27,7 @@ class PairedDifference(NamedTuple):
     def of(cls, scores, baseline, overlap):
         runs = np.subtract(scores, baseline)
         error = np.sqrt(_variance_of_mean(len(runs), overlap) * runs.var(ddof=1))
-        return cls(float(runs.mean()), float(error), len(runs), float(overlap))
+        return cls(float(runs.mean()), float(error), len(runs), overlap)
 
     def half_width(self, confidence):
         check_number(confidence, "confidence", 0, 1, bounds="neither")
@@ -42,11 +42,14 @@ class PairedDifference(NamedTuple):
     def verdict(self, confidence, margin):
         return verdict_of(self.mean, self.half_width(confidence), margin)
 
-    def more_runs(self, confidence, margin, test_fraction):
-        """Estimate how many more runs are needed for another verdict; infinity if above 1000."""
-        if self.verdict(confidence, margin) != INCONCLUSIVE:
-            return 0.0
-        allowed = _conclusive_half_width(self.mean, margin)
+    def until_conclusive(self, confidence, margin, test_fraction):
+        """Estimate how many more runs, or how many times the samples, give a conclusive verdict."""
+        half_width = self.half_width(confidence)
+        if verdict_of(self.mean, half_width, margin) != INCONCLUSIVE:
+            return 0.0, 1.0
+        allowed = max(abs(self.mean), margin - abs(self.mean))
+        # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
+        times_rows = (half_width / allowed) ** 2 if allowed > 0 else inf
         spread = self.error / sqrt(_variance_of_mean(self.n_runs, self.overlap))
         # Repetitions of m disjoint folds have the overlap test_fraction * (n - m) / (n - 1) after n
         # runs. For random splits, m is 1.
@@ -62,15 +65,7 @@ class PairedDifference(NamedTuple):
 
         # More runs give a shorter interval, so bisection finds the smallest sufficient number.
         more = bisect_left(range(_MOST_RUNS + 1), True, key=is_conclusive)
-        return float(more) if more <= _MOST_RUNS else inf
-
-    def times_rows(self, confidence, margin):
-        """Estimate the factor by which n_samples must grow for another verdict, or infinity."""
-        if self.verdict(confidence, margin) != INCONCLUSIVE:
-            return 1.0
-        allowed = _conclusive_half_width(self.mean, margin)
-        # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
-        return (self.half_width(confidence) / allowed) ** 2 if allowed > 0 else inf
+        return float(more) if more <= _MOST_RUNS else inf, times_rows
 
 
 def _variance_of_mean(n_runs, overlap):
@@ -82,10 +77,6 @@ def _variance_of_mean(n_runs, overlap):
 
 def _t_quantile(n_runs, confidence):
     return float(stdtrit(n_runs - 1, (1 + float(confidence)) / 2))
-
-
-def _conclusive_half_width(difference, margin):
-    return max(abs(difference), margin - abs(difference))
 
 
 def verdict_of(difference, half_width, margin):
@@ -122,7 +113,6 @@ def best_runs(cv_results, param, metric):
 def paired_differences(scores, baseline, overlap):
     """Return a dict that maps each loss to its `PairedDifference` from the baseline."""
     check_number(overlap, "overlap", 0, 1, bounds="left")
-    overlap = float(overlap)
     if baseline not in scores or len(scores) < 2:
         raise ValueError(
             f"scores must have the key baseline={baseline!r} and another loss; got {list(scores)}"
@@ -132,7 +122,7 @@ def paired_differences(scores, baseline, overlap):
     if len(set(lengths.values())) > 1:
         raise ValueError(f"scores must have the same length for each loss; got {lengths}")
     base = scores.pop(baseline)
-    return {loss: PairedDifference.of(each, base, overlap) for loss, each in scores.items()}
+    return {loss: PairedDifference.of(each, base, float(overlap)) for loss, each in scores.items()}
 
 
 def _checked_runs(loss, scores):

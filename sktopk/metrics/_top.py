@@ -27,23 +27,19 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the weight of the samples with a greater score than sample i, and
-    :math:`m_i` is the weight of the samples with an equal score, including sample i. Therefore
-    :math:`a_i` is 1 for selected samples, 0 for others, and between 0 and 1 for ties at rank k.
+    :math:`m_i` is the weight of the samples with an equal score, including sample i.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         Two labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
-        Real scores; larger means more likely positive. Infinities are allowed. If the positives are
-        ``classes_[0]``, negate a `decision_function`, or use `make_top_scorer`. Reversed scores
-        usually give a warning.
+        Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
         Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
         up. With `groups` it applies to each group.
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Other
-        labels, such as "fraud" and "ok", need `pos_label`.
+        Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Which of the samples tied at rank k are selected. "expected" is the expected score of a
         random choice. "optimistic" selects positives first, "pessimistic" negatives first.
@@ -110,8 +106,7 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        As in `precision_at_k_score`, with the same errors. With groups, the selected positives are
-        divided by the positives of all groups.
+        As in `precision_at_k_score`, with the same errors.
 
     Returns
     -------
@@ -149,8 +144,7 @@ def enrichment_factor_score(
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
         \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
 
-    where :math:`a_i` is 1 for selected samples, else 0 (for ties, see `precision_at_k_score`). A
-    score of 5 means 5 times more positives than in a random selection of the same size.
+    where :math:`a_i` is 1 for selected samples, else 0 (for ties, see `precision_at_k_score`).
 
     Parameters
     ----------
@@ -168,9 +162,7 @@ def enrichment_factor_score(
     Examples
     --------
     >>> from sktopk.metrics import enrichment_factor_score
-    >>> active = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0]
-    >>> y_score = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-    >>> enrichment_factor_score(active, y_score, fraction=0.2)
+    >>> enrichment_factor_score([1, 0, 0, 0, 1], [5, 4, 3, 2, 1], fraction=0.2)
     2.5
     """
     ranking = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties)
@@ -221,8 +213,7 @@ def precision_at_recall_score(
     Examples
     --------
     >>> from sktopk.metrics import precision_at_recall_score
-    >>> y_true, y_score = [1, 0, 1, 0, 1], [0.9, 0.8, 0.7, 0.3, 0.2]
-    >>> precision_at_recall_score(y_true, y_score, recall=0.5)
+    >>> precision_at_recall_score([1, 0, 1, 0, 1], [0.9, 0.8, 0.7, 0.3, 0.2], recall=0.5)
     0.6666...
     """
     ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
@@ -264,8 +255,7 @@ def recall_at_precision_score(
     Examples
     --------
     >>> from sktopk.metrics import recall_at_precision_score
-    >>> y_true, y_score = [1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.3, 0.2]
-    >>> recall_at_precision_score(y_true, y_score, precision=0.75)
+    >>> recall_at_precision_score([1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.3, 0.2], precision=0.75)
     1.0
     """
     ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
@@ -316,8 +306,7 @@ def positives_at_top_score(
     Examples
     --------
     >>> from sktopk.metrics import positives_at_top_score
-    >>> y_true, y_score = [1, 1, 0, 1, 0, 1], [0.9, 0.8, 0.8, 0.7, 0.3, 0.2]
-    >>> positives_at_top_score(y_true, y_score)
+    >>> positives_at_top_score([1, 1, 0, 1, 1], [0.9, 0.8, 0.8, 0.7, 0.2])
     0.25
     """
     ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)
@@ -364,8 +353,7 @@ def true_positive_rate_at_fpr_score(
     Examples
     --------
     >>> from sktopk.metrics import true_positive_rate_at_fpr_score
-    >>> y_true, y_score = [1, 0, 1, 1, 0, 1], [0.9, 0.8, 0.7, 0.7, 0.3, 0.2]
-    >>> true_positive_rate_at_fpr_score(y_true, y_score, fpr=0.5)
+    >>> true_positive_rate_at_fpr_score([1, 0, 1, 1, 0, 1], [9, 8, 7, 7, 3, 2], fpr=0.5)
     0.75
     """
     ranking = Ranking.of(y_true, y_score, pos_label, sample_weight)

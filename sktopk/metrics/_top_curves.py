@@ -67,8 +67,7 @@ def bedroc_score(
         \qquad S = \sum_{i : y_i = 1} e^{-\alpha r_i / n}
 
     where :math:`r_i` is the rank of sample i (1 for the highest score). :math:`S_{\min}` and
-    :math:`S_{\max}` are the values of S if all positives are at the bottom or at the top. This
-    equals the closed form in [1]_.
+    :math:`S_{\max}` are the values of S if all positives are at the bottom or at the top [1]_.
 
     Parameters
     ----------
@@ -76,14 +75,12 @@ def bedroc_score(
         As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     alpha : float, default=20.0
         Weight of the first ranks, positive and finite. The best :math:`1.6 / \alpha` of the
-        samples, by default 8 %, have 80 % of the weight. As alpha goes to 0, the score goes to the
-        area under the ROC curve.
+        samples, by default 8 %, have 80 % of the weight.
 
     Returns
     -------
     score : float
-        1 if all positives are above all negatives, and 0 if all positives are below all negatives.
-        NaN, with a warning, if a class is absent.
+        In [0, 1]. NaN, with a warning, if a class is absent.
 
     References
     ----------

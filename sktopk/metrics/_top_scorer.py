@@ -99,10 +99,9 @@ def make_top_scorer(
     -------
     scorer : TopScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        binary classifier, or any object with ``classes_`` and ``decision_function`` (preferred) or
-        ``predict_proba``. Returns a float; larger is better. It is NaN, with an
-        `UndefinedMetricWarning`, if the test samples contain no positives, or if the classifier
-        was trained on one class. The scorer can be pickled and cloned. With metadata routing,
+        binary classifier with ``decision_function`` (preferred) or ``predict_proba``. Returns a
+        float; larger is better. It is NaN, with an `UndefinedMetricWarning`, if the test samples
+        contain no positives, or if the classifier was trained on one class. With metadata routing,
         ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
         Only "precision_at_k" and "recall_at_k" take groups.
 
@@ -110,8 +109,7 @@ def make_top_scorer(
     ------
     TypeError, ValueError
         If `name` is unknown, or if a parameter is missing, out of range or not used by `name`. The
-        scorer raises an error if the estimator has no ``classes_``, no scores or more than two
-        classes, if the positive label is not known, or if groups are passed and `name` takes none.
+        scorer raises an error for other estimators, unknown positive labels and unused groups.
 
     References
     ----------
@@ -141,7 +139,7 @@ def make_top_scorer(
         parts = [f"requires {', '.join(needs)}"] if needs else []
         parts += [f"takes {', '.join(optional)}"] if optional else []
         raise ValueError(
-            f"name={name!r} {' and '.join(parts) or 'takes no parameter'}; "
+            f"name={name!r} {' and '.join(parts)}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
     # Call the metric once to check the parameters. Ignore the warning about large k.

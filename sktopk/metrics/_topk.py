@@ -39,8 +39,7 @@ def topk_accuracy_score(
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
         Real scores; larger means more likely. Infinities are allowed. One-dimensional scores s are
-        decision scores of two classes and stand for the columns [-s, s]. For probabilities, pass
-        both columns.
+        decision scores of two classes and stand for the columns [-s, s].
     k : int or float, default=5
         Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
     labels : array-like of shape (n_classes,), default=None
@@ -51,8 +50,7 @@ def topk_accuracy_score(
         without positive weight.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
-        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0. With
-        "expected", a classifier with constant scores gets k / n_classes.
+        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts twice.
 
@@ -110,12 +108,10 @@ def shot_accuracy_score(
     y_true, y_score, labels, k, ties, sample_weight
         As in `topk_accuracy_score`.
     class_counts : array-like of shape (n_classes,), Series or dict
-        Number of training samples of each class. A dict or Series has the labels as keys, such as
-        ``y_train.value_counts()``; absent labels have 0 samples. An array is in the order of
-        `labels`, such as ``class_count_`` of a fitted `TopKClassifier`.
+        Number of training samples of each class: an array in the order of `labels`, or a dict or
+        Series with labels as keys, such as ``y_train.value_counts()``. Absent labels have 0.
     few, many : float, default=20 and 100
-        A class with fewer than `few` training samples is a few-shot class. A class with more than
-        `many` training samples is a many-shot class.
+        Few-shot classes have fewer than `few` and many-shot classes more than `many` samples.
 
     Returns
     -------
@@ -193,7 +189,6 @@ class LabelRanks:
             rows = slice(start, start + len(y_score))
             counts.append(_count_greater_and_tied(y_score, column[rows]))
             start = rows.stop
-        _check_n_rows(len(code), start)
         n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
@@ -248,13 +243,6 @@ def _count_greater_and_tied(y_score, column):
     return n_greater, n_tied
 
 
-def _check_n_rows(n_true, n_rows, of="y_score"):
-    if n_true != n_rows:
-        raise ValueError(
-            f"y_true and {of} must have the same number of samples; got {n_true} and {n_rows}"
-        )
-
-
 def _check_scores(y_score):
     """Return scores as a matrix. One-dimensional scores s become the two columns [-s, s]."""
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -276,9 +264,13 @@ def _check_scores(y_score):
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
     """Return the column number of each label, after checks. `of` names the array of this shape."""
-    y_true = check_true(y_true)
-    _check_n_rows(len(y_true), shape[0], of)
-    return _encode(y_true, _check_labels(labels, y_true, shape[1], of))
+    y_true, (n_samples, n_classes) = check_true(y_true), shape
+    if len(y_true) != n_samples:
+        raise ValueError(
+            f"y_true and {of} must have the same number of samples; "
+            f"got {len(y_true)} and {n_samples}"
+        )
+    return _encode(y_true, _check_labels(labels, y_true, n_classes, of))
 
 
 def _check_labels(labels, y_true, n_classes, of):

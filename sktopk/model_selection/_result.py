@@ -157,14 +157,15 @@ class LossComparison:
         scores, rows = self.scores, {}
         for loss, each in paired_differences(scores, self.baseline, self.overlap).items():
             half = each.half_width(confidence)
+            more, times = each.until_conclusive(confidence, self.margin, self.test_fraction)
             rows[loss] = {
                 "difference": each.mean,
                 "low": each.mean - half,
                 "high": each.mean + half,
                 "p_value": each.p_value(),
                 "verdict": each.verdict(confidence, self.margin),
-                "more_folds": each.more_runs(confidence, self.margin, self.test_fraction),
-                "times_rows": each.times_rows(confidence, self.margin),
+                "more_folds": more,
+                "times_rows": times,
             }
         table = pd.DataFrame.from_dict(rows, orient="index").reindex(list(scores))
         table["verdict"] = table["verdict"].astype(object).fillna("baseline")

@@ -23,12 +23,11 @@ class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
     A bar shows the share of the samples whose set has a given size. A line shows the share of these
-    samples whose set contains the label. Larger points stand for more samples. Sets of all sizes
-    are equally reliable if the line is constant.
+    samples whose set contains the label. Larger points stand for more samples.
 
-    Create it with `from_estimator` from an estimator with ``predict_set``, such as `SetClassifier`,
-    or with `from_predictions` from sets and their `labels`, as in `set_coverage_score`. Both take
-    `sample_weight` and `target`, by default the `coverage` of the estimator.
+    Create it with `from_estimator`, which calls ``predict_set``, or `from_predictions`, which takes
+    sets and their `labels` as in `set_coverage_score`. Both take `sample_weight` and `target`, by
+    default the `coverage` of the estimator.
 
     Parameters
     ----------
@@ -111,8 +110,8 @@ class SetSizeDisplay(ScoreDisplay):
             names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
             crowded = {"rotation": 45, "ha": "right", "rotation_mode": "anchor", "size": "small"}
             ax.set_xticks(position, names, **(crowded if len(position) > 12 else {}))
-        ax.set(xlabel="Labels in the set", ylabel="Share of samples (bars), coverage (line)")
-        ax.set_ylim(0, 1.02)
+        ylabel = "Share of samples (bars), coverage (line)"
+        ax.set(xlabel="Labels in the set", ylabel=ylabel, ylim=(0, 1.02))
         handles = zip(*ax.get_legend_handles_labels(), strict=True)
         handles = sorted(handles, key=lambda entry: entry[1].startswith("Target "))
         if handles:
@@ -134,9 +133,8 @@ def _bins(largest):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_estimator` or `from_predictions`. Both take `class_counts`, `labels`, `k`,
-    `few`, `many`, `ties` and `sample_weight` as in `shot_accuracy_score`. In `from_estimator`,
-    `class_counts` defaults to the ``class_count_`` of the estimator. `plot` takes
+    Create it with `from_estimator`, where `class_counts` defaults to ``class_count_``, or with
+    `from_predictions`. Both take the parameters of `shot_accuracy_score`. `plot` takes
     ``plot_chance_level`` (default True).
 
     Parameters
@@ -146,8 +144,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     k, few, many : float, default=5, 20 and 100
         As in `shot_accuracy_score`.
     name, chance : str and float, default=None
-        Name of the bars in the legend, and top-k accuracy k / n_classes of random guesses. None
-        means no entry or line.
+        Name of the bars in the legend, and accuracy of random guesses. None means no entry or line.
 
     Attributes
     ----------

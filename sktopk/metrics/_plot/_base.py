@@ -41,8 +41,7 @@ class Display:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on. None creates a new figure. Empty axes get a color-blind safe palette
-            and different markers.
+            Axes to draw on. None creates a new figure with a color-blind safe palette.
         name : str, default=None
             Name in the legend. None means the name of the display.
         **kwargs : dict
@@ -93,17 +92,13 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            As in `from_predictions`. ``pos_label=None`` means the `pos_label_` of the classifier.
+            As in `from_predictions`, with the same errors. ``pos_label=None`` means the
+            `pos_label_` of the classifier.
 
         Returns
         -------
         display : object
             This display, drawn on `ax_`.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `estimator` is not a fitted classifier with scores, or as in `from_predictions`.
         """
         kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
         if name is not None:
@@ -129,10 +124,9 @@ class ScoreDisplay(Display):
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
-        name : str, default=None
-            Name in the legend. None means "Classifier" or "Sets".
-        ax, **kwargs
-            As in `plot`, and options that the class docstring lists.
+        name, ax, **kwargs
+            As in `plot`, and options that the class docstring lists. The default of `name` is
+            "Classifier" or "Sets".
 
         Returns
         -------
@@ -141,10 +135,9 @@ class ScoreDisplay(Display):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed. ``pip install "sktopk[plot]"`` installs it.
-        TypeError, ValueError
-            If labels and scores have different lengths, or an argument is not valid.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed (``pip install "sktopk[plot]"``), if labels and scores
+            have different lengths, or if an argument is not valid.
         """
         options, name = cls._split(kwargs), cls._name if name is None else name
         return cls(name=name, **cls._curve(y_true, y_score, **options)).plot(ax, **kwargs)
@@ -192,18 +185,13 @@ class CurveDisplay(ScoreDisplay):
             Result of scikit-learn's ``cross_validate`` for X and y with ``return_estimator=True``
             and ``return_indices=True``.
         X, y, name, ax, **kwargs
-            As in `from_estimator`, except `groups`. Arrays have one value per row of X.
+            As in `from_estimator`, with the same errors. `groups` are not possible.
 
         Returns
         -------
         display : object
             This display, drawn on `ax_`. Its arrays and `line_` are lists with one element per
             fold. Reference lines are means over the folds.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            If `cv_results` lacks "estimator" or "indices", or as in `from_predictions`.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(

@@ -39,21 +39,17 @@ class BudgetCurveDisplay(CurveDisplay):
 
     Tied samples count as the mean over all their orders. The chance line shows a random order, the
     ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
-    `from_predictions` and `from_cv_results` take:
+    `from_predictions` and `from_cv_results` take `pos_label` as in `precision_at_k_score`, and:
 
     - ``metric``: "precision", "recall" (default) or "value" (default if ``value`` is given).
       Without positives, recall is NaN, with an `UndefinedMetricWarning`.
-    - ``value``: benefit of finding each sample if it is positive, such as an amount of money;
-      finite and nonnegative. Only the metric "value" takes it.
+    - ``value``: benefit :math:`v_i` of finding each sample, such as an amount of money.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
       wrapped classifier, and marks the number of selected samples of X.
-    - ``pos_label``: as in `precision_at_k_score`.
     - ``groups`` (not for folds): group of each sample, such as its day. The curve is the mean over
-      groups (for recall, over groups with positives) if k samples of each group are selected. A
-      group with fewer than k samples has its last value.
-    - ``share_of_groups``: share of the groups inside the band at each k, in (0, 1), default 0.8.
-      The band shows the variation between groups, not the error of the mean.
+      groups (for recall, over groups with positives) if k samples of each group are selected.
+    - ``share_of_groups``: share of the groups inside the band at each k, default 0.8.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
@@ -65,8 +61,7 @@ class BudgetCurveDisplay(CurveDisplay):
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
     chance, ideal : array-like of shape (n_points,), default=None
-        Scores of a random order and of the best order. For folds, the arrays have the length of the
-        shortest `k`. None means no line.
+        Scores of a random order and of the best order, for the shortest `k`. None means no line.
     budget, name : int and str, default=None
         The k to mark, if it is in `k`, and the name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
@@ -77,8 +72,7 @@ class BudgetCurveDisplay(CurveDisplay):
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        Axes, figure, curve (a list for folds), reference lines, mark of the budget, and band. None
-        if not drawn.
+        Axes, figure, curve (a list for folds), reference lines, mark and band (None if not drawn).
 
     Examples
     --------
@@ -88,10 +82,6 @@ class BudgetCurveDisplay(CurveDisplay):
     >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
     >>> display.score
     array([ 20.,  20.,  20., 520., 570., 620.])
-    >>> day = ["Mon", "Mon", "Tue", "Tue", "Wed", "Wed"]
-    >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, groups=day)
-    >>> display.score, display.low
-    (array([0.5, 1. ]), array([0.1, 1. ]))
     """
 
     k: ArrayLike
@@ -117,7 +107,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        """Return the default budget: the number of samples that a `BudgetClassifier` selects."""
+        # The default is the number of samples that a `BudgetClassifier` selects.
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
         n_selected = np.count_nonzero(estimator.predict(X) == estimator.pos_label_)

@@ -27,8 +27,8 @@ class TopKCurveDisplay(CurveDisplay):
     k, accuracy : array-like of shape (n_points,) or list of arrays
         Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
     name, chance : str and array-like of shape (n_points,), default=None
-        Name of the curve in the legend, and accuracy k / n_classes of random guesses, with the
-        length of the longest `k`. None means no entry or line.
+        Name in the legend, and accuracy k / n_classes of random guesses. None means no entry or
+        line.
     average : {"micro", "macro"}, default="micro"
         Kind of the mean, for the label of the axis.
 
@@ -89,8 +89,7 @@ class EnrichmentDisplay(CurveDisplay):
     r"""Curve of the share of positives found, against the share of selected samples.
 
     Among a share f of the samples, a random order finds a share f of the positives, and a perfect
-    order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives. The curve
-    divided by the chance line is the enrichment factor.
+    order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
     `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log"
@@ -101,8 +100,7 @@ class EnrichmentDisplay(CurveDisplay):
     fraction, recall : array-like of shape (n_points,) or list of arrays
         Selected share of the samples and of the positives, in [0, 1]. A list has an array per fold.
     prevalence, name : float and str, default=None
-        Share of positives among all samples (None means no chance and ideal lines), and name of the
-        curve in the legend.
+        Share of positives (None means no chance and ideal lines), and name in the legend.
 
     Attributes
     ----------
@@ -112,10 +110,8 @@ class EnrichmentDisplay(CurveDisplay):
     Examples
     --------
     >>> from sktopk.metrics import EnrichmentDisplay
-    >>> active = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0]
-    >>> y_score = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-    >>> display = EnrichmentDisplay.from_predictions(active, y_score)
-    >>> display.recall[:6]
+    >>> y_true, y_score = [1, 0, 0, 0, 1], [5, 4, 3, 2, 1]
+    >>> EnrichmentDisplay.from_predictions(y_true, y_score).recall
     array([0. , 0.5, 0.5, 0.5, 0.5, 1. ])
     """
 
@@ -129,15 +125,12 @@ class EnrichmentDisplay(CurveDisplay):
     _options = ("pos_label", "ties", "sample_weight")
 
     @classmethod
-    def _curve(cls, y_true, y_score, **options):
-        options = {"pos_label": None, "sample_weight": None, **options}
-        selected, found = Ranking.of(y_true, y_score, **options).curve()
+    def _curve(cls, y_true, y_score, pos_label=None, sample_weight=None, ties="expected"):
+        selected, found = Ranking.of(y_true, y_score, pos_label, sample_weight, ties=ties).curve()
         fraction = selected / selected[-1] if selected[-1] else selected
-        if not found[-1]:
-            recall = np.full(len(found), undefined("EnrichmentDisplay", "no positives"))
-            return {"fraction": fraction, "recall": recall, "prevalence": np.nan}
-        prevalence = float(found[-1] / selected[-1])
-        return {"fraction": fraction, "recall": found / found[-1], "prevalence": prevalence}
+        total = found[-1] or undefined("EnrichmentDisplay", "no positives")
+        prevalence = float(total / selected[-1])
+        return {"fraction": fraction, "recall": found / total, "prevalence": prevalence}
 
     @classmethod
     def _join(cls, folds):

@@ -23,9 +23,9 @@ _SHARE_OF_INTERVALS = 0.66
 class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
-    Each run (a fold or a random split) trains a model with each loss on the same samples, and gives
-    a difference :math:`d_j` from the baseline. The point is the mean over J runs, and the interval
-    is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
+    Run j (a fold or a random split) gives the difference :math:`d_j` of a loss from the baseline.
+    The point is the mean over J runs, and the interval is from a corrected t-test, where
+    :math:`\rho` is the `overlap` of `from_scores`:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -35,8 +35,8 @@ class LossComparisonDisplay(Display):
     level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
     0.95 for one. Each loss gets a verdict: "better" or "worse" if the interval excludes zero,
     "equivalent" if it includes zero and lies within the shaded margin, else "inconclusive".
-    Intervals are not corrected for multiple comparisons: at level 0.95, about one of twenty losses
-    without any effect is "better" or "worse". Create it with `from_scores` or `from_cv_results`.
+    Intervals are not corrected for multiple comparisons. Create it with `from_scores` or
+    `from_cv_results`.
 
     Parameters
     ----------
@@ -52,8 +52,7 @@ class LossComparisonDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, errorbar_, zero_, margin_, texts_ : matplotlib artists
-        Axes, figure, points, points with intervals, line at zero, shaded margin, and a list of the
-        texts with the differences and verdicts.
+        Axes, figure, points, intervals, line at zero, shaded margin, and a list of texts.
 
     References
     ----------
@@ -104,8 +103,7 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Finite scores of each loss in at least two runs; larger is better. In run j, all losses
-            must have the same training and test samples.
+            Finite scores of each loss in the same runs, at least two; larger is better.
         overlap : float
             Mean share of test samples that two runs have in common, in [0, 1). It is 0 for one
             repetition of folds, (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size`
@@ -143,15 +141,14 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        Each loss has the scores of its best setting, by the mean score. This favors losses with
-        more settings. Compare the best settings on new samples.
+        Each loss has the scores of its best setting, which favors losses with more settings.
 
         Parameters
         ----------
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            As in `from_scores`.
+            As in `from_scores`, with the same errors.
         param : str, default="param_loss"
             The key of the losses in `cv_results`, such as ``"param_clf__loss"`` for the step "clf"
             of a pipeline. Losses that are not strings are converted by ``str``.
@@ -162,11 +159,6 @@ class LossComparisonDisplay(Display):
         -------
         display : LossComparisonDisplay
             This display, drawn on `ax_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `param` or `metric` is not in `cv_results`, or as in `from_scores`.
         """
         scores = _statistics.best_runs(cv_results, param, metric)
         return cls.from_scores(scores, overlap=overlap, metric=metric, **kwargs)
