@@ -22,8 +22,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
         A name from :func:`sktopk.metrics.make_top_scorer`, such as "precision_at_k". For
         multiclass problems, "topk_accuracy".
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        For LightGBM, the metric returns ``(name, score, True)``. For XGBoost, which minimizes, it
-        returns the negated score.
+        The metric returns ``(name, score, True)`` for LightGBM, and ``-score`` for XGBoost.
     **params
         Parameters of the metric, such as ``k=100``.
 
@@ -31,8 +30,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     -------
     metric : Metric
         Called as ``metric(y_true, y_score, sample_weight=None, group=None)`` with labels 0 and 1
-        or class indices. `group` has the sizes of consecutive groups. The metric can be pickled
-        and cloned.
+        or class indices. `group` has the sizes of consecutive groups.
 
     Raises
     ------

@@ -34,14 +34,13 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    g' and h' are gradient and Hessian of the log loss, a is its share, and L is the `loss`. The
-    factor c gives both gradients the same size. With a = 0, only samples near the threshold of the
-    loss have a gradient. The log loss also ranks the other samples.
+    g' and h' are gradient and Hessian of the log loss, which also ranks samples far from the
+    threshold of the `loss` L. The factor c gives both gradients the same size. The Hessian is at
+    least 0.001 times its mean.
 
-    The Hessian is at least 0.001 times its mean. With a custom objective, LightGBM starts from
-    scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions.
-    Groups have the format of `LGBMRanker`. CatBoost calls objectives with chunks of the samples, so
-    it is not supported.
+    With a custom objective, LightGBM starts from scores of 0. Pass
+    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. CatBoost is not
+    supported, because it calls objectives with chunks of the samples.
 
     Parameters
     ----------
@@ -62,24 +61,21 @@ def objective(
     -------
     objective : Objective
         Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels 0
-        and 1 or class indices, and scores of shape (n_samples,) or (n_samples, n_classes).
-        Returns gradient and Hessian as float64 arrays with the shape of the scores. The objective
-        can be pickled and cloned. A sample of weight 2 counts as two samples.
+        and 1 or class indices, scores of shape (n_samples,) or (n_samples, n_classes), and the
+        sizes of consecutive groups. Returns float64 arrays: gradient and Hessian of each score.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is not valid, or if a parameter of the loss is unknown or missing. The
-        objective raises an error if the loss does not accept the labels or scores, or if gradients
-        are not finite.
+        objective raises an error for labels or scores that do not fit, and infinite gradients.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sktopk.boosting import objective
     >>> from sktopk.losses import TopMean
     >>> f = objective("accuracy_at_top", threshold=TopMean("negatives", k=1), log_loss_share=0.5)
-    >>> gradient, hessian = f(np.array([1, 0, 0]), np.array([0.0, 0.0, -2.0]))
+    >>> gradient, hessian = f([1, 0, 0], [0.0, 0.0, -2.0])
     >>> print(gradient.round(2), hessian.round(2))
     [-0.53  0.53  0.06] [0.68 0.68 0.05]
     """

@@ -26,17 +26,14 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         A classifier of this package, fitted or not, or a scikit-learn estimator with such
         classifiers, such as a Pipeline, a CalibratedClassifierCV or a GridSearchCV.
     path : str or path-like
-        File to write. An existing file is replaced atomically: after a crash, the file has either
-        its old or its new content.
+        File to write. An existing file is replaced atomically.
 
     Returns
     -------
     path : str
-        Path of the file, which has the format of :func:`skops.io.dump`, and the version of sktopk.
-        Network weights are stored as NumPy arrays, LightGBM's trees as text. If the estimator
-        contains types that `load` does not trust, such as a custom class, a warning shows the
-        argument `trusted` that `load` needs. Metadata requests (`set_fit_request`) are not saved,
-        with a warning.
+        Path of the file, which has the format of :func:`skops.io.dump`. If the estimator contains
+        types that `load` does not trust, such as a custom class, a warning shows the argument
+        `trusted` that `load` needs. Metadata requests are not saved, with a warning.
 
     Raises
     ------
@@ -44,20 +41,15 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         If skops is missing (``pip install "sktopk[io]"``), the file cannot be written, `estimator`
         is no estimator, or it has an object that skops cannot write, such as a lambda.
 
-    See Also
-    --------
-    load : Load an estimator from such a file.
-
     Examples
     --------
-    >>> from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> from sklearn.datasets import load_iris
     >>> from sktopk import TopKClassifier
     >>> from sktopk.io import dump, load
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
-    >>> path = dump(clf, Path(mkdtemp()) / "iris.skops")
+    >>> path = dump(clf, f"{mkdtemp()}/iris.skops")
     >>> load(path).predict_topk(X[:1])
     array([[0, 1]])
     """
@@ -97,38 +89,28 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Classes, functions or their full names to trust, as the warning of `dump` lists them. Check
-        each of them. Public estimators, losses and networks of this package, the searches,
-        ensembles and calibrated classifiers of scikit-learn and the defaults of skops are trusted.
+        Classes, functions or their full names to trust; check each of them. This package, the
+        defaults of skops, and scikit-learn's searches, ensembles and calibration are trusted.
 
     Returns
     -------
     estimator : estimator
         Estimator with the same predictions. The parameters `checkpoint`, `compile`, `memory`,
-        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators. Networks
-        trained on a GPU are loaded to the CPU if there is no GPU.
+        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators.
 
     Raises
     ------
-    ImportError, OSError
-        If skops is missing (``pip install "sktopk[io]"``), or `path` is not a readable file.
-    TypeError
-        If `path` is not a path, or `trusted` is not a collection.
-    ValueError
-        If the file contains types that are not trusted (the message lists them), if it is damaged,
-        if another version of sktopk wrote it in another format, or if it is not a file of `dump`.
-
-    See Also
-    --------
-    dump : Save an estimator.
+    ImportError, OSError, TypeError, ValueError
+        If skops is missing (``pip install "sktopk[io]"``), `path` is not a readable file,
+        `trusted` is not a collection, or the file contains types that are not trusted (the message
+        lists them), is damaged, or has the format of another version.
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> from sktopk import RecallAtKClassifier
     >>> from sktopk.io import dump, load
-    >>> path = dump(RecallAtKClassifier(k=50, verbose=1), Path(mkdtemp()) / "ranker.skops")
+    >>> path = dump(RecallAtKClassifier(k=50, verbose=1), f"{mkdtemp()}/ranker.skops")
     >>> load(path)
     RecallAtKClassifier(k=50)
     """

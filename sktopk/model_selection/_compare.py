@@ -102,8 +102,7 @@ def compare_losses(
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
     n_seeds : int, default=2
-        Number of repetitions of all folds with different seeds. Intervals of one repetition are
-        about 15 % wider.
+        Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
         Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
         losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
@@ -133,7 +132,6 @@ def compare_losses(
     ------
     RuntimeError
         If a run fails, or all its settings diverge. The message states its loss, fold and seed.
-        Other diverged settings are counted in `frame`.
 
     Examples
     --------
@@ -189,8 +187,8 @@ def compare_losses(
         scorer, everything = with_pos_label(estimator, scorer, everything, classes, y)
     candidates = candidates_of(everything, grid)
     runs = [
-        Run(name, each, candidates[name], repeat, fold, seed, train, test)
-        for repeat, fold, seed, train, test, _ in splits
+        Run(name, each, candidates[name], *split)
+        for split in splits
         for name, each in everything.items()
     ]
     done = Parallel(n_jobs=n_jobs, return_as="generator")(
@@ -201,7 +199,6 @@ def compare_losses(
         found.append(row)
         messages.update(f"{row['loss']}: {message}" for message in warned)
     frame = pd.DataFrame(found)
-    frame.insert(3, "split", np.repeat([split for *_, split in splits], len(everything)))
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
     mean = frame.groupby("loss")["score"].mean()

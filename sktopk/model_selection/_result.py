@@ -26,7 +26,7 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values, intervals and verdicts are from a corrected t-test [1]_, which
+    P-values, intervals and verdicts are from a corrected t-test, which
     :class:`sktopk.metrics.LossComparisonDisplay` describes. For J splits with differences
     :math:`d_j` from the baseline, and the `overlap` :math:`\rho`, the p-value is
 
@@ -46,8 +46,7 @@ class LossComparison:
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
-        Loss with which the others are compared. It can be changed, such as
-        ``comparison.baseline = "logistic_regression"``.
+        Loss with which the others are compared. This attribute can be changed.
     metric, confidence, margin : str, float, float, default="score", 0.95, 0.01
         As in :class:`sktopk.metrics.LossComparisonDisplay`.
     omitted : dict of str to str, default=None
@@ -65,11 +64,6 @@ class LossComparison:
     verdict : str
         Verdict on the best of `losses`. For m losses, the level of its interval is
         :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
-
-    References
-    ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
-       52(3), 239-281, 2003.
 
     Examples
     --------
@@ -149,9 +143,8 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            For an inconclusive verdict, `more_folds` and `times_rows` estimate what would make it
-            conclusive: the number of additional folds, or the factor of the number of samples.
-            Both can be infinite. For a conclusive verdict they are 0 and 1, for the baseline NaN.
+            `more_folds` and `times_rows` estimate how many more folds, or how many times the
+            samples, give a conclusive verdict. Both can be infinite. If it is conclusive, 0 and 1.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

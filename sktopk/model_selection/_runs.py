@@ -102,6 +102,7 @@ class Run(NamedTuple):
     seed: int
     train: np.ndarray
     test: np.ndarray
+    split: int
 
 
 def do_run(run, rows, scorer):
@@ -129,7 +130,7 @@ def do_run(run, rows, scorer):
         params, validation_score = run.candidates[best], scores[best]
     score, seconds, messages = _fit_and_score(run, params, train, test, scorer)
     row = {
-        **{name: getattr(run, name) for name in ("loss", "repeat", "fold", "seed")},
+        **{name: getattr(run, name) for name in ("loss", "repeat", "fold", "split", "seed")},
         "score": score,
         "validation_score": validation_score,
         "params": params,

@@ -112,7 +112,6 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
     score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
-    If the scores of classes are equal within the tolerance, their labels can be exchanged.
 
     Parameters
     ----------
@@ -132,18 +131,10 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Raises
     ------
-    ImportError, OSError
-        If a package is missing (``pip install "sktopk[onnx]"``), or the file cannot be written.
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError, ValueError
-        If the estimator has no network of this package, if a step, the network, its labels or
-        categorical columns cannot be converted, if ONNX Runtime cannot run the graph, or if the
-        outputs differ. No file is written.
-
-    See Also
-    --------
-    dump : Save an estimator for use in Python.
+    ImportError, NotFittedError, OSError, TypeError, ValueError
+        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, or the
+        estimator is not fitted, has no network of this package or cannot be converted, or if the
+        outputs differ. In these cases, no file is written.
 
     Examples
     --------
