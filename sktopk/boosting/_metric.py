@@ -19,23 +19,17 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     Parameters
     ----------
     name : str
-        A name from :func:`sktopk.metrics.make_top_scorer`, such as "precision_at_k". For
-        multiclass problems, "topk_accuracy".
+        "topk_accuracy", or a name from :func:`sktopk.metrics.make_top_scorer`.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
         The metric returns ``(name, score, True)`` for LightGBM, and ``-score`` for XGBoost.
     **params
-        Parameters of the metric, such as ``k=100``.
+        Parameters of the metric, such as ``k=100``, with the same errors as in `make_top_scorer`.
 
     Returns
     -------
     metric : Metric
         Called as ``metric(y_true, y_score, sample_weight=None, group=None)`` with labels 0 and 1
         or class indices. `group` has the sizes of consecutive groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the name is unknown, or a parameter is missing, unknown or out of range.
 
     Examples
     --------

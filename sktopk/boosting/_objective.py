@@ -35,8 +35,7 @@ def objective(
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
     g' and h' are gradient and Hessian of the log loss, which also ranks samples far from the
-    threshold of the `loss` L. The factor c gives both gradients the same size. The Hessian is at
-    least 0.001 times its mean.
+    threshold of the `loss` L. Both gradients get the same size. h is at least 0.001 times its mean.
 
     With a custom objective, LightGBM starts from scores of 0. Pass
     ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. CatBoost is not
@@ -246,8 +245,7 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        For labels 0 and 1, the score of label 1, else the score of each class. A class without
-        samples counts as half a sample.
+        For labels 0 and 1, the score of label 1. A class without samples counts as half a sample.
 
     Examples
     --------

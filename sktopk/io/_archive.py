@@ -60,10 +60,7 @@ _ENDINGS = {
 }
 # SciPy compresses sparse matrices. Their arrays may be this much larger than the file.
 _SPARSE_RATIO, _SPARSE_BYTES = 20, 1 << 24
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def trusted_among(names):
@@ -118,7 +115,7 @@ def version_of(data):
 def _check_array(archive, name):
     """Check that a .npy file has as many bytes as its header says."""
     with archive.open(name) as file:
-        read = _HEADERS.get(np.lib.format.read_magic(file))
+        read = _READ.get(np.lib.format.read_magic(file))
         if read is None:
             raise ValueError(f"{name} must have format 1.0 or 2.0 of NumPy")
         shape, _, dtype = read(file)

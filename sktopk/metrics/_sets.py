@@ -84,18 +84,12 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Parameters
     ----------
     y_set, sample_weight
-        As in `set_coverage_score`.
+        As in `set_coverage_score`, with the same errors.
 
     Returns
     -------
     score : float
-        In [0, n_classes]; smaller is better at the same coverage. NaN, with an
-        `UndefinedMetricWarning`, if no sample has positive weight.
-
-    Raises
-    ------
-    ValueError
-        If `y_set` contains values other than 0 and 1, or if the weights are not valid.
+        In [0, n_classes]. NaN, with a warning, if no sample has positive weight.
 
     Examples
     --------

@@ -143,7 +143,5 @@ def intervals_in_words(difference, half_width):
     widest = max(half_width)
     # The widest interval gets two significant digits. If all widths are 0, show three decimals.
     digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
-    return [
-        f"{each:+.{digits}f} ± {half:.{digits}f}"
-        for each, half in zip(difference, half_width, strict=True)
-    ]
+    pairs = zip(difference, half_width, strict=True)
+    return [f"{each:+.{digits}f} ± {half:.{digits}f}" for each, half in pairs]

@@ -36,8 +36,7 @@ def precision_at_k_score(
     y_score : array-like of shape (n_samples,)
         Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
-        Number of selected samples, at least 1, or a fraction in (0, 1) of the samples, rounded
-        up. With `groups` it applies to each group.
+        Number of selected samples (of each group), or a fraction of them in (0, 1), rounded up.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
@@ -111,8 +110,7 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with a warning, if there are no positives. If `k` exceeds the number of
-        samples, the score is 1, with a warning.
+        In [0, 1]. NaN without positives, 1 if `k` exceeds the number of samples, with a warning.
 
     Examples
     --------
@@ -347,8 +345,7 @@ def true_positive_rate_at_fpr_score(
     Returns
     -------
     score : float
-        In [0, 1]. Tied samples are selected together or not at all. NaN, with a warning, if a
-        class is absent.
+        In [0, 1]. Tied samples are selected together. NaN, with a warning, if a class is absent.
 
     Examples
     --------

@@ -54,10 +54,7 @@ def make_top_scorer(
 ) -> "TopScorer":
     r"""Make a ``scoring`` argument for the top of a ranking, for any binary classifier.
 
-    The scorer calls the function ``<name>_score`` with the scores of the positive class:
-
-    .. math::
-        \mathrm{score}(y, s(X)), \qquad s = \text{decision function, or probability}
+    The scorer calls the function ``<name>_score`` with the scores of the positive class.
 
     ===========================  =======================  ==========================
     name                         required                 optional
@@ -143,8 +140,7 @@ def make_top_scorer(
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
     # Call the metric once to check the parameters. Ignore the warning about large k.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         top_score(name, [False, True], [0.0, 1.0], None, **params)
     return scorer
 

@@ -43,11 +43,9 @@ def topk_accuracy_score(
     k : int or float, default=5
         Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_score`, such as the ``classes_`` of a fitted classifier. None
-        means the sorted distinct values of `y_true`, one per column.
+        Class of each column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        Mean over samples, or mean over classes of their accuracy [1]_. "macro" ignores classes
-        without positive weight.
+        Mean over samples, or over the accuracies of classes that have positive weight [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
         that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
@@ -116,26 +114,22 @@ def shot_accuracy_score(
     Returns
     -------
     scores : dict of str to float
-        Accuracies with the keys "many", "medium" and "few". A label of `y_true` that is not in
-        `labels` is a few-shot class of accuracy 0. NaN, with an `UndefinedMetricWarning`, for a
-        group without test samples.
+        Accuracies of "many", "medium" and "few". Labels that are not in `labels` are few-shot
+        classes of accuracy 0. NaN, with a warning, for a group without test samples.
 
     Raises
     ------
     TypeError, ValueError
-        If `class_counts` is negative, or has the wrong shape or unknown labels, if few > many, or
-        as in `topk_accuracy_score`.
+        If `class_counts` is not valid, if few > many, or as in `topk_accuracy_score`.
 
     References
     ----------
-    .. [1] Z. Liu, Z. Miao, X. Zhan, J. Wang, B. Gong, S. X. Yu. Large-scale long-tailed recognition
-       in an open world. CVPR 2019.
+    .. [1] Z. Liu et al. Large-scale long-tailed recognition in an open world. CVPR 2019.
 
     Examples
     --------
     >>> from sktopk.metrics import shot_accuracy_score
-    >>> y_true = [0, 0, 1, 2]
-    >>> y_score = [[3, 2, 1], [1, 2, 3], [2, 3, 1], [3, 2, 1]]
+    >>> y_true, y_score = [0, 0, 1, 2], [[3, 2, 1], [1, 2, 3], [2, 3, 1], [3, 2, 1]]
     >>> shot_accuracy_score(y_true, y_score, class_counts=[500, 50, 5], k=1)
     {'many': 0.5, 'medium': 1.0, 'few': 0.0}
     """

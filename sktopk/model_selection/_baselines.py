@@ -1,4 +1,4 @@
-"""Baselines that `compare_losses` adds to every comparison."""
+"""Baselines that `compare_losses` adds to every comparison, and the positive label of all."""
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,8 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+
+from sktopk._common._scalars import positive_label
 
 from ._runs import VALIDATION_SHARE
 
@@ -93,6 +95,23 @@ def last_step(estimator):
     return prefix, estimator
 
 
+def with_pos_label(estimator, scorer, estimators, y):
+    """Return the scorer and the dict of estimators with a positive label: folds could differ."""
+    models = [scorer, estimator, *estimators.values()]
+    names = [f"{last_step(each)[0]}pos_label" for each in models]
+    params = [getattr(each, "get_params", dict)() for each in models]
+    given = [own[name] for name, own in zip(names, params, strict=True) if name in own]
+    if not given:
+        return scorer, estimators
+    known = (label for label in given if label is not None)
+    pos_label = positive_label(next(known, None), *np.unique(y, return_counts=True))
+    scorer, _, *others = (
+        clone(each).set_params(**{name: pos_label}) if own.get(name, "") is None else each
+        for each, name, own in zip(models, names, params, strict=True)
+    )
+    return scorer, dict(zip(estimators, others, strict=True))
+
+
 def _reason_against(X):
     """Return the reason why no classifier of scikit-learn can be fitted to X, or None."""
     if _is_frame(X) or issparse(X):
@@ -119,10 +138,7 @@ def _is_frame(X):
 
 def _categories(X):
     """Return the names of the columns of a data frame that are not numeric."""
-    if not _is_frame(X):
-        return []
-    dtypes = as_pandas(X).dtypes.items()
-    return [name for name, dtype in dtypes if not pd.api.types.is_numeric_dtype(dtype)]
+    return [*as_pandas(X).select_dtypes(exclude="number")] if _is_frame(X) else []
 
 
 def _encoding(X, encoder):
@@ -162,7 +178,7 @@ class DenseNumbers(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         X = self._dense(X)
-        self.empty_ = np.isnan(X).all(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], bool)
+        self.empty_ = np.isnan(X).all(axis=0)
         return self
 
     def transform(self, X):

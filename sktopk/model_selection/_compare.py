@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from numbers import Real
 from typing import Any
 
@@ -20,27 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import (
-    check_classes,
-    check_labels,
-    check_table,
-    check_weight,
-    class_counts,
-    is_arrow,
-)
-from sktopk._common._scalars import (
-    check_count,
-    check_flag,
-    check_number,
-    check_option,
-    on_host,
-    positive_label,
-)
+from sktopk._common._input import check_classes, check_labels, check_table, check_weight, is_arrow
+from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._types import RowsLike
 from sktopk.losses._registry import OF_LABELS
 from sktopk.metrics import make_topk_scorer
 
-from ._baselines import last_step, loss_baselines, other_baselines
+from ._baselines import last_step, loss_baselines, other_baselines, with_pos_label
 from ._result import LossComparison
 from ._runs import Rows, Run, do_run, make_splits, mean_overlap, requests_groups, with_params
 
@@ -184,13 +171,10 @@ def compare_losses(
     if len(everything) < 2:
         raise ValueError(f"baselines must have a classifier; got {baselines!r}, and {omitted}")
     if len(classes) == 2:
-        scorer, everything = with_pos_label(estimator, scorer, everything, classes, y)
+        scorer, everything = with_pos_label(estimator, scorer, everything, y)
     candidates = candidates_of(everything, grid)
-    runs = [
-        Run(name, each, candidates[name], *split)
-        for split in splits
-        for name, each in everything.items()
-    ]
+    pairs = product(splits, everything.items())
+    runs = [Run(name, each, candidates[name], *split) for split, (name, each) in pairs]
     done = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(do_run)(run, rows, scorer) for run in runs
     )
@@ -329,26 +313,3 @@ def _default_candidates(estimator):
             grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
             return list(ParameterGrid(grid))
     return [{rates[0]: rate * step} for step in _RATES]
-
-
-def with_pos_label(estimator, scorer, estimators, classes, y):
-    """Return the scorer and the dict of estimators with a positive label: folds could differ."""
-    pairs = [(each, _own_parameter(each)) for each in (scorer, estimator, *estimators.values())]
-    given = [each.get_params()[param] for each, param in pairs if param is not None]
-    if not given:
-        return scorer, estimators
-    known = (label for label in given if label is not None)
-    pos_label = positive_label(next(known, None), classes, class_counts(classes, y))
-    scorer, _, *others = (
-        each
-        if param is None or each.get_params()[param] is not None
-        else clone(each).set_params(**{param: pos_label})
-        for each, param in pairs
-    )
-    return scorer, dict(zip(estimators, others, strict=True))
-
-
-def _own_parameter(estimator):
-    """Return "pos_label", or for a pipeline e.g. "clf__pos_label", or None if there is none."""
-    prefix, last = last_step(estimator)
-    return f"{prefix}pos_label" if "pos_label" in getattr(last, "get_params", dict)() else None

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from sktopk.metrics import LossComparisonDisplay
-from sktopk.metrics._statistics import (
-    EQUIVALENT,
-    INCONCLUSIVE,
-    intervals_in_words,
-    paired_differences,
-)
+from sktopk.metrics import LossComparisonDisplay, _statistics
+from sktopk.metrics._statistics import EQUIVALENT, INCONCLUSIVE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +29,8 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    Scores of several seeds on the same split are averaged first. If all differences are equal, the
-    p-value is 1 if they are zero, else 0.
+    Scores on the same split are averaged first. If all differences are equal, p is 1 if they are
+    zero, else 0.
 
     Parameters
     ----------
@@ -52,8 +47,7 @@ class LossComparison:
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
-        Mean share of test samples that two splits have in common, in [0, 1). None means
-        `test_fraction`, the share for random splits.
+        Mean share of test samples that two splits have in common. None means `test_fraction`.
 
     Attributes
     ----------
@@ -148,7 +142,9 @@ class LossComparison:
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
-        for loss, each in paired_differences(scores, self.baseline, self.overlap).items():
+        for loss, each in _statistics.paired_differences(
+            scores, self.baseline, self.overlap
+        ).items():
             half = each.half_width(confidence)
             more, times = each.until_conclusive(confidence, self.margin, self.test_fraction)
             rows[loss] = {
@@ -178,25 +174,21 @@ class LossComparison:
         half = (others["high"] - others["low"]) / 2
         # Assignments align the index: the baseline has no difference.
         shown = summary["mean"].map("{:.4f}".format).to_frame()
-        words = intervals_in_words(others["difference"], half)
+        words = _statistics.intervals_in_words(others["difference"], half)
         shown["difference"] = pd.Series(words, index=others.index)
         shown["p"] = others["p_value"].map("{:.3f}".format)
         shown[""] = summary["verdict"]
         shown = shown.fillna("").rename_axis(None)
         n_runs, n_splits = len(self.frame) // len(summary), self.frame["split"].nunique()
-        return "\n".join(
-            [
-                f"LossComparison by {self.metric}: {n_runs} runs per loss on {n_splits} splits",
-                shown.to_string(),
-                f"Verdict: {self.verdict}",
-                *(f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()),
-            ]
-        )
+        title = f"LossComparison by {self.metric}: {n_runs} runs per loss on {n_splits} splits"
+        omitted = [f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()]
+        return "\n".join([title, shown.to_string(), f"Verdict: {self.verdict}", *omitted])
 
 
 def _in_words(row):
     """Return the difference in a summary row as text, such as "+0.048 ± 0.016"."""
-    (words,) = intervals_in_words([row["difference"]], [(row["high"] - row["low"]) / 2])
+    half = (row["high"] - row["low"]) / 2
+    (words,) = _statistics.intervals_in_words([row["difference"]], [half])
     return words
 
 

@@ -51,11 +51,8 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
 
 def mean_overlap(splits):
     """Return the mean share of test samples that two different splits have in common."""
-    tests = list({split: test for *_, test, split in splits}.values())
-    shares = [
-        len(np.intersect1d(one, two)) / (len(one) * len(two)) ** 0.5
-        for one, two in combinations(tests, 2)
-    ]
+    pairs = combinations({split: test for *_, test, split in splits}.values(), 2)
+    shares = [len(np.intersect1d(a, b)) / (len(a) * len(b)) ** 0.5 for a, b in pairs]
     return float(np.mean(shares))
 
 
@@ -148,8 +145,7 @@ def _fit_and_score(run, params, train, test, scorer):
     """Return the score of a setting, the seconds for fit and score, and the warnings."""
     estimator = with_params(run.estimator, params, run.seed)
     started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             of_fit, of_score = {}, {}
             if train.weight is not None:

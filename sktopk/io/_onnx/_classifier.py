@@ -77,13 +77,10 @@ class Outputs(nn.Module):
         pos_label = getattr(classifier, "pos_label_", None)
         self.first_is_positive = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
+        label = "label" if self.k is None else "topk_labels"
+        self.names = ["scores", label, *(["proba"] if self.has_proba else [])]
         calibration = getattr(classifier, "calibration_", (1.0, 0.0))
         self.slope, self.intercept = torch.tensor(calibration, dtype=torch.float64)
-
-    @property
-    def names(self):
-        label = "label" if self.k is None else "topk_labels"
-        return ["scores", label, *(["proba"] if self.has_proba else [])]
 
     def forward(self, rows):
         of_net = mean_of_members(self.module(rows))

@@ -45,8 +45,8 @@ def compare(model, estimator, X, rows, recipe):
 
     def predictions(values):
         values = values if columns is None else pd.DataFrame(values, columns=columns)
-        with warnings.catch_warnings():  # scikit-learn warns of missing column names
-            warnings.simplefilter("ignore")
+        # scikit-learn warns of missing column names.
+        with warnings.catch_warnings(action="ignore"):
             expected = {"scores": estimator.decision_function(values)}
             if hasattr(estimator, "predict_proba"):
                 expected["proba"] = estimator.predict_proba(values)

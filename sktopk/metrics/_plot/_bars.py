@@ -25,15 +25,13 @@ class SetSizeDisplay(ScoreDisplay):
     A bar shows the share of the samples whose set has a given size. A line shows the share of these
     samples whose set contains the label. Larger points stand for more samples.
 
-    Create it with `from_estimator`, which calls ``predict_set``, or `from_predictions`, which takes
-    sets and their `labels` as in `set_coverage_score`. Both take `sample_weight` and `target`, by
-    default the `coverage` of the estimator.
+    Create it with `from_estimator`, which calls ``predict_set``, or with `from_predictions`. Both
+    take `labels`, `sample_weight` and `target`, by default the `coverage` of the estimator.
 
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Each size up to 10 has its own bin. Bins of
-        larger sizes end at 20, 50, 100, 200, 500, 1000, ...
+        Smallest and largest set size of each bin. Bins above 10 end at 20, 50, 100, 200, ...
     proportion, coverage : array-like of shape (n_bins,)
         Share of the samples in each bin, and their coverage, which is NaN in bins without samples.
     name, target : str and float, default=None
@@ -133,9 +131,8 @@ def _bins(largest):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_estimator`, where `class_counts` defaults to ``class_count_``, or with
-    `from_predictions`. Both take the parameters of `shot_accuracy_score`. `plot` takes
-    ``plot_chance_level`` (default True).
+    Create it with `from_predictions`, or `from_estimator`, which reads ``class_count_``. Both
+    take the parameters of `shot_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -156,8 +153,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     >>> from sktopk.metrics import ShotAccuracyDisplay
     >>> y_true, y_score = [0, 0, 1, 2], [[3, 2, 1], [1, 2, 3], [2, 3, 1], [3, 2, 1]]
     >>> counts = [500, 50, 5]
-    >>> display = ShotAccuracyDisplay.from_predictions(y_true, y_score, class_counts=counts, k=1)
-    >>> display.accuracy
+    >>> ShotAccuracyDisplay.from_predictions(y_true, y_score, class_counts=counts, k=1).accuracy
     [0.5, 1.0, 0.0]
     """
 

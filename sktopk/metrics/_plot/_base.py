@@ -45,8 +45,7 @@ class Display:
         name : str, default=None
             Name in the legend. None means the name of the display.
         **kwargs : dict
-            Options that the class docstring lists, and arguments of matplotlib's ``plot``, ``bar``
-            or ``errorbar``. If the axes already have a reference line, it is not drawn again.
+            Options of the class, and arguments of matplotlib's ``plot``, ``bar`` or ``errorbar``.
 
         Returns
         -------
@@ -92,8 +91,7 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            As in `from_predictions`, with the same errors. ``pos_label=None`` means the
-            `pos_label_` of the classifier.
+            As in `from_predictions`, with the same errors. ``pos_label=None`` means `pos_label_`.
 
         Returns
         -------
@@ -125,8 +123,7 @@ class ScoreDisplay(Display):
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
         name, ax, **kwargs
-            As in `plot`, and options that the class docstring lists. The default of `name` is
-            "Classifier" or "Sets".
+            As in `plot`, and options of the class. The default name is "Classifier" or "Sets".
 
         Returns
         -------
@@ -182,16 +179,14 @@ class CurveDisplay(ScoreDisplay):
         Parameters
         ----------
         cv_results : dict
-            Result of scikit-learn's ``cross_validate`` for X and y with ``return_estimator=True``
-            and ``return_indices=True``.
+            Result of ``cross_validate`` with ``return_estimator=True``, ``return_indices=True``.
         X, y, name, ax, **kwargs
             As in `from_estimator`, with the same errors. `groups` are not possible.
 
         Returns
         -------
         display : object
-            This display, drawn on `ax_`. Its arrays and `line_` are lists with one element per
-            fold. Reference lines are means over the folds.
+            This display, drawn on `ax_`. Arrays and `line_` are lists with an element per fold.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(

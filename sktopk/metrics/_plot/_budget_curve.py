@@ -79,8 +79,7 @@ class BudgetCurveDisplay(CurveDisplay):
     >>> from sktopk.metrics import BudgetCurveDisplay
     >>> fraud, y_score = [1, 0, 0, 1, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.2, 0.2]
     >>> amount = [20, 10, 10, 500, 10, 100]
-    >>> display = BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4)
-    >>> display.score
+    >>> BudgetCurveDisplay.from_predictions(fraud, y_score, value=amount, budget=4).score
     array([ 20.,  20.,  20., 520., 570., 620.])
     """
 

@@ -27,8 +27,7 @@ class TopKCurveDisplay(CurveDisplay):
     k, accuracy : array-like of shape (n_points,) or list of arrays
         Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
     name, chance : str and array-like of shape (n_points,), default=None
-        Name in the legend, and accuracy k / n_classes of random guesses. None means no entry or
-        line.
+        Name in the legend, and accuracy k / n_classes of random guesses (None: no line).
     average : {"micro", "macro"}, default="micro"
         Kind of the mean, for the label of the axis.
 
@@ -110,8 +109,7 @@ class EnrichmentDisplay(CurveDisplay):
     Examples
     --------
     >>> from sktopk.metrics import EnrichmentDisplay
-    >>> y_true, y_score = [1, 0, 0, 0, 1], [5, 4, 3, 2, 1]
-    >>> EnrichmentDisplay.from_predictions(y_true, y_score).recall
+    >>> EnrichmentDisplay.from_predictions([1, 0, 0, 0, 1], [5, 4, 3, 2, 1]).recall
     array([0. , 0.5, 0.5, 0.5, 0.5, 1. ])
     """
 

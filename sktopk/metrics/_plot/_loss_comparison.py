@@ -24,8 +24,7 @@ class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
     Run j (a fold or a random split) gives the difference :math:`d_j` of a loss from the baseline.
-    The point is the mean over J runs, and the interval is from a corrected t-test, where
-    :math:`\rho` is the `overlap` of `from_scores`:
+    The interval is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -35,8 +34,7 @@ class LossComparisonDisplay(Display):
     level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
     0.95 for one. Each loss gets a verdict: "better" or "worse" if the interval excludes zero,
     "equivalent" if it includes zero and lies within the shaded margin, else "inconclusive".
-    Intervals are not corrected for multiple comparisons. Create it with `from_scores` or
-    `from_cv_results`.
+    There is no correction for multiple comparisons. Use `from_scores` or `from_cv_results`.
 
     Parameters
     ----------
@@ -105,9 +103,8 @@ class LossComparisonDisplay(Display):
         scores : dict of str to array-like of shape (n_runs,)
             Finite scores of each loss in the same runs, at least two; larger is better.
         overlap : float
-            Mean share of test samples that two runs have in common, in [0, 1). It is 0 for one
-            repetition of folds, (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size`
-            for random splits.
+            Mean share of test samples that two runs have in common: 0 for one repetition of folds,
+            (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             As in the constructor and in `plot`.
 
@@ -190,8 +187,6 @@ class LossComparisonDisplay(Display):
         middle = below / 2
         ax.set_yticks(np.arange(len(rows)) + middle, rows)
         ax.set_ylim(len(rows) - 0.5 + middle, middle - 0.5)
-        level = f"{100 * self.confidence:g} % interval"
-        ax.set_xlabel(
-            f"Gain in {self.metric} over {self.baseline} ({level}; shaded: ±{self.margin:g})"
-        )
+        shown = f"{100 * self.confidence:g} % interval; shaded: ±{self.margin:g}"
+        ax.set_xlabel(f"Gain in {self.metric} over {self.baseline} ({shown})")
         draw_legend(ax)
