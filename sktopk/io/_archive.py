@@ -11,8 +11,7 @@ import numpy as np
 import sktopk
 from sktopk import __version__
 
-# Types that a saved estimator can contain, by module. Those of scikit-learn are in fitted searches,
-# calibrated classifiers, and voting and stacking ensembles.
+# Types that a saved estimator can contain, by module.
 _TYPES = {
     "sktopk": " ".join(
         each for each in sktopk.__all__ if each.endswith(("Classifier", "Pipeline"))

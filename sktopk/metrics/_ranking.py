@@ -223,8 +223,6 @@ def is_positive(y_true, pos_label):
         pos_label = 1
     elif len(named) > 2:
         raise ValueError(f"pos_label must be one of {sorted(labels)}; got {pos_label!r}")
-    if pos_label not in labels:
-        return np.zeros(len(y_true), dtype=bool)
     return y_true == pos_label
 
 

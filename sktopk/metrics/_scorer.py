@@ -41,7 +41,7 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        As in `topk_accuracy_score`.
+        As in `topk_accuracy_score`, with the same errors.
 
     Returns
     -------
@@ -49,12 +49,7 @@ def make_topk_scorer(
         Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier with
         ``decision_function`` (preferred) or ``predict_proba``; larger is better. It warns if `k` is
         at least the number of classes. ``set_score_request(sample_weight=True)`` requests weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or range. The scorer raises an error if the estimator does
-        not return one score per class, such as ``SVC(decision_function_shape="ovo")``.
+        There must be one score per class, unlike in ``SVC(decision_function_shape="ovo")``.
 
     Examples
     --------

@@ -49,13 +49,11 @@ def set_coverage_score(
     Raises
     ------
     TypeError, ValueError
-        If `y_set` contains values other than 0 and 1, `labels` are repeated, shapes or types of
-        labels disagree, or an argument is out of range.
+        If `y_set` has values other than 0 and 1, `labels` are repeated, or shapes or types differ.
 
     References
     ----------
-    .. [1] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
-       classification. arXiv:2507.06867, 2025.
+    .. [1] T. Ding et al. Conformal prediction for long-tailed classification. arXiv:2507.06867.
 
     Examples
     --------

@@ -51,8 +51,7 @@ class PairedDifference(NamedTuple):
         # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         times_rows = (half_width / allowed) ** 2 if allowed > 0 else inf
         spread = self.error / sqrt(_variance_of_mean(self.n_runs, self.overlap))
-        # Repetitions of m disjoint folds have the overlap test_fraction * (n - m) / (n - 1) after n
-        # runs. For random splits, m is 1.
+        # After n runs on m disjoint folds, the overlap is test_fraction * (n - m) / (n - 1).
         n_disjoint = self.n_runs
         if test_fraction:
             n_disjoint -= (self.n_runs - 1) * self.overlap / test_fraction

@@ -58,8 +58,7 @@ def precision_at_k_score(
     Raises
     ------
     TypeError, ValueError
-        If `y_true` does not hold two labels, `y_score` holds NaN, shapes disagree, an array has
-        masked entries, or an argument has the wrong type or range.
+        If values are missing, there are more than two labels, shapes differ, or k is out of range.
 
     Examples
     --------

@@ -89,18 +89,16 @@ def make_top_scorer(
         Parameters of the metric. None means the default of the metric. `k` counts samples that are
         scored together, such as a test fold, or is a share of them in (0, 1).
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means the `pos_label_` of the classifier, which may be in a
-        pipeline or search, or else 1 or True if the other label is 0, -1 or False.
+        Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
     Returns
     -------
     scorer : TopScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        binary classifier with ``decision_function`` (preferred) or ``predict_proba``. Returns a
-        float; larger is better. It is NaN, with an `UndefinedMetricWarning`, if the test samples
-        contain no positives, or if the classifier was trained on one class. With metadata routing,
-        ``scorer.set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
-        Only "precision_at_k" and "recall_at_k" take groups.
+        binary classifier with ``decision_function`` (preferred) or ``predict_proba``; larger is
+        better. NaN, with a warning, without positives, or if the classifier has one class. With
+        metadata routing, ``set_score_request(sample_weight=True, groups=True)`` requests weights
+        and groups. Only "precision_at_k" and "recall_at_k" take groups.
 
     Raises
     ------
@@ -175,7 +173,6 @@ class TopScorer(Scorer):
 
     @property
     def takes_groups(self):
-        """Whether the metric can rank the samples of each group separately."""
         return "groups" in _parameters(self.name)
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):

@@ -61,8 +61,7 @@ def topk_accuracy_score(
     Raises
     ------
     TypeError, ValueError
-        If `y_score` holds NaN, an array has masked entries, `labels` are repeated, shapes or types
-        of labels disagree, or an argument has the wrong type or range.
+        If values are missing, `labels` are repeated, shapes or types differ, or k is out of range.
 
     References
     ----------
@@ -257,14 +256,24 @@ def _check_scores(y_score):
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
-    """Return the column number of each label, after checks. `of` names the array of this shape."""
+    """Return the column of each label, from n_classes on for unknown ones. `of` names the array."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
     if len(y_true) != n_samples:
         raise ValueError(
             f"y_true and {of} must have the same number of samples; "
             f"got {len(y_true)} and {n_samples}"
         )
-    return _encode(y_true, _check_labels(labels, y_true, n_classes, of))
+    labels = _check_labels(labels, y_true, n_classes, of)
+    code_of = {label: code for code, label in enumerate(labels)}
+    code = [code_of.setdefault(label, len(code_of)) for label in y_true.tolist()]
+    is_string = {isinstance(label, str) for label in labels}
+    for label in list(code_of)[n_classes:]:
+        if isinstance(label, str) not in is_string:
+            raise ValueError(
+                "labels and y_true must be all strings or all numbers; "
+                f"got {labels[0]!r} in labels and {label!r} in y_true"
+            )
+    return np.array(code, dtype=np.intp)
 
 
 def _check_labels(labels, y_true, n_classes, of):
@@ -286,20 +295,6 @@ def _check_labels(labels, y_true, n_classes, of):
     if len(set(labels)) != n_classes:
         raise ValueError(f"labels must be distinct; got {labels!r}")
     return labels
-
-
-def _encode(y_true, labels):
-    """Return the column number of each label. Unknown labels get numbers from len(labels) on."""
-    code_of = {label: code for code, label in enumerate(labels)}
-    code = [code_of.setdefault(label, len(code_of)) for label in y_true.tolist()]
-    is_string = {isinstance(label, str) for label in labels}
-    for label in list(code_of)[len(labels) :]:
-        if isinstance(label, str) not in is_string:
-            raise ValueError(
-                "labels and y_true must be all strings or all numbers; "
-                f"got {labels[0]!r} in labels and {label!r} in y_true"
-            )
-    return np.array(code, dtype=np.intp)
 
 
 def _mean_of_defined(values, score, reason, weights=None):

@@ -60,16 +60,15 @@ def compare_losses(
 
     All models have the same folds, seeds and number of settings. In each fold, a setting is
     selected on a held-out quarter of the training samples. A model with this setting is fitted to
-    all training samples and scored on the test samples. :class:`LossComparison` describes the
-    intervals and p-values of the differences. Its verdict compares with the best baseline:
+    all training samples and scored on the test samples. The verdict compares with the best of these
+    baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn get imputed
-      and scaled columns and encoded categories. Boosting is omitted for more than 30 classes, and
-      for sparse data that would need more than 512 MiB as a dense array. `omitted` has the reasons.
-    - for a TopKClassifier, "cross_entropy", "logit_adjusted"
-      (:func:`sktopk.losses.logit_adjusted_loss`) and "weighted_cross_entropy", with balanced class
-      weights. `TunedThresholdClassifierCV` also tunes its threshold if there are two classes, a
-      scorer of scikit-learn and no sample weights.
+      and scaled columns and encoded categories. `omitted` has the reasons for omitted baselines,
+      such as more than 30 classes, or sparse data of more than 512 MiB as a dense array.
+    - for a TopKClassifier, "cross_entropy", "logit_adjusted" and "weighted_cross_entropy", with
+      balanced class weights. Its threshold is tuned if there are two classes, a scorer of
+      scikit-learn and no sample weights.
 
     Parameters
     ----------
@@ -82,9 +81,8 @@ def compare_losses(
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
-        Score to maximize. For a TopKClassifier, None means its top-k accuracy. For other
-        classifiers, pass a scorer, such as a :func:`sktopk.metrics.make_top_scorer`. If `estimator`
-        or the scorer has a `pos_label`, all models use it.
+        Score to maximize, such as a :func:`sktopk.metrics.make_top_scorer`. None means the top-k
+        accuracy of a TopKClassifier. All models use the `pos_label` of `estimator` or the scorer.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
         keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
@@ -94,8 +92,7 @@ def compare_losses(
         Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
         losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
         None keeps all parameters as they are. A dict maps losses to ``ParameterGrid`` arguments;
-        other losses use the default. All losses must have the same number of settings. Classifiers
-        without a learning rate have one setting.
+        other losses use the default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight, groups : array-like of shape (n_samples,), default=None

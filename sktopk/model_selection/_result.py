@@ -21,9 +21,8 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    P-values, intervals and verdicts are from a corrected t-test, which
-    :class:`sktopk.metrics.LossComparisonDisplay` describes. For J splits with differences
-    :math:`d_j` from the baseline, and the `overlap` :math:`\rho`, the p-value is
+    The corrected t-test is that of :class:`sktopk.metrics.LossComparisonDisplay`, for J splits with
+    the `overlap` :math:`\rho`. The p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
@@ -68,8 +67,6 @@ class LossComparison:
     >>> frame["score"] = [0.80, 0.80, 0.82, 0.81, 0.79, 0.80]
     >>> LossComparison(frame, margin=0.05).verdict
     'focal is equivalent to cross_entropy within 0.05: difference +0.000 ± 0.033'
-    >>> LossComparison(frame).summary().loc["focal", "verdict"]
-    'inconclusive'
     """
 
     frame: pd.DataFrame
@@ -142,9 +139,8 @@ class LossComparison:
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
-        for loss, each in _statistics.paired_differences(
-            scores, self.baseline, self.overlap
-        ).items():
+        found = _statistics.paired_differences(scores, self.baseline, self.overlap)
+        for loss, each in found.items():
             half = each.half_width(confidence)
             more, times = each.until_conclusive(confidence, self.margin, self.test_fraction)
             rows[loss] = {
@@ -186,14 +182,12 @@ class LossComparison:
 
 
 def _in_words(row):
-    """Return the difference in a summary row as text, such as "+0.048 ± 0.016"."""
     half = (row["high"] - row["low"]) / 2
     (words,) = _statistics.intervals_in_words([row["difference"]], [half])
     return words
 
 
 def _missing_in_words(row):
-    """Return text for `verdict`: how many folds or samples would give a conclusive result."""
     more, times = row["more_folds"], row["times_rows"]
     if times == inf:
         return "a margin above 0"

@@ -77,8 +77,6 @@ def hold_out(y, random, groups=None):
 
 
 class Rows(NamedTuple):
-    """Samples and labels, with optional sample weights and groups."""
-
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
@@ -89,8 +87,6 @@ class Rows(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Arguments of a run, except the data."""
-
     loss: str
     estimator: Any
     candidates: list

@@ -33,9 +33,7 @@ def pipeline_parts(estimator):
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` with one matrix multiplication per ensemble member."""
-
-    # For zero samples, batched multiplications crash ONNX Runtime with a division by zero.
+    """A `MemberLinear` without batched products, which crash ONNX Runtime for zero samples."""
 
     def __init__(self, layer):
         super().__init__()

@@ -78,17 +78,7 @@ def classifier_graph(onnx, outputs, classes):
 
 def with_steps(onnx, steps, model, dtype):
     """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`."""
-    converted = _converted(onnx, Pipeline(steps), dtype)
-    helper, (out,) = onnx.helper, converted.graph.output
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    converted.graph.node.append(helper.make_node("Cast", [out.name], ["rows"], to=kind))
-    out.name, out.type.tensor_type.elem_type = "rows", kind
-    model = onnx.compose.add_prefix(model, "net_", rename_outputs=False)
-    return onnx.compose.merge_models(converted, model, io_map=[("rows", "net_X")])
-
-
-def _converted(onnx, steps, dtype):
-    """Return the ONNX graph of pipeline steps, with the same opset versions as the classifier."""
+    steps = Pipeline(steps)
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
@@ -111,7 +101,13 @@ def _converted(onnx, steps, dtype):
     for opset in converted.opset_import:
         opset.version = OPSETS.get(opset.domain, opset.version)
     del converted.graph.value_info[:]  # optional shapes, some of which are wrong
-    return onnx.compose.add_prefix(converted, "steps_", rename_inputs=False)
+    converted = onnx.compose.add_prefix(converted, "steps_", rename_inputs=False)
+    helper, (out,) = onnx.helper, converted.graph.output
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    converted.graph.node.append(helper.make_node("Cast", [out.name], ["rows"], to=kind))
+    out.name, out.type.tensor_type.elem_type = "rows", kind
+    model = onnx.compose.add_prefix(model, "net_", rename_outputs=False)
+    return onnx.compose.merge_models(converted, model, io_map=[("rows", "net_X")])
 
 
 @contextmanager

@@ -143,7 +143,6 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     >>> from sktopk.io import to_onnx
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = TopKClassifier(k=2, hidden_layer_sizes=(), random_state=0).fit(X, y)
-    >>> # With the extra installed
     >>> session = onnxruntime.InferenceSession(to_onnx(clf, "iris.onnx", X))  # doctest: +SKIP
     >>> scores, labels, proba = session.run(None, {"X": X[:1]})  # doctest: +SKIP
     >>> labels.tolist()  # doctest: +SKIP
@@ -161,7 +160,6 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
     if steps:
         model = _graph.with_steps(onnx, steps, model, dtype)
-    model.ir_version = _graph.IR_VERSION
     model.producer_name, model.producer_version = "sktopk", __version__
     data = model.SerializeToString()
     compare(data, estimator, X, rows, _graph.RECIPE_OF_STEPS if steps else _graph.RECIPE)

@@ -203,7 +203,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Extend the axis, so that the legend is above all bars. Round up to a multiple of 1/20,
-            # so that slightly different fonts give the same figure.
+            # Make room for the legend above all bars. Rounding hides small differences of fonts.
             room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

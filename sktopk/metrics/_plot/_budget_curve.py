@@ -60,14 +60,12 @@ class BudgetCurveDisplay(CurveDisplay):
         Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
-    chance, ideal : array-like of shape (n_points,), default=None
-        Scores of a random order and of the best order, for the shortest `k`. None means no line.
+    chance, ideal, low, high : array-like of shape (n_points,), default=None
+        Scores of a random and of the best order, and limits of the band of groups. None: no line.
     budget, name : int and str, default=None
         The k to mark, if it is in `k`, and the name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
         Whether `k` counts all selected samples or the samples of each group.
-    low, high : array-like of shape (n_points,), default=None
-        Limits of the band of the groups at each k. None means no band.
 
     Attributes
     ----------

@@ -54,8 +54,7 @@ class LossComparisonDisplay(Display):
 
     References
     ----------
-    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning
-       52(3), 239-281, 2003.
+    .. [1] C. Nadeau, Y. Bengio. Inference for the generalization error. Machine Learning 52, 2003.
 
     Examples
     --------
