@@ -65,7 +65,6 @@ class Metric:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> Any:
-        """Return ``(name, score, True)`` for LightGBM, or the negated score for XGBoost."""
         y_true, y_score = np.asarray(y_true), np.asarray(y_score)
         function, params = METRICS.get(self.name), {**self.params, "pos_label": 1}
         if function is None:

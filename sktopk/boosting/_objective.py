@@ -37,9 +37,8 @@ def objective(
     g' and h' are gradient and Hessian of the log loss, which also ranks samples far from the
     threshold of the `loss` L. Both gradients get the same size. h is at least 0.001 times its mean.
 
-    With a custom objective, LightGBM starts from scores of 0. Pass
-    ``init_score=np.full(len(y), initial_score(y))``, and add it to predictions. CatBoost is not
-    supported, because it calls objectives with chunks of the samples.
+    LightGBM starts from scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add
+    it to predictions. CatBoost is not supported: it calls objectives with chunks of the samples.
 
     Parameters
     ----------
@@ -51,8 +50,7 @@ def objective(
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         "curvature" is :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an
         upper bound of the second derivatives for accuracy-at-the-top losses. "gradient" is
-        :math:`h_i = |g_i|`, which limits leaf values to the learning rate. "auto" is "curvature" if
-        the loss has nonzero second derivatives, else "gradient".
+        :math:`h_i = |g_i|`. "auto" is "gradient" only if all second derivatives are 0.
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
@@ -67,7 +65,7 @@ def objective(
     ------
     TypeError, ValueError
         If an argument is not valid, or if a parameter of the loss is unknown or missing. The
-        objective raises an error for labels or scores that do not fit, and infinite gradients.
+        objective raises an error for labels or scores that do not fit, and for infinite gradients.
 
     Examples
     --------
@@ -106,7 +104,6 @@ class Objective:
         sample_weight: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient and Hessian of all samples. `group` has the sizes of the groups."""
         score = np.asarray(raw_score, dtype=np.float64)
         target = _check_target(y_true, score)
         weight = check_weight(sample_weight, len(score))

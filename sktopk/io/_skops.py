@@ -23,8 +23,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Parameters
     ----------
     estimator : estimator
-        A classifier of this package, fitted or not, or a scikit-learn estimator with such
-        classifiers, such as a Pipeline, a CalibratedClassifierCV or a GridSearchCV.
+        A classifier of this package, or a scikit-learn estimator with such classifiers.
     path : str or path-like
         File to write. An existing file is replaced atomically.
 
@@ -101,9 +100,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     Raises
     ------
     ImportError, OSError, TypeError, ValueError
-        If skops is missing (``pip install "sktopk[io]"``), `path` is not a readable file,
-        `trusted` is not a collection, or the file contains types that are not trusted (the message
-        lists them), is damaged, or has the format of another version.
+        If skops is missing (``pip install "sktopk[io]"``), or if the file cannot be read, has
+        types that are not trusted (the message lists them), or has the format of another version.
 
     Examples
     --------

@@ -77,13 +77,11 @@ class TopKScorer(Scorer):
 
     @property
     def __name__(self):
-        """Name of the metric. skorch uses the name as a column of the training history."""
         return f"{'macro_' if self.average == 'macro' else ''}top{self.k}_accuracy"
 
     def score(self, estimator, X, y, sample_weight=None):
         ranks = label_ranks(estimator, X, y, sample_weight)
         if n_kept(self.k, ranks.n_classes) >= ranks.n_classes:
-            # Python shows equal warnings of one line once, also those of all folds of a search.
             warn(
                 f"k={self.k} must be less than the number of classes ({ranks.n_classes}): "
                 "the score does not depend on the classifier"

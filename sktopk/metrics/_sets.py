@@ -114,13 +114,8 @@ def make_set_scorer(score: str) -> "SetScorer":
     -------
     scorer : SetScorer
         Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        estimator that has ``predict_set``, which gets `groups`; larger is better. With metadata
+        estimator that has ``predict_set`` (else TypeError); larger is better. With metadata
         routing, ``scorer.set_score_request(sample_weight=True, groups=True)`` requests both.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `score` is unknown. The scorer raises TypeError if there is no ``predict_set``.
 
     Examples
     --------

@@ -10,7 +10,6 @@ from scipy.special import stdtr, stdtrit
 
 from sktopk._common._scalars import check_number
 
-# The four possible verdicts on the difference between a loss and the baseline.
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
 _MOST_RUNS = 1000  # If more are necessary, `until_conclusive` returns infinity.
 

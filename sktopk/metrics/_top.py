@@ -46,8 +46,7 @@ def precision_at_k_score(
         Group of each sample, such as its day. The k best samples of each group are selected.
         Positives and k are then summed over the groups.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`. The last
-        selected sample may count in part, so that the selected weight is exactly `k`.
+        Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`.
 
     Returns
     -------
@@ -153,8 +152,7 @@ def enrichment_factor_score(
     Returns
     -------
     score : float
-        At least 0, and at most the smaller of n / k and n / (number of positives). The expected
-        score of a random order is 1. NaN, with a warning, if there are no positives.
+        At least 0. The mean over random orders is 1. NaN, with a warning, without positives.
 
     Examples
     --------
@@ -187,8 +185,8 @@ def precision_at_recall_score(
         \qquad t = \max\Bigl\{ s_j :
         \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
 
-    With equal weights, the threshold is the :math:`\lceil r n_+ \rceil`-th largest score of a
-    positive, as in the constraint of Prec@Rec [1]_. A lower threshold can have a higher precision.
+    With equal weights, t is the :math:`\lceil r n_+ \rceil`-th largest score of a positive, as in
+    the constraint of Prec@Rec [1]_.
 
     Parameters
     ----------
@@ -278,16 +276,14 @@ def positives_at_top_score(
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative. DeepTopPush maximizes this
-    metric for k = 1, and TopPushK for larger k [1]_.
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative (DeepTopPush, TopPushK [1]_).
 
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
         As in `precision_at_k_score`, with the same errors.
     k : int, default=1
-        Rank of the negative that the positives must exceed, at least 1. With weights, the first
-        negative at which the cumulative weight of the negatives reaches `k`.
+        Rank of the negative that the positives must exceed, by cumulative weight.
 
     Returns
     -------

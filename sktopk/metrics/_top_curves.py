@@ -74,8 +74,7 @@ def bedroc_score(
     y_true, y_score, pos_label, ties, sample_weight
         As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
     alpha : float, default=20.0
-        Weight of the first ranks, positive and finite. The best :math:`1.6 / \alpha` of the
-        samples, by default 8 %, have 80 % of the weight.
+        Positive. The best :math:`1.6 / \alpha` of the samples have 80 % of the weight.
 
     Returns
     -------

@@ -13,7 +13,6 @@ from . import _top, _top_curves
 from ._ranking import Ranking, is_positive, undefined
 from ._scorer import Scorer, predict_scores
 
-# The metrics, with their names without "_score".
 METRICS = {
     name.removesuffix("_score"): function
     for module in (_top, _top_curves)
@@ -86,8 +85,7 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the metric. None means the default of the metric. `k` counts samples that are
-        scored together, such as a test fold, or is a share of them in (0, 1).
+        Parameters of the metric. None means its default. `k` counts the samples of a test fold.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
@@ -103,8 +101,7 @@ def make_top_scorer(
     Raises
     ------
     TypeError, ValueError
-        If `name` is unknown, or if a parameter is missing, out of range or not used by `name`. The
-        scorer raises an error for other estimators, unknown positive labels and unused groups.
+        If `name` is unknown, or if a parameter is missing, out of range or not used by `name`.
 
     References
     ----------

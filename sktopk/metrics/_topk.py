@@ -38,8 +38,8 @@ def topk_accuracy_score(
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Real scores; larger means more likely. Infinities are allowed. One-dimensional scores s are
-        decision scores of two classes and stand for the columns [-s, s].
+        Real scores; larger means more likely. One-dimensional scores s are decision scores of two
+        classes and stand for the columns [-s, s]. For probabilities, pass both columns.
     k : int or float, default=5
         Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
     labels : array-like of shape (n_classes,), default=None
@@ -96,9 +96,8 @@ def shot_accuracy_score(
     .. math::
         A_G = \frac{1}{|G|} \sum_{c \in G} a_c
 
-    where :math:`a_c` is the top-k accuracy of the test samples of class c. A group G contains
-    classes with test samples, by their number :math:`n_c` of training samples: many
-    (:math:`n_c > 100`), medium (:math:`20 \le n_c \le 100`) and few (:math:`n_c < 20`), as in [1]_.
+    where :math:`a_c` is the top-k accuracy of class c, and G is the set of the classes with test
+    samples and many, medium or few training samples [1]_.
 
     Parameters
     ----------
@@ -248,11 +247,8 @@ def _check_scores(y_score):
             "y_score must have shape (n_samples, n_classes), or (n_samples,) for two classes; "
             f"got shape {y_score.shape}"
         )
-    if y_score.ndim == 1:
-        if y_score.dtype.kind != "f":
-            y_score = y_score.astype(np.float64)
-        y_score = np.column_stack([-y_score, y_score])
-    return y_score
+    # Multiply by a float, because unsigned integers and booleans have no negative.
+    return np.column_stack([-1.0 * y_score, y_score]) if y_score.ndim == 1 else y_score
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):

@@ -60,15 +60,13 @@ def compare_losses(
 
     All models have the same folds, seeds and number of settings. In each fold, a setting is
     selected on a held-out quarter of the training samples. A model with this setting is fitted to
-    all training samples and scored on the test samples. The verdict compares with the best of these
-    baselines:
+    all training samples and scored on test samples. The verdict compares with the best baseline:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn get imputed
-      and scaled columns and encoded categories. `omitted` has the reasons for omitted baselines,
-      such as more than 30 classes, or sparse data of more than 512 MiB as a dense array.
+      and scaled columns and encoded categories. `omitted` has reasons, such as too many classes.
     - for a TopKClassifier, "cross_entropy", "logit_adjusted" and "weighted_cross_entropy", with
-      balanced class weights. Its threshold is tuned if there are two classes, a scorer of
-      scikit-learn and no sample weights.
+      balanced class weights. The threshold of the last one is tuned if there are two classes, a
+      scorer of scikit-learn that uses labels, and no sample weights.
 
     Parameters
     ----------
@@ -172,9 +170,8 @@ def compare_losses(
     candidates = candidates_of(everything, grid)
     pairs = product(splits, everything.items())
     runs = [Run(name, each, candidates[name], *split) for split, (name, each) in pairs]
-    done = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(do_run)(run, rows, scorer) for run in runs
-    )
+    tasks = (delayed(do_run)(run, rows, scorer) for run in runs)
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     found, messages = [], set()
     for row, warned in tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress):
         found.append(row)

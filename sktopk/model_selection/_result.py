@@ -21,15 +21,13 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    The corrected t-test is that of :class:`sktopk.metrics.LossComparisonDisplay`, for J splits with
-    the `overlap` :math:`\rho`. The p-value is
+    Intervals are those of :class:`sktopk.metrics.LossComparisonDisplay`. The p-value of J splits is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    Scores on the same split are averaged first. If all differences are equal, p is 1 if they are
-    zero, else 0.
+    Scores on the same split are averaged first. If all differences are d, p is 1 for d = 0, else 0.
 
     Parameters
     ----------
@@ -55,8 +53,7 @@ class LossComparison:
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of `losses`. For m losses, the level of its interval is
-        :math:`1 - (1 - \text{confidence}) / m` (Bonferroni correction).
+        Verdict on the best of m `losses`, at level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------
@@ -134,8 +131,8 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            `more_folds` and `times_rows` estimate how many more folds, or how many times the
-            samples, give a conclusive verdict. Both can be infinite. If it is conclusive, 0 and 1.
+            `more_folds` and `times_rows` estimate how many more folds (0 if none are needed), or
+            how many times the samples, give a conclusive verdict. Both can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

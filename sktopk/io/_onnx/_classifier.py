@@ -63,7 +63,6 @@ class Outputs(nn.Module):
             for name, layer in list(parent.named_children()):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
-        # Scores have the dtype of the samples.
         self.dtype = self.row_dtype = net.settings.row_dtype
         self.row_shape = tuple(classifier.input_shape_)
         self.n_classes = len(classifier.classes_)

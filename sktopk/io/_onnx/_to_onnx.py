@@ -132,9 +132,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     Raises
     ------
     ImportError, NotFittedError, OSError, TypeError, ValueError
-        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, or the
-        estimator is not fitted, has no network of this package or cannot be converted, or if the
-        outputs differ. In these cases, no file is written.
+        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, the
+        estimator is not fitted, has no network or cannot be converted, or the outputs differ.
 
     Examples
     --------

@@ -15,7 +15,6 @@ from ._base import LEVEL_STYLE, ScoreDisplay, draw_bars, draw_legend, draw_once,
 
 _GROUPS = ("many", "medium", "few")
 _TOP = 1.02  # upper limit of the accuracy axis, in a figure without a legend
-_PAD = 5  # free pixels around the legend
 
 
 @dataclass(eq=False, repr=False)
@@ -59,7 +58,6 @@ class SetSizeDisplay(ScoreDisplay):
     name: str | None = None
     target: float | None = None
 
-    # The constrained layout makes room for rotated tick labels.
     _figure: ClassVar = {"layout": "constrained"}
     _options = ("labels", "sample_weight", "target")
     _label = "labels"
@@ -165,7 +163,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
     name: str | None = None
     chance: float | None = None
 
-    # The constrained layout makes room for tick labels of two or three lines.
     _figure: ClassVar = {"layout": "constrained"}
     _options = ("class_counts", "labels", "k", "few", "many", "ties", "sample_weight")
     _label = "labels"
@@ -203,6 +200,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Make room for the legend above all bars. Rounding hides small differences of fonts.
-            room = legend.get_window_extent().padded(_PAD).height / ax.bbox.height
+            # Make room for the legend, with 5 pixels around. Rounding hides differences of fonts.
+            room = legend.get_window_extent().padded(5).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

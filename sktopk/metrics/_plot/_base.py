@@ -98,9 +98,8 @@ class ScoreDisplay(Display):
         display : object
             This display, drawn on `ax_`.
         """
-        kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | kwargs
-        if name is not None:
-            kwargs["name"] = name
+        given = kwargs if name is None else kwargs | {"name": name}
+        kwargs = {"name": type(estimator).__name__} | cls._defaults(estimator, X, kwargs) | given
         label, y_score = cls._scores(estimator, X, kwargs.pop(cls._label, None))
         return cls.from_predictions(y, y_score, **{cls._label: label}, **kwargs)
 
@@ -133,8 +132,7 @@ class ScoreDisplay(Display):
         Raises
         ------
         ImportError, TypeError, ValueError
-            If matplotlib is not installed (``pip install "sktopk[plot]"``), if labels and scores
-            have different lengths, or if an argument is not valid.
+            If matplotlib is missing (``pip install "sktopk[plot]"``), or an argument is not valid.
         """
         options, name = cls._split(kwargs), cls._name if name is None else name
         return cls(name=name, **cls._curve(y_true, y_score, **options)).plot(ax, **kwargs)

@@ -49,7 +49,7 @@ class BudgetCurveDisplay(CurveDisplay):
       wrapped classifier, and marks the number of selected samples of X.
     - ``groups`` (not for folds): group of each sample, such as its day. The curve is the mean over
       groups (for recall, over groups with positives) if k samples of each group are selected.
-    - ``share_of_groups``: share of the groups inside the band at each k, default 0.8.
+    - ``share_of_groups``: share of the groups in the band at each k, default 0.8.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
@@ -235,8 +235,6 @@ def _checked(metric=None, value=None, max_k=None, budget=None):
         if count is not None:
             check_count(count, name)
     if (metric == "value") != (value is not None):
-        given = "no value" if value is None else "a value"
-        raise ValueError(
-            f'value must be passed with metric="value" only; got {given} and {metric!r}'
-        )
+        got = "no value" if value is None else "a value"
+        raise ValueError(f'value must be passed with metric="value" only; got {got} and {metric!r}')
     return metric, value, max_k, budget

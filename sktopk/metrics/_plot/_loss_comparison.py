@@ -59,13 +59,9 @@ class LossComparisonDisplay(Display):
     Examples
     --------
     >>> from sktopk.metrics import LossComparisonDisplay
-    >>> scores = {
-    ...     "cross_entropy": [0.80, 0.82, 0.79, 0.81, 0.80],
-    ...     "smooth_topk": [0.85, 0.86, 0.85, 0.86, 0.84],
-    ... }
-    >>> display = LossComparisonDisplay.from_scores(scores, overlap=0)
-    >>> display.texts_[0].get_text()
-    '+0.048 ± 0.010: better'
+    >>> scores = {"cross_entropy": [0.80, 0.82, 0.79, 0.81], "focal": [0.85, 0.86, 0.85, 0.86]}
+    >>> LossComparisonDisplay.from_scores(scores, overlap=0).texts_[0].get_text()
+    '+0.050 ± 0.013: better'
     """
 
     names: Sequence[str]
@@ -115,8 +111,7 @@ class LossComparisonDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If a number is out of range, if `scores` lacks `baseline` or contains no other loss, or
-            if the scores are not finite or have different lengths.
+            If a value is out of range, or if `scores` lacks `baseline` or contains no other loss.
         """
         found = _statistics.paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
@@ -146,8 +141,7 @@ class LossComparisonDisplay(Display):
         overlap, **kwargs
             As in `from_scores`, with the same errors.
         param : str, default="param_loss"
-            The key of the losses in `cv_results`, such as ``"param_clf__loss"`` for the step "clf"
-            of a pipeline. Losses that are not strings are converted by ``str``.
+            Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
             Name of one of the metrics in `cv_results`.
 
@@ -177,8 +171,7 @@ class LossComparisonDisplay(Display):
         for difference, half_width, height, text in shown:
             text += f": {_statistics.verdict_of(difference, half_width, self.margin)}"
             self.texts_.append(ax.text(0.985, height, text, fontsize="small", **where))
-        style = {"color": "0.93", "zorder": 0.5, "linewidth": 0}
-        style["label"] = f"_margin {self.margin:g}"
+        style = {"color": "0.93", "zorder": 0.5, "lw": 0, "label": f"_margin {self.margin:g}"}
         self.margin_ = draw_once(ax.patches, ax.axvspan, -self.margin, self.margin, **style)
         low, high = ax.dataLim.intervalx
         low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
