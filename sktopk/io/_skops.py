@@ -95,7 +95,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     -------
     estimator : estimator
         Estimator with the same predictions. The parameters `checkpoint`, `compile`, `memory`,
-        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators.
+        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators. Networks
+        trained on a GPU are loaded to the CPU if there is no GPU.
 
     Raises
     ------

@@ -38,9 +38,6 @@ class PairedDifference(NamedTuple):
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
 
-    def verdict(self, confidence, margin):
-        return verdict_of(self.mean, self.half_width(confidence), margin)
-
     def until_conclusive(self, confidence, margin, test_fraction):
         """Estimate how many more runs, or how many times the samples, give a conclusive verdict."""
         half_width = self.half_width(confidence)

@@ -145,7 +145,7 @@ class LossComparison:
                 "low": each.mean - half,
                 "high": each.mean + half,
                 "p_value": each.p_value(),
-                "verdict": each.verdict(confidence, self.margin),
+                "verdict": _statistics.verdict_of(each.mean, half, self.margin),
                 "more_folds": more,
                 "times_rows": times,
             }

@@ -49,7 +49,8 @@ class BudgetCurveDisplay(CurveDisplay):
       wrapped classifier, and marks the number of selected samples of X.
     - ``groups`` (not for folds): group of each sample, such as its day. The curve is the mean over
       groups (for recall, over groups with positives) if k samples of each group are selected.
-    - ``share_of_groups``: share of the groups in the band at each k, default 0.8.
+    - ``share_of_groups``: share of the groups in the band at each k, default 0.8. The band shows
+      the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
