@@ -251,6 +251,16 @@ def test_drifted_scores_are_reported():
             method(X[::10])
 
 
+def test_choices_that_would_have_no_effect_are_told():
+    X, y = column(range(100)), labels(np.arange(100) > 60)
+    with pytest.warns(UserWarning, match="groups has no effect with a FrozenEstimator"):
+        BudgetClassifier(frozen(), budget=0.2).fit(X, y, groups=np.arange(100) // 2)
+    with pytest.warns(UserWarning, match=r"estimator is fitted.*pass FrozenEstimator\(estimator\)"):
+        BudgetClassifier(LogisticRegression().fit(X, y), budget=0.2).fit(X, y)
+    with pytest.raises(ValueError, match="If y lacks labels, set classes"):
+        BudgetClassifier.from_scores(np.arange(100), y[:60].repeat(2)[:100])
+
+
 def test_searches_and_tuned_thresholds_take_it(data):
     X, y, X_cal, *_ = data
     grid = {"estimator__C": [1e-3, 1.0], "budget": [0.1, 0.2], "constraint": ["count"]}

@@ -108,7 +108,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if shape[1:] != (n_classes,) and not single:
             raise ValueError(
                 f"y_score must have one column per class {given.classes_.tolist()}, or one "
-                f"dimension for two classes; got shape {shape}"
+                f"dimension for two classes; got shape {shape}. If y lacks labels, set classes"
             )
         if shape[0] != len(labels):
             raise ValueError(

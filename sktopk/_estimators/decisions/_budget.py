@@ -76,10 +76,9 @@ class BudgetClassifier(CalibratedDecision):
         bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta. Smaller
         values need more calibration samples.
     cross_fit : bool, default=False
-        If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
-        calibration. Possible for networks of this package, `TopBoostClassifier` and random forests
-        with ``oob_score=True``.
-        The guarantee is then not proven. Not allowed with "fdr".
+        If True, `estimator` is trained on all samples, and its `oob_decision_function_` calibrates.
+        Possible for networks of this package, `TopBoostClassifier` and random forests with
+        ``oob_score=True``. The guarantee is then not proven. Not allowed with "fdr".
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored with a
         frozen estimator or `cross_fit`.
@@ -106,9 +105,9 @@ class BudgetClassifier(CalibratedDecision):
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
-        Score of each calibration sample, and whether it is positive. Only without `cross_fit`.
+        Scores of the calibration samples, and whether they are positive; not with `cross_fit`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number and names of the features, if `estimator_` has these attributes.
+        Number and names of the features, if `estimator_` has them.
 
     See Also
     --------
@@ -200,12 +199,11 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
-            but samples of weight 0 are dropped.
+            Weights for the `fit` of `estimator`. Calibration only drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its customer. Whole groups are held out. If the samples of
-            a group are alike, the guarantee is only approximate. A ranker does not get the groups:
-            to train it by day, fit it first, and use a FrozenEstimator with the most recent days.
+            Group of each sample, such as its customer. Whole groups are held out, so that the
+            guarantee is approximately kept if samples of a group are alike. A ranker does not get
+            them: to train it by day, fit it first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -222,7 +220,12 @@ class BudgetClassifier(CalibratedDecision):
             check_two_classes(y, self.pos_label)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random, groups=units)
-        if units is not None and trained.index is not None and self.constraint != "count":
+        if units is not None and isinstance(self.estimator, FrozenEstimator):
+            warn(
+                "groups has no effect with a FrozenEstimator: all samples calibrate. For an exact "
+                "limit, pass one sample of each group"
+            )
+        elif units is not None and trained.index is not None and self.constraint != "count":
             n_groups = len(np.unique(units[trained.index]))
             if n_groups < LEAST_GROUPS:
                 warn(
@@ -251,9 +254,8 @@ class BudgetClassifier(CalibratedDecision):
         flagged = scores > threshold
         if problem is not None and np.isinf(threshold) and self.constraint != "count":
             problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
-            problem += " by predict, but predict_top(X) may select some" * (
-                self.constraint == "fdr"
-            )
+            if self.constraint == "fdr":
+                problem += " by predict, but predict_top(X) may select some"
         elif problem is None and not flagged.any():
             problem = "no calibration sample is above the threshold"
         elif problem is None and flagged.all() and np.isfinite(threshold):
@@ -470,7 +472,7 @@ class BudgetClassifier(CalibratedDecision):
             )
 
     def _bound(self):
-        """Return the constraint, an object with the parameters `budget` and `delta`."""
+        """Return the constraint with its `budget` and `delta`."""
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
 
