@@ -1,7 +1,7 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [price] [sizes]
-        [days] [molecules] [average]
+        [dependent] [days] [molecules] [average]
 
 Letters: the example of losses.md, more baselines, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
@@ -9,6 +9,7 @@ Tails: TopKClassifier("smooth_topk_adjusted") of benchmarks/results/top_of_the_t
 corrected classifiers, mean over classes, on the four held-out datasets with rare classes.
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
+Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
 than SVR finds (95 % bootstrap interval over the test molecules).
@@ -22,7 +23,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t
+from scipy.signal import lfilter
+from scipy.stats import norm, t
 from sklearn.datasets import make_classification
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
@@ -144,6 +146,7 @@ def tails():
                 "extra trees": ExtraTreesClassifier(300, **seeded),
                 "LightGBM": lightgbm_of(split),
                 "eight MLPClassifier": scaled(VotingClassifier(networks, voting="soft")),
+                "TopKClassifier": TopKClassifier(k=5, **seeded),
             }.items():
                 proba = model.fit(rows.X, rows.y).predict_proba(rows.X_test)
                 theirs = scores_of("long tail", rows.y_test, proba / count, labels)
@@ -193,6 +196,67 @@ def sizes():
             cuts = clf.threshold_, np.quantile(negative, 0.99)
             found.append([np.sum(negative > cuts[0]), *(np.mean(positive > cut) for cut in cuts)])
         print(n, np.mean(found, axis=0).round(3))
+
+
+def draw(random, n, share):
+    """Return scores, N(2, 1) for positives and N(0, 1) for negatives, and labels."""
+    positive = random.random(n) < share
+    return random.normal(size=n) + 2 * positive, positive
+
+
+def calibrated(scores, positive, seed, **params):
+    return BudgetClassifier.from_scores(
+        scores, positive, classes=[False, True], random_state=seed, **params
+    )
+
+
+def broken(scores, seed):
+    """Return whether a threshold for 1 % of the negatives N(0, 1) breaks the limit."""
+    clf = calibrated(scores, np.zeros(len(scores), dtype=bool), seed, budget=0.01)
+    return norm.sf(clf.threshold_) > 0.01
+
+
+def dependent():
+    random, n_draws = np.random.default_rng(0), 200
+    rho = 0.99
+    for n, step in ((5000, 1), (50_000, 100)):
+        noise = random.normal(size=(n_draws, n + 1000)) * (1 - rho**2) ** 0.5
+        readings = lfilter([1], [1, -rho], noise)[:, 1000::step]
+        n_broken = sum(broken(each, i) for i, each in enumerate(readings))
+        print(f"every {step}th of {n} readings: {n_broken} of {n_draws} thresholds break 1 %")
+    for n, size in ((2000, 3), (300, 20)):
+        n_broken = 0
+        for i in range(n_draws):
+            scores = (
+                random.normal(size=(n, 1)) * 0.8**0.5 + random.normal(size=(n, size)) * 0.2**0.5
+            )
+            n_broken += broken(scores.ravel(), i)
+        print(f"{n} customers with {size} samples: {n_broken} of {n_draws}")
+    for spread in (0, 0.3, 0.6):
+        missed = []
+        for i in range(n_draws):
+            shares = 0.05 * np.exp(spread * random.normal(size=45) - spread**2 / 2)
+            scores, positive = np.transpose(
+                [draw(random, 400, min(p, 0.9)) for p in shares], (1, 0, 2)
+            )
+            recent, new = scores[:25].ravel(), scores[25:]
+            clf = calibrated(recent, positive[:25].ravel() > 0, i)
+            day = np.repeat(np.arange(20), 400)
+            low, high = clf.hits_interval(new.reshape(-1, 1), 20, groups=day)
+            best = np.argsort(-new, axis=1)[:, :20]
+            hits = np.take_along_axis(positive[25:], best, axis=1).sum(axis=1)
+            missed.append((hits < low) | (hits > high))
+        print(
+            f"share of a day with a log of standard deviation {spread}: {np.mean(missed):.1%} miss"
+        )
+    for n in (300, 1000, 3000):
+        found = []
+        for i in range(n_draws):
+            clf = calibrated(*draw(random, n, 0.01), i)
+            scores, positive = draw(random, 20_000, 0.01)
+            best = np.argsort(-scores)[:200]
+            found.append([*clf.hits_interval(scores[:, None], 200), positive[best].sum()])
+        print(f"{n} labels, 1 % active: bounds and number {np.median(found, axis=0)}")
 
 
 def top_scores(model, X):
@@ -308,7 +372,7 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    each = letters, corrected, tails, price, sizes, days, molecules, average
+    each = letters, corrected, tails, price, sizes, dependent, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")
