@@ -387,7 +387,7 @@ class CustomLoss(Objective):
     def _checked(self, value):
         is_tensor = isinstance(value, torch.Tensor)
         if not is_tensor or (torch.is_grad_enabled() and not value.requires_grad):
-            came = "one without" if is_tensor else type(value).__name__
+            came = "a Tensor without a gradient" if is_tensor else type(value).__name__
             raise TypeError(
                 f"loss must return a Tensor with a gradient; got {came} from {self.name}"
             )

@@ -13,7 +13,7 @@ def check_groups(groups, scores):
     """Return the :class:`Groups` of a tensor of integers."""
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
-        raise TypeError(f"groups must hold integers, one for each group; got {groups.dtype}")
+        raise TypeError(f"groups must hold integers, one per sample; got {groups.dtype}")
     check_shape(groups, "groups", scores)
     groups = groups.to(scores.device)
     ends = value_range(groups)

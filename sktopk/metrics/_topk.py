@@ -112,8 +112,9 @@ def shot_accuracy_score(
     Returns
     -------
     scores : dict of str to float
-        Accuracies of "many", "medium" and "few". Labels that are not in `labels` are few-shot
-        classes of accuracy 0. NaN, with a warning, for a group without test samples.
+        Accuracies of "many", "medium" and "few". A label of `y_true` that is not in `labels` counts
+        as a few-shot class of accuracy 0. The accuracy of a group without test samples is NaN, with
+        a warning.
 
     Raises
     ------

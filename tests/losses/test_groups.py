@@ -181,7 +181,7 @@ def test_the_top_of_a_group_of_fewer_samples_is_all_of_it(k):
 @pytest.mark.parametrize(
     ("groups", "error", "message"),
     [
-        (torch.zeros(3), TypeError, "groups must hold integers, one for each group; got"),
+        (torch.zeros(3), TypeError, "groups must hold integers, one per sample; got"),
         (torch.zeros(3) > 0, TypeError, "groups must hold integers, .* got torch.bool"),
         ([0, 0, 1], TypeError, "groups must be a torch.Tensor; got list"),
         (torch.zeros(2).long(), ValueError, r"groups must have the shape of scores \(3,\); got"),
