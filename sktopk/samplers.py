@@ -164,9 +164,9 @@ class ShuffledBatches:
 class GroupBatches:
     """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
 
-    A minibatch contains either whole groups, or one part each of `n_joined` large groups, up to
-    ten. If parts would have less than twice `min_positives` samples, fewer groups share a
-    minibatch. `n_parts` has the number of parts of each group; 0 for groups without samples.
+    A minibatch contains either several whole groups, or parts of `n_joined` large groups, one part
+    of each. `n_joined` is at most ten, and smaller if parts would otherwise have fewer than twice
+    `min_positives` samples. `n_parts` has the number of parts of each group, or 0 without samples.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):

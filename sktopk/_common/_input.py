@@ -288,7 +288,7 @@ def check_labels(y, name="y"):
     if kind.startswith("continuous"):
         raise ValueError(
             f"Unknown label type: {name} must hold class labels; got {len(np.unique(values))} "
-            f"continuous values. Make it discrete, for example {name} >= "
+            f"continuous values. Make {name} discrete, for example {name} >= "
             f"{np.quantile(values, 0.9):.4g}"
         )
     y = column_or_1d(y)

@@ -254,7 +254,7 @@ def deal(order, target, n_folds):
 class Folds:
     """Folds that the members of an ensemble hold out: member m holds out fold `of_member[m]`.
 
-    `fold` is -1 for samples that no member holds out. `order` is the result of `shuffled_order`.
+    `fold` is -1 for samples that no member holds out. `order` has one random integer per sample.
     """
 
     fold: np.ndarray

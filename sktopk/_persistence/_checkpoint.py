@@ -193,7 +193,7 @@ def check_path(path):
 
 
 def describe_call(estimator, data, validation):
-    """Return hashes of parameters, data and versions, as a dict that identifies a call of fit."""
+    """Return a dict that identifies a call of fit: hashes of parameters and data, and versions."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
     # Functions and classes are hashed by name, callbacks by their constructor parameters, and other

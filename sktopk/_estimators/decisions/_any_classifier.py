@@ -103,7 +103,7 @@ def predict_class_proba(estimator, X, *, use_scores=False):
 
 
 def last_step(estimator):
-    """Return the last step of a pipeline, also of nested ones, or the estimator itself."""
+    """Return the last step of a (nested) pipeline, or the estimator itself."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     return estimator

@@ -45,7 +45,8 @@ class Display:
         name : str, default=None
             Name in the legend. None means the name of the display.
         **kwargs : dict
-            Options of the class, and arguments of matplotlib's ``plot``, ``bar`` or ``errorbar``.
+            Options of the display, such as ``plot_chance_level``, if it has any. All others go to
+            matplotlib's ``plot``, ``bar`` or ``errorbar``.
 
         Returns
         -------
