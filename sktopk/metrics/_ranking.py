@@ -148,8 +148,11 @@ def warn_of_few(score, k, n, what):
     )
 
 
-def warn_of_scores(y_true, y_score, positive):
-    """Warn if `y_score` holds predicted labels, or ranks positives below negatives."""
+def warn_of_scores(y_true, y_score, positive, always=False):
+    """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
+
+    Scores of the second label are taken as they are, except if `always` is True.
+    """
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))
     labels = np.unique(y_score) if y_score.dtype.kind in "iub" and y_score.size > 2 else ()
@@ -163,17 +166,20 @@ def warn_of_scores(y_true, y_score, positive):
     if not n_pairs:
         return
     first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
-    if second < first:
+    if second < first and not always:
         return
     # Random scores give a ROC AUC of 0.5 with standard deviation sqrt((n + 1) / (12 * n_pairs)).
     ranks = rankdata(y_score)[positive].sum()
     area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
     if area < 0.5 - _REVERSED_DEVIATIONS * np.sqrt((n + 1) / (12 * n_pairs)):
-        warn(
-            f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}). decision_function and "
-            f"predict_proba(X)[:, 1] score {second!r}: pass -decision_function(X), "
-            f"predict_proba(X)[:, 0], or use make_top_scorer(..., pos_label={first!r})"
-        )
+        advice = "if low scores mean positive, pass -y_score"
+        if first < second:
+            advice = (
+                f"decision_function and predict_proba(X)[:, 1] score {second!r}: pass "
+                "-decision_function(X), predict_proba(X)[:, 0], or use "
+                f"make_top_scorer(..., pos_label={first!r})"
+            )
+        warn(f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}): {advice}")
 
 
 def undefined(score, reason):

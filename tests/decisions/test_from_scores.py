@@ -97,3 +97,6 @@ def test_reversed_scores_give_a_warning(rng):
     BudgetClassifier.from_scores(y_score, y, **params)
     with pytest.warns(UserWarning, match=r"y_score ranks 'fraud' below 'ok' \(ROC AUC 0"):
         BudgetClassifier.from_scores(1 - y_score, y, **params)
+    BudgetClassifier.from_scores(y_score, y == "fraud", budget=0.5)
+    with pytest.warns(UserWarning, match=r"y_score ranks True below .*: .* pass -y_score"):
+        BudgetClassifier.from_scores(-y_score, y == "fraud", budget=0.5)

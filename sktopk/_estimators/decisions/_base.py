@@ -119,7 +119,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
             if single:
-                warn_of_scores(labels, np.ravel(y_score), labels == given.pos_label_)
+                warn_of_scores(labels, np.ravel(y_score), labels == given.pos_label_, always=True)
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
