@@ -1,12 +1,13 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
-    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [price] [sizes]
-        [dependent] [days] [molecules] [average]
+    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [tiny] [price]
+        [sizes] [dependent] [days] [molecules] [average]
 
 Letters: the example of losses.md, more baselines, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
 Tails: TopKClassifier("smooth_topk_adjusted") of benchmarks/results/top_of_the_table.jsonl minus
 corrected classifiers, mean over classes, on the four held-out datasets with rare classes.
+Tiny: many classes with few samples each, and 256 columns as of an embedding (simulated).
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
 Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
@@ -147,9 +148,13 @@ def tails():
                 "LightGBM": lightgbm_of(split),
                 "eight MLPClassifier": scaled(VotingClassifier(networks, voting="soft")),
                 "TopKClassifier": TopKClassifier(k=5, **seeded),
+                "adjusted, linear": TopKClassifier(
+                    "smooth_topk_adjusted", k=5, hidden_layer_sizes=(), **seeded
+                ),
             }.items():
                 proba = model.fit(rows.X, rows.y).predict_proba(rows.X_test)
-                theirs = scores_of("long tail", rows.y_test, proba / count, labels)
+                proba = proba if title.startswith("adjusted") else proba / count
+                theirs = scores_of("long tail", rows.y_test, proba, labels)
                 gain = [100 * (ours.loc[(name, split), k] - theirs[k]) for k in TAIL_METRICS]
                 gains.setdefault(title, {}).setdefault(name, []).append(gain)
     for title, of_tables in gains.items():
@@ -157,6 +162,32 @@ def tails():
         half = t.ppf(0.975, len(gain) - 1) * np.std(gain, axis=0, ddof=1) / len(gain) ** 0.5
         cells = [f"{m:+.1f} ± {h:.1f}" for m, h in zip(gain.mean(0), half, strict=True)]
         print(f"{title:20s} {cells}, top-1 by dataset {gain[:, 0].round(1)}")
+
+
+def tiny():
+    found = {}
+    for seed in range(3):
+        for n_classes in (100, 300):
+            random = np.random.default_rng(seed)
+            share = np.geomspace(1, 1 / 50, n_classes)
+            size = np.maximum(1, np.round(2100 * share / share.sum())).astype(int)
+            centers = 0.25 * random.normal(size=(n_classes, 256))
+            y, y_test = (np.repeat(np.arange(n_classes), n) for n in (size, 10))
+            X, X_test = (
+                centers[each] + random.normal(size=(len(each), 256)) for each in (y, y_test)
+            )
+            loss, seeded = "smooth_topk_adjusted", {"k": 5, "random_state": seed}
+            for name, model, corrected in (
+                ("logistic regression", scaled(LogisticRegression(max_iter=1000)), True),
+                ("TopKClassifier", TopKClassifier(**seeded), True),
+                ("adjusted", TopKClassifier(loss, **seeded), False),
+                ("adjusted, linear", TopKClassifier(loss, hidden_layer_sizes=(), **seeded), False),
+            ):
+                proba = model.fit(X, y).predict_proba(X_test) / (size if corrected else 1)
+                scores = [topk_accuracy_score(y_test, proba, k=k) for k in (1, 5)]
+                found.setdefault((n_classes, name), []).append(scores)
+    for (n_classes, name), scores in found.items():
+        print(f"{n_classes} classes, {name:20s} {np.mean(scores, axis=0).round(3)}")
 
 
 def price():
@@ -372,7 +403,7 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    each = letters, corrected, tails, price, sizes, dependent, days, molecules, average
+    each = letters, corrected, tails, tiny, price, sizes, dependent, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")
