@@ -8,9 +8,9 @@ from recommended_tasks import estimator_of, read_tasks
 QUESTION = {"boxstyle": "round,pad=0.5", "facecolor": "#e8f1f8", "edgecolor": "#00589c"}
 ANSWER = {"boxstyle": "round,pad=0.4", "facecolor": "#fbe9dd", "edgecolor": "#b34700"}
 GROUPS = {
-    "labels": "Labels for each sample",
+    "guarantees": "A limit, bounds or sets, with\nthe classifier that you have",
     "samples": "The best of many samples",
-    "guarantees": "A guarantee for\na fitted classifier",
+    "labels": "Labels for each sample",
 }
 LINE, GAP = 0.21, 0.36
 
