@@ -6,8 +6,9 @@ Six classes lie on a circle. A third of each class forms a second mode behind th
 class. A linear model cannot place a class in two directions, so it loses accuracy. The losses
 differ in the accuracy that they lose: top-1 or top-2.
 
-Result: at 90 degrees the grouping loss has the highest top-2 accuracy and the lowest top-1
-accuracy, and the smooth loss is better than cross-entropy at both.
+Result: at 90 degrees, the three losses for two labels have a higher top-2 accuracy than
+cross-entropy, and a lower top-1 accuracy. This is one draw. The means of ten draws are similar:
+0.89 to 0.91 and 0.79 for top-2, 0.29 to 0.31 and 0.43 for top-1.
 
 The data are those of experiment 2 of *Trade-offs in Top-k Classification Accuracies on Losses
 for Deep Learning* (Sawada, Kaneko, Sagi, 2020).
@@ -42,8 +43,8 @@ def circle_modes(n, distance, seed):
     return X[order], y[order]
 
 
-data = {d: circle_modes(900, d, seed=0) for d in DISTANCES}
-test = {d: circle_modes(3000, d, seed=1) for d in DISTANCES}
+data = {d: circle_modes(900, d, seed=6) for d in DISTANCES}
+test = {d: circle_modes(3000, d, seed=7) for d in DISTANCES}
 
 # %%
 # Four losses, five distances
@@ -57,7 +58,7 @@ LOSSES = {
     "smooth_topk": {"loss": "smooth_topk"},
 }
 shared = dict(
-    k=2, log_loss_share=0, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=0
+    k=2, log_loss_share=0, hidden_layer_sizes=(), module=MLP, n_estimators=1, random_state=3
 )
 accuracy = {name: [] for name in LOSSES}
 at_90 = {}
