@@ -182,6 +182,7 @@ class LabelRanks:
             rows = slice(start, start + len(y_score))
             counts.append(_count_greater_and_tied(y_score, column[rows]))
             start = rows.stop
+        _check_n_rows(len(code), start)
         n_greater, n_tied = map(np.concatenate, zip(*counts, strict=True))
         return cls(code, n_greater, n_tied, sample_weight, n_classes)
 
@@ -236,6 +237,13 @@ def _count_greater_and_tied(y_score, column):
     return n_greater, n_tied
 
 
+def _check_n_rows(n_true, n_rows, of="y_score"):
+    if n_true != n_rows:
+        raise ValueError(
+            f"y_true and {of} must have the same number of samples; got {n_true} and {n_rows}"
+        )
+
+
 def _check_scores(y_score):
     """Return scores as a matrix. One-dimensional scores s become the two columns [-s, s]."""
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -255,11 +263,7 @@ def _check_scores(y_score):
 def columns_of_labels(y_true, labels, shape, of="y_score"):
     """Return the column of each label, from n_classes on for unknown ones. `of` names the array."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
-    if len(y_true) != n_samples:
-        raise ValueError(
-            f"y_true and {of} must have the same number of samples; "
-            f"got {len(y_true)} and {n_samples}"
-        )
+    _check_n_rows(len(y_true), n_samples, of)
     labels = _check_labels(labels, y_true, n_classes, of)
     code_of = {label: code for code, label in enumerate(labels)}
     code = [code_of.setdefault(label, len(code_of)) for label in y_true.tolist()]
