@@ -112,6 +112,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
     score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
+    If the scores of classes are equal within the tolerance, their labels can be exchanged.
 
     Parameters
     ----------
@@ -133,7 +134,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     ------
     ImportError, NotFittedError, OSError, TypeError, ValueError
         If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, the
-        estimator is not fitted, has no network or cannot be converted, or the outputs differ.
+        estimator is not fitted, has no network or cannot be converted, or the outputs differ. No
+        file is written then.
 
     Examples
     --------
