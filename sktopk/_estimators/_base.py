@@ -43,36 +43,41 @@ def has_proba(estimator):
 
 @dataclass(eq=False, repr=False)
 class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
-    """Base class of classifiers with a network. docs/architecture.rst describes a fit.
+    """Base class of classifiers with a network.
+
+    `fit` works on a new estimator with the same parameters (:mod:`sktopk._estimators._fit`). At the
+    end, it takes over the fitted attributes. A subclass may override these methods:
+
+    - `_check_params()`: checks all parameters, by default with the functions in `_checks`;
+    - `_check_classes(y, name)`: checks the labels, and returns them sorted;
+    - `_make_task()`: returns the task, see :mod:`sktopk._estimators._task`. It is called when
+      `classes_` and `class_count_` are known, and sets fitted attributes such as `k_`.
 
     Parameters
     ----------
-    log_loss_share : float, default=0.6, or 0.8 for rankings
+    log_loss_share : float, default=0.6
         Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers. If classes
-        overlap, a ranking may then give all samples nearly the same score.
+        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers.
     n_estimators : int or "auto", default="auto"
         Number of networks. Their scores are averaged. Each network has its own initial weights and
         holds out another fold. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
     module : callable, default=TabularMLP
         Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
-        handles missing values and categories. With hidden layers, it also encodes numerical columns
-        of rankings in 8 bins. Other networks need scaled data, or
+        handles missing values and categories. Other networks need scaled data, or
         :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
         `n_members` builds all networks of the ensemble at once.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
-    learning_rate : float, default=0.03, or 0.01 for rankings
+    learning_rate : float, default=0.03
         Largest learning rate. It increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
-    weight_decay : float, default=0.2, or 0.3 for rankings
+    weight_decay : float, default=0.2
         Weight decay of AdamW, in the default network for hidden layers only. With another
         optimizer, set "optimizer__weight_decay" in `net_params` instead.
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches), for
-        rankings at least 24 epochs and 200 steps.
+        Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Number of epochs without improvement on held-out samples after which training stops. The
         best epoch is then kept. None trains all epochs and keeps the last one, unless an earlier
@@ -95,21 +100,25 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     Attributes
     ----------
-    classes_, class_count_ : ndarray of shape (n_classes,)
-        Sorted labels, and the sum of their sample weights, without `class_weight`.
-    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number of columns of X (channels of images), and their names, if these are strings.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    class_count_ : ndarray of shape (n_classes,)
+        Sum of the sample weights of each class, without `class_weight`.
+    n_features_in_ : int
+        Number of columns of X (channels of images).
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if X was a frame with string names.
     n_estimators_, batch_size_, max_epochs_ : int
         Number of networks, batch size and number of epochs that `fit` used.
-    n_iter_, kept_epoch_ : int
-        Number of epochs that were trained, and number (from 1) of the epoch that `fit` kept.
+    n_iter_ : int
+        Number of epochs that were trained.
+    kept_epoch_ : int
+        Number of the epoch, from 1, whose networks `fit` kept.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses
-        that correct for class frequencies: averaged over classes). For rankings, it is the area
-        under their ROC curve with a logarithmic scale of the false-positive rate. With `X_val`,
-        `callbacks` or a single network, also `valid_loss`. Losses with a threshold add `threshold`,
-        an array with a value per step.
+        that correct for class frequencies: averaged over classes). With `X_val`, `callbacks` or a
+        single network, also `valid_loss`.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that did not train with it
         (NaN if there is none). Only for several networks, and for at most 2**27 scores.
@@ -188,7 +197,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         y_val: ArrayLike | None = None,
         checkpoint: Any = None,
     ) -> Self:
-        r"""Train the network.
+        """Train the network.
 
         Parameters
         ----------
@@ -205,10 +214,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as the plant on a photo, or the day or query of a ranking. A
-            network holds out whole groups. In a ranking, each group has its own threshold,
-            `threshold_` is their median, and a rank k applies to each group. The loss is the mean
-            over the G groups: :math:`L = \frac{1}{G} \sum_g L_g`.
+            Group of each sample, such as the plant on a photo. A network holds out whole groups.
             A search uses its `groups` only for the splitter. For a pipeline with a step "clf", call
             ``search.fit(X, y, groups=plant, clf__groups=plant)``; otherwise, use metadata routing.
         X_val, y_val : array-like, default=None
@@ -225,15 +231,17 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the data are invalid, if the loss does not support groups, if training
-            diverges, or if `checkpoint` is damaged or belongs to another call. The estimator then
-            keeps its previous state.
+            If a parameter or the data are invalid, if training diverges, or if `checkpoint` is
+            damaged or belongs to another call. The estimator then keeps its previous state.
         OSError
             If `checkpoint` cannot be read or written.
         KeyboardInterrupt
             After Ctrl-C, with a warning. The estimator is fitted with the network of the last
             epoch or, with `n_iter_no_change`, of the best epoch.
         """
+        return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
+
+    def _fit(self, X, y, sample_weight, groups, X_val, y_val, checkpoint):
         self._check_params()
         new = self._started()
         with torch.inference_mode(False), torch.enable_grad():
@@ -333,7 +341,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return a score for each class and sample or, for rankings, one minus `threshold_`.
+        """Return a score for each class and sample.
 
         Parameters
         ----------
@@ -342,14 +350,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            For two classes, the score of the second class minus the first. For rankings, a sample
-            is flagged if this number is above 0 (below 0 if the positive label is ``classes_[0]``).
+            For two classes, the score of the second class minus the first.
         """
         now, scores = self._scored(X)
         return now._task_.decide(scores, now)
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict the label with the highest score or, for rankings, the label by `threshold_`.
+        """Predict the label with the highest score.
 
         Parameters
         ----------
@@ -367,8 +374,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Estimate the probability of each class.
 
         Not available with ``calibration=None`` and ``log_loss_share=0``, except for losses such as
-        "cross_entropy" whose softmax estimates probabilities. Losses that correct for class
-        frequencies estimate probabilities for classes of equal frequency.
+        "cross_entropy" whose softmax estimates probabilities. The classes have the same order as in
+        `decision_function`. Losses that correct for class frequencies estimate probabilities for
+        classes of equal frequency.
 
         Parameters
         ----------

@@ -37,7 +37,10 @@ OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
 
 @dataclass(eq=False, repr=False)
 class RankingClassifier(BaseNetClassifier):
-    """Binary classifier with one score per sample. docs/architecture.rst shows how to add one.
+    """Binary classifier with one score per sample and a decision threshold.
+
+    A subclass defines `_metric(positive, scores, weight)`, the metric of `score`, `_objective()`,
+    the loss, and `_cut(scores, positive, weight)`, the lowest score that is predicted as positive.
 
     Parameters
     ----------
@@ -45,14 +48,32 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives. None means 1 or True if the other label is 0, -1 or False. Set
         `pos_label` for other labels: None then takes the second label in sorted order, or the first
         if less than 25 % of the samples have it, with a warning.
+    log_loss_share : float, default=0.8
+        Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
+        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers. If classes
+        overlap, the network may then give all samples nearly the same score.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
         does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If `n_iter_no_change`
         is None, too, no samples are held out.
+    module : callable, default=TabularMLP
+        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
+        handles missing values and categories. If it has hidden layers, it also encodes numerical
+        columns in 8 bins. Other networks need scaled data, or
+        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
+        `n_members` builds all networks of the ensemble at once.
+    max_epochs : int or "auto", default="auto"
+        Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Values for the loss only, such as ``{"fpr": 0.05}``, of the parameter that `score` and
         `threshold_` use as well. ``loss__fpr`` is also a parameter of `set_params` and searches: it
         changes the loss, and `score` stays comparable.
+    learning_rate : float, default=0.01
+        Largest learning rate. It increases linearly during the first tenth of the steps, then
+        decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
+    weight_decay : float, default=0.3
+        Weight decay of AdamW, in the default network for hidden layers only. With another
+        optimizer, set "optimizer__weight_decay" in `net_params` instead.
 
     Attributes
     ----------
@@ -64,6 +85,11 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives.
     n_groups_ : int
         Number of groups in `fit`, if there are several.
+    history_ : list of dict
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
+        are held out, also `valid_score`: the area under their ROC curve, with a logarithmic scale
+        of the false-positive rate. With `X_val`, `callbacks` or a single network, also
+        `valid_loss`. Losses with a threshold add `threshold`, an array with a value per step.
 
     Examples
     --------
@@ -85,6 +111,41 @@ class RankingClassifier(BaseNetClassifier):
 
     _checks: ClassVar = {"calibration": option(None, "sigmoid"), "pos_label": check_pos_label}
 
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_val: RowsLike | None = None,
+        y_val: ArrayLike | None = None,
+        checkpoint: str | None = None,
+    ) -> Self:
+        r"""Train the network. With groups, the loss is averaged over the groups.
+
+        .. math:: L = \frac{1}{G} \sum_g L_g
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val, checkpoint
+            As for :meth:`TopKClassifier.fit`.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, such as its day, query or plate. Each group has its own threshold,
+            and the loss is the mean over the groups. A rank k then applies to each group.
+            `threshold_` is the median of the group thresholds. A group is held out as a whole.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
+        """
+        return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
+
     def partial_fit(
         self,
         X: RowsLike,
@@ -93,23 +154,48 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on a part of the data, and compute `threshold_` from this part.
+        """Train for one epoch on a part of the data, at a constant learning rate.
+
+        `threshold_` is computed from the same part.
 
         Parameters
         ----------
         X, y, classes, sample_weight
-            As for :meth:`TopKClassifier.partial_fit`, which also lists the errors.
+            As for :meth:`TopKClassifier.partial_fit`.
         groups : array-like of shape (n_samples,), default=None
             As for `fit`. Do not divide a group among several calls.
 
         Returns
         -------
         self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for :meth:`TopKClassifier.partial_fit`.
         """
         return self._partial_fit(X, y, classes, sample_weight, groups)
 
+    def decision_function(self, X: RowsLike) -> np.ndarray:
+        """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
+
+        The larger the score, the likelier is the label ``classes_[1]``. A sample is flagged if its
+        `decision_function` is above 0 (below 0 if the positive label is `classes_[0]`). X is as for
+        :meth:`TopKClassifier.decision_function`.
+        """
+        return super().decision_function(X)
+
+    def predict(self, X: RowsLike) -> np.ndarray:
+        """Predict `pos_label_` for samples whose score is above `threshold_`.
+
+        X and the result are as for :meth:`TopKClassifier.predict`.
+        """
+        return super().predict(X)
+
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, or of n per group.
+
+        For a frame, use ``X.iloc[index]``.
 
         Parameters
         ----------
@@ -123,8 +209,7 @@ class RankingClassifier(BaseNetClassifier):
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Sorted by decreasing score, also across groups. Tied samples are in the order of X. For
-            a frame, use ``X.iloc[index]``.
+            Sorted by decreasing score, also across groups. Tied samples are in the order of X.
 
         Raises
         ------
@@ -240,11 +325,13 @@ class RankingClassifier(BaseNetClassifier):
 class TopClassifier(RankingClassifier):
     """Ranker whose loss counts surrogate errors at a threshold.
 
+    A subclass defines `_threshold()`, the threshold of the loss.
+
     Parameters
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
-    buffer_size : int, default=4, or 1 for DeepTopPushClassifier
+    buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches. They are added to
         every minibatch to estimate the threshold. 0 disables this.
 

@@ -24,8 +24,8 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Distance, positive. A sample has no loss only if its score is at least this far on the right
-        side of the threshold or, for the AUC, of the scores of the other class.
+        Distance from the threshold, positive. A sample has no loss only if its score is at least
+        this far on the right side.
 
     References
     ----------
@@ -58,6 +58,8 @@ class AUCClassifier(BatchClassifier):
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l of a score difference. "squared_hinge" is another name for "quadratic".
+    margin : float, default=1.0
+        Margin between the scores of positives and negatives, positive.
     """
 
     surrogate: str = "hinge"

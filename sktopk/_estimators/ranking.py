@@ -42,6 +42,12 @@ class DeepTopPushClassifier(TopClassifier):
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
 
+    Parameters
+    ----------
+    buffer_size : int, default=1
+        Number of negatives with the highest scores that each network keeps from earlier
+        minibatches, to estimate the threshold. 1 is the method of [1]_. 0 keeps no negatives.
+
     See Also
     --------
     TopPushKClassifier : Allows k - 1 negatives above the threshold.
