@@ -112,6 +112,13 @@ def test_precision_tests_go_down_from_the_most_promising_threshold(rng):
     assert clf.threshold_ == pytest.approx(passed[-1])
 
 
+def test_a_precision_near_the_limit_gets_no_advice_to_use_thousands_of_samples():
+    rng = np.random.default_rng(20)
+    scores, positive = rng.normal(size=400), rng.random(400) < 0.82
+    with pytest.warns(UserWarning, match="a better ranking, or a lower precision"):
+        BudgetClassifier.from_scores(scores, positive, constraint="precision", budget=0.8)
+
+
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_a_count_is_the_budget_or_the_most_that_ties_allow(is_tied, rng):
     scores = rng.integers(0, 6, size=50) if is_tied else rng.normal(size=50)
