@@ -18,8 +18,8 @@ JOINED = 10
 class StratifiedBatchSampler:
     r"""Sampler for shuffled minibatches that all contain positives.
 
-    Let n be the number of samples, :math:`n_+` the number of positives, b the batch size and m
-    `min_positives`.
+    Let n, :math:`n_+` and :math:`n_-` be the numbers of samples, positives and negatives, b the
+    batch size and m `min_positives`.
 
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
       sample is in exactly one batch, and both classes are spread evenly.
@@ -94,7 +94,7 @@ class StratifiedBatchSampler:
         elif not isinstance(generator, torch.Generator):
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = generator
-        self.fold = None  # the training sets it, see `evenly`
+        self.fold = None  # fold of each sample for `evenly`, set by the training
         self._n_batches = -(-len(target) // batch_size)
         # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
@@ -198,7 +198,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # The last of an odd number joins the set before it.
+            # The last of an odd number of such groups joins the set before it.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))

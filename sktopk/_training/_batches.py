@@ -57,10 +57,10 @@ class Rows:
     memory maps are copied on access, so that memory holds no second copy of X.
 
     `resident` copies X to `device` once, if X is a dense array in memory that fits in
-    `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed. `sparse`
-    returns samples of a CSR matrix as `SparseRows` if this is faster. `loading` has arguments of
-    torch's DataLoader, with which `read` reads the samples of a Dataset. `encoded` says that X has
-    the results of a network's encoder.
+    `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed. With
+    `sparse`, samples of a CSR matrix are `SparseRows` if this is faster. `loading` has arguments of
+    torch's DataLoader, with which `read` reads the samples of a Dataset. With `encoded`, X has the
+    outputs of the network's encoder.
     """
 
     def __init__(
@@ -158,8 +158,8 @@ class MiniBatches:
     earlier minibatches are copied later, because the previous minibatch determines them.
 
     `holds_out` is an array, the mask (n_members, n_samples) of the samples that each network does
-    not draw, or None. `least_drawn` is `LEAST_DRAWN`, or 0: networks draw equally many samples, or
-    inf: all of theirs. `hard` has the indices of the hard examples: (n_members, up to n_hard).
+    not draw, or None. `least_drawn` is `LEAST_DRAWN`, 0 (networks draw equally many samples) or inf
+    (they draw all of theirs). `hard` has the indices of hard examples: (n_members, up to n_hard).
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class MiniBatches:
             yield self.batch(index, own, lengths, x)
 
     def _drawn(self, index):
-        """Return the positions in a minibatch that each network draws, and their numbers."""
+        """Return the positions in a minibatch that each network draws, and how many it draws."""
         if self.holds_out is None:
             return None, [len(index)] * self.n_members
         left_out = self.holds_out.take(index.numpy(), axis=1)
@@ -192,7 +192,7 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield sample indices, positions that are drawn, their numbers, and samples or None."""
+        """Yield sample indices, drawn positions, how many are drawn, and samples or None."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
@@ -227,7 +227,7 @@ class MiniBatches:
                 repeated |= (fresh == fresh.mT).triu(1).any(1)
         weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
-        # All networks have equally many hard examples, so that each has to draw enough samples.
+        # All networks keep `n_hard` hard examples: each needs to draw at least this many samples.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
             drawn = Drawn(
@@ -268,7 +268,7 @@ def members_by_length(lengths):
 
 
 def moved_together(tensors, device):
-    """Copy tensors to a device in one piece."""
+    """Copy tensors to a device in one transfer."""
     flat = torch.cat([each.flatten() for each in tensors]).to(device)
     parts = flat.split([each.numel() for each in tensors])
     return [part.view(each.shape) for part, each in zip(parts, tensors, strict=True)]
@@ -300,7 +300,7 @@ class Groups:
         self.codes = torch.from_numpy(codes).to(device)
         of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
         self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
-        # A group is held out as a whole. The mean is over a network's groups that have a class.
+        # A network holds out whole groups. The mean is over its other groups that have the class.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False
@@ -310,7 +310,7 @@ class Groups:
         self._share = torch.from_numpy(has_class * len(batches) / (n_lists * n_parts)).to(device)
 
     def lists(self, members, rows, length):
-        """Return the `Lists` of the first samples of some networks."""
+        """Return the `Lists` of the first `length` samples of each network in `members`."""
         rows = rows[members][:, :length]
         n_groups, member = len(self._totals.unit), torch.arange(len(rows), device=rows.device)
         present, code = torch.unique(
@@ -335,8 +335,7 @@ def make_batches(
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `class_total` has the weight of each class, if it is not that of these
-    samples.
+    minibatch, or None. `class_total` replaces the total weight of each class in these samples.
     """
     n_samples, device = len(target), rows.device
     totals = totals_of(target, weight, folds, n_classes, n_members, class_total, device)
@@ -345,7 +344,7 @@ def make_batches(
     fold = None if folds is None else torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
-        # Processes join their minibatches: this needs equal numbers and replaces hard examples.
+        # Processes join their minibatches: they draw equally many samples, and no hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
         check_single_process("groups")

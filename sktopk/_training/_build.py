@@ -62,7 +62,7 @@ def build_net(estimator, task, dtypes, seed, device):
         optimizer = torch.optim.AdamW
         params.setdefault("optimizer__betas", (0.9, task.training.beta2))
         if module is TabularMLP:
-            # A decay of the output layer would shrink the scores, and a linear model altogether.
+            # Weight decay of the last layer shrinks the scores. A linear model has no other layer.
             last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
     if optimizer is torch.optim.AdamW:

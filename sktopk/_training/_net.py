@@ -63,15 +63,15 @@ class Settings:
     dtype: torch.dtype  # of the weights
     row_dtype: torch.dtype  # of the samples
     precision: str | None  # name of the dtype for automatic mixed precision
-    plain: bool  # whether it runs without compilation and mixed precision
+    plain: bool  # whether the net runs without compilation and mixed precision
 
 
 class WeightAverage:
     """Exponential moving average of the weights, over about `n_steps` steps.
 
-    The average of the first t steps has weights proportional to ``decay ** (t - i)``. With one
-    step, it is the last value. `applied` says whether the module has the average, or otherwise the
-    weights that are trained.
+    In the average of the first t steps, step i counts in proportion to ``decay ** (t - i)``. With
+    ``n_steps=1``, the average is the last value. `applied` says whether the module has the average
+    or the weights that are trained.
     """
 
     def __init__(self, module, n_steps):
@@ -133,7 +133,7 @@ class Net(NeuralNetClassifier):
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
         super().__init__(module, **kwargs)
         self.settings, self.generator, self.own_generator = settings, generator, own_generator
-        # `shared_state`: of torch's global generators, if the network has no own generator.
+        # `shared_state` is the state of torch's global generators, if `own_generator` is None.
         self.shared_state, self.run = None, None
 
     @property
@@ -175,9 +175,9 @@ class Net(NeuralNetClassifier):
         return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 
     def encoded_rows(self, X):
-        """Return the training samples: encoded once, if the encoder is that of TabularMLP.
+        """Return the training samples, which are encoded only once if the network is a TabularMLP.
 
-        It has no weights, so that its result is the same in each epoch.
+        The encoder of TabularMLP has no weights, so that its result is the same in each epoch.
         """
         rows, module = self.rows(X, resident=True), self.module_
         if type(module) is not TabularMLP or has_hooks(module.encoder) or not rows.resident:
@@ -200,8 +200,8 @@ class Net(NeuralNetClassifier):
 
         `callbacks` is a dict of callbacks that run before the user's callbacks. With `is_fit`, the
         learning rate follows one cycle, unless a user's callback sets the rate, and the network
-        gets the average of its weights over about one epoch of steps. `data` and `unseen` have the
-        training and the held-out samples or None, for callbacks.
+        gets the average of its weights over about one epoch of steps. For callbacks, `data` has the
+        training samples, and `unseen` has the held-out samples or None.
         """
         own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)
@@ -259,7 +259,7 @@ class Net(NeuralNetClassifier):
                 self.callbacks_, self.run = own, None
                 for _, callback in own:
                     if isinstance(callback, LRScheduler):
-                        # It refers to the optimizer, which a file of the estimator cannot hold.
+                        # The scheduler refers to the optimizer, which cannot be saved in a file.
                         vars(callback).pop("lr_scheduler_", None)
                 for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
                     group["lr"] = rate if run.rates else group["lr"]
@@ -365,7 +365,7 @@ class Net(NeuralNetClassifier):
         return scores.gather(1, own.unsqueeze(2).expand(-1, -1, scores.shape[2]))
 
     def _loss_of_batch(self, scores, batch):
-        """Return the mean loss and threshold. The next minibatch gets the hard examples."""
+        """Return the mean loss and threshold. Keep hard examples for the next minibatch."""
         objective, named, losses, thresholds = self.criterion_, self.criterion_.named, [], []
         for members, columns, drawn in batch.parts:
             values = [

@@ -2,9 +2,8 @@
 
 An objective is called as ``objective(scores, target, weight, drawn)``. It returns one loss for each
 network. Scores have shape (n_members, n_samples, n_outputs). Target and weight have shape
-(n_members, n_samples). Weights are in float64 and may have any unit; None means 1. `drawn`
-describes the samples, see :class:`Drawn`. Autograd computes the gradients. Objectives keep no state
-of the data.
+(n_members, n_samples). Weights are in float64 and may have any unit; None means 1. `drawn` is a
+:class:`Drawn`. Autograd computes the gradients. Objectives keep no state of the data.
 """
 
 import inspect
@@ -59,21 +58,21 @@ class Lists:
     place: torch.Tensor
     known: torch.Tensor  # mask of the entries of `place` that belong to the list
     totals: Totals  # of the groups, with one column per list
-    # Factor (3, n_lists) of the mean over the negatives, over the positives, and over both. With
-    # it, the mean over an epoch is about the mean over the groups that have these samples.
+    # Factors (3, n_lists) of the means over negatives, over positives, and over both. With them,
+    # the mean over an epoch is about the mean over the groups that have these samples.
     share: torch.Tensor
 
 
 class Objective(nn.Module):
     """Base class of objectives."""
 
-    compares = False  # whether the loss compares samples, so that processes join theirs
+    compares = False  # whether the loss compares samples: then processes join their samples
     draws = False  # whether the loss draws noise, from `generator`
     takes_scores = True  # whether the loss takes any real scores, not probabilities
     is_fixed = True  # whether each call runs the same operations, and reads no values on the CPU
     remedies = ()  # advice to users if training diverges
     n_hard = 0  # number of hard examples for the next minibatch
-    hardest = None  # their positions in the last call, see :class:`TopLoss`
+    hardest = None  # positions of hard examples in the last call, see :class:`TopLoss`
     threshold_now = None  # scalar Tensor, the mean threshold in the last call, if there is one
     generator = None
 
@@ -128,10 +127,10 @@ class SampleLoss(Objective):
 class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
-    Here s are the scores and :math:`\pi` the class frequencies. Partners of losses that scale
-    cosines have :math:`\alpha \ne 1`. Partners of losses that correct for class frequencies have
-    :math:`\tau \ne 0`. There, smoothed labels raise the scores of rare classes further, which
-    increases accuracy on long tails (benchmarks/results/label_tasks.md).
+    Here s are the scores and :math:`\pi` the class frequencies. :math:`\alpha \ne 1` is for
+    mixtures with losses that scale cosines, and :math:`\tau \ne 0` for mixtures with losses that
+    correct for class frequencies. With :math:`\tau \ne 0`, smoothed labels also raise the scores of
+    rare classes. This increases accuracy on long tails (benchmarks/results/label_tasks.md).
     """
 
     def __init__(self, scale=1.0, tau=0.0):
@@ -412,7 +411,7 @@ class FunctionLoss(nn.Module):
 
 
 def name_of(loss):
-    """Return a name, the name of a function, or that of the class of a module."""
+    """Return the loss if it is a name, else the name of the function or of the module's class."""
     return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
 
 

@@ -42,10 +42,10 @@ def can_record(net, batches):
 class Recorder:
     """Makes training steps, records them as CUDA graphs, and replays them.
 
-    Python needs about ten times as long to start the operations of a step as the GPU to compute
-    them, if the network is small. A graph starts all of them at once. It always uses the same
-    memory, so that each minibatch is copied there. Minibatches of another shape, and an optimizer
-    with other parameters than its learning rate, need another graph.
+    For a small network, Python needs about ten times as long to start the operations of a step as
+    the GPU needs to compute them. A graph starts all operations at once. It always uses the same
+    memory, to which each minibatch is copied. Minibatches of another shape need another graph, as
+    do changed parameters of the optimizer, except for the learning rate.
     """
 
     def __init__(self, net, batches):
@@ -57,7 +57,7 @@ class Recorder:
         self._n_steps, self._graphs, self._pool = Counter(), {}, torch.cuda.graph_pool_handle()
 
     def step(self, fetched):
-        """Make a step, with an item of ``MiniBatches.fetched``. Return what `train_step` does."""
+        """Make a step with an item of `MiniBatches.fetched`. Return the result of `train_step`."""
         index, own, lengths, _ = fetched
         hard, n_hard = self._batches.hard, self._batches.n_hard
         kind = len(index), None if own is None else own.shape, *lengths, hard.data_ptr()
@@ -110,6 +110,6 @@ class Recorder:
                 group.update(values)
 
     def release(self):
-        """Release the memory of the graphs, which gradients and hard examples use."""
+        """Release gradients and hard examples, because they use memory of the graphs."""
         self._net.optimizer_.zero_grad()
         self._net.criterion_.named.hardest = self._net.criterion_.named.threshold_now = None

@@ -14,7 +14,7 @@ LOSS_NUMBERS = 1 << 23
 
 
 def score_chunks(net, X, module=None):
-    """Yield the scores of each chunk of samples. Until the last, the network is in eval mode.
+    """Yield the scores of each chunk of samples. The network is in eval mode until the last chunk.
 
     X has samples, or their `Rows`. The n scores of a chunk have shape (n, n_outputs) or (n,
     n_members, n_outputs).
@@ -66,7 +66,8 @@ def scores_by_member(net, X):
 def loss_of(net, scores, target, weight, totals):
     """Return the mean loss of samples with target >= 0. The random generator keeps its state.
 
-    Arrays of shape (n_samples, n_outputs) and (n_samples,); the `Totals` of the training samples.
+    `scores` has shape (n_samples, n_outputs). `target` and `weight` have shape (n_samples,).
+    `totals` has the `Totals` of the training samples.
     """
     objective, known = net.criterion_, target >= 0
     noise = objective.generator

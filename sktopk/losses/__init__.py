@@ -4,22 +4,22 @@
 You want                                      Use
 ============================================  ====================================================
 the label among the k highest scores          `smooth_topk_loss` plus cross-entropy
-the same, if some classes are rare            `smooth_topk_adjusted_loss` plus `logit_adjusted_loss`
+rare labels among the k highest scores        `smooth_topk_adjusted_loss` plus `logit_adjusted_loss`
 few negatives above the positives             `recall_at_fpr_loss` plus cross-entropy
-positives among the k best of each group      `precision_at_k_loss` or `recall_at_k_loss`
-a good order of all samples                   `pairwise_auc_loss`
-another loss at a threshold                   `accuracy_at_top_loss`
+positives among each group's k best samples   `precision_at_k_loss` or `recall_at_k_loss`
+a high area under the ROC curve               `pairwise_auc_loss`
+errors at a threshold of your choice          `accuracy_at_top_loss`
 ============================================  ====================================================
 
-Losses of labels take scores of shape (n_samples, n_classes) and class indices. Losses of rankings
-take scores of shape (n_samples,), a Boolean target and optional group indices. Scores are those
-before a softmax or sigmoid. A score of -inf masks a class. Add cross-entropy of the same scores, or
-training can stop at chance::
+Losses for class labels take scores of shape (n_samples, n_classes) and class indices. Losses for
+rankings take scores of shape (n_samples,), a target of 0 and 1, and optional groups. Pass scores
+before a softmax or sigmoid. A score of -inf masks a class. Add cross-entropy of the same scores,
+because training by some of these losses alone can stop at chance level::
 
     loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
     loss.backward()
 
-With an adjusted loss, use `logit_adjusted_loss` instead: cross-entropy would undo the adjustment.
+Add `logit_adjusted_loss` to `smooth_topk_adjusted_loss`: cross-entropy would undo the adjustment.
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss

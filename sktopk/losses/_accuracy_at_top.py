@@ -29,11 +29,11 @@ def hinge(z):
 
 
 def logistic(z):
-    # torch computes softplus(z) as z above a threshold. Its default of 20 causes a jump of 2e-9.
+    # torch returns z for softplus(z) above `threshold`. The default of 20 causes a jump of 2e-9.
     return F.softplus(z, threshold=40) / math.log(2)
 
 
-# All are convex, nondecreasing, 1 at z = 0 and upper bounds of the step function.
+# All surrogates are convex, nondecreasing, 1 at z = 0, and upper bounds of the step function.
 SURROGATES = {"quadratic": quadratic, "hinge": hinge, "logistic": logistic}
 SLOPES = {
     "quadratic": lambda z: 2 * hinge(z),
@@ -88,7 +88,8 @@ def accuracy_at_top_loss(
         L(s, y) = \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t(s))
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
-    where :math:`\ell` is the surrogate, as in [1]_ with means instead of sums and any threshold t.
+    where :math:`\ell` is the surrogate, t is the threshold, and :math:`n_-` and :math:`n_+` count
+    the negatives and positives. Adam et al. [1]_ use sums instead of means.
 
     Parameters
     ----------
@@ -97,27 +98,27 @@ def accuracy_at_top_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     threshold : callable
-        A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function. The call
-        is ``threshold(scores, positive, weight)``, with `groups` as fourth argument if given.
-        A function also gets the samples of weight 0, with a score of 0 in place of NaN or infinity.
+        A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function, called as
+        ``threshold(scores, positive, weight)``, plus group numbers if `groups` is given. A function
+        also gets samples of weight 0, with scores of 0 instead of NaN or infinity.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        The errors that count. A dict such as ``{"false_positives": 0.1, "false_negatives": 0.9}``
-        counts both kinds with the given weights :math:`\lambda`.
+        The kind of errors that counts, with :math:`\lambda = 1`. A dict sets the weights of both
+        kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l(z): max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+        The surrogate l(z), in this order: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. "mean"
-        gives the same weight to all groups that have a class whose errors count.
+        Group of each sample, such as a day or a query. Each group has its own threshold. "mean" is
+        then the mean of the groups' means, over the groups that have samples of the class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" is the mean over each class whose errors count. With "none", other classes have 0.
+        "mean" averages over each class whose errors count. "none" gives 0 for the other class.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. A sum is zero, with zero gradient, if the batch lacks a class that it needs.
-        The threshold has a gradient, too. Tied samples rank in their order.
+        Nonnegative. Each sum is 0, with gradient 0, if its class or the threshold has no samples.
+        The gradient includes the threshold's. Tied scores rank in the order of the samples.
 
     Raises
     ------
@@ -154,9 +155,9 @@ def loss_at(
     largest = largest_score(scores.detach(), sample_weight)
     if hasattr(threshold, "of"):
         given = scores.double()
-    else:  # A function of the user may use samples of weight 0, if their scores are finite.
+    else:  # A function of the user may use finite scores of samples of weight 0.
         given = torch.where(given.isfinite(), given, scores)
-    scores = scores.double()  # distances from a threshold between scores need the digits
+    scores = scores.double()  # distances from a threshold need the digits of float64
     if groups is None:
         t, codes = threshold(given, positive, sample_weight), None
     else:
@@ -192,14 +193,14 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
 
 
 def largest_score(scores, weight):
-    """Return the largest score of positive weight; NaN if any is NaN, -inf without samples."""
+    """Return the largest score with positive weight; NaN if any is NaN, -inf without samples."""
     if weight is not None:
         scores = torch.where(weight != 0, scores, -math.inf)
     return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)
 
 
 def distance(t, scores, counted, errors):
-    """Return how far each sample is on the wrong side of t; -inf outside `counted`, or if t is."""
+    """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
-    # The surrogate of -inf is 0, where infinite scores could make it NaN.
+    # The surrogate of -inf is 0. Infinite scores outside the mask could make it NaN.
     return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)

@@ -24,18 +24,18 @@ def sample_candidates(
     .. math::
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
-    where B is the set of labels of a batch, and D is a simple random sample of the other classes. A
-    candidate has the weight 1 in B, and :math:`(C - |B|) / |D|` in D. The right side is an unbiased
-    estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do not depend on D. To estimate
-    the loss of all classes, add the logarithm of the weights to the scores:
+    where B is the set of labels of a batch, and D is a simple random sample of the other classes.
+    Labels have the weight 1, and classes in D have the weight :math:`(C - |B|) / |D|`. The right
+    side is an unbiased estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do not depend
+    on D. To estimate the loss over all C classes, add the logarithm of the weights to the scores:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
     - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates.
 
-    Losses of the k-th largest score (hinge, noised, grouping and transition losses) cannot be
-    estimated in this way. Memory and time do not depend on C.
+    Losses that select the k largest scores (hinge, noised, grouping and transition losses) cannot
+    be estimated in this way. Memory and time do not depend on C.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def sample_candidates(
     Returns
     -------
     candidates : tuple (classes, target, log_weight)
-        A named tuple with the device of `target` and m = n_samples + n_candidates candidates. If m
-        is at least C, the candidates are all classes with weight 1, and the loss is exact.
+        A named tuple of tensors on the device of `target`, with m = n_samples + n_candidates. If
+        this is at least C, m is C: all classes have the weight 1, and the loss is exact.
 
         classes : Tensor of shape (m,)
             Class indices in ascending order.

@@ -39,7 +39,7 @@ def cross_entropy_loss(
     hard = not target.is_floating_point()
     plain = not label_smoothing and sample_weight is None and reduction == "mean"
     if hard and plain and len(scores):
-        # torch computes this case in one kernel. Set `ignore_index`, or it would ignore -100.
+        # torch computes this case in one kernel. Set `ignore_index`: torch would ignore class -100.
         return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)
     loss = negative_log_likelihood(log_proba, target)
@@ -50,7 +50,7 @@ def cross_entropy_loss(
             present = scores > -math.inf
             share = present.to(scores.dtype) / present.sum(1, keepdim=True)
             mean = (share * torch.where(present, log_proba, 0.0)).sum(1)
-        # Without this case, the loss of an absent label would be 0 * inf.
+        # If label_smoothing is 1, omit the loss: for an absent label, it would be 0 * inf.
         kept = (1 - label_smoothing) * loss if label_smoothing < 1 else 0.0
         loss = kept - label_smoothing * mean
     return reduce(loss, sample_weight, reduction)
@@ -96,7 +96,7 @@ def focal_loss(
         L(s, y) = -(1 - q_y)^\gamma \log q_y
 
     where :math:`q` is the softmax of the scores [1]_. For ``gamma=0``, the loss is cross-entropy.
-    It is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+    For each k, it is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
 
     Parameters
     ----------
@@ -190,13 +190,13 @@ def ldam_loss(
         \exp(\alpha s_j)}, \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
     where :math:`n_c` is the number of training samples of class c, :math:`m` is ``max_margin`` and
-    :math:`\alpha` is ``scale`` [1]_. The loss is at least log(k+1) times the top-k error.
+    :math:`\alpha` is ``scale`` [1]_. For each k, it is at least log(k+1) times the top-k error.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling. They should be cosines, as of ``sktopk.modules.MLP(normalize=True)``,
-        so that the margin has the same meaning for every sample. A score of -inf masks a class.
+        Cosines, such as outputs of ``sktopk.modules.MLP(normalize=True)``, so that the margin has
+        the same meaning for every sample. A score of -inf masks a class.
     max_margin : float, default=0.5
         Margin of the rarest class, nonnegative.
     scale : float, default=30.0

@@ -1,4 +1,4 @@
-"""Docstrings: texts that several losses or estimators share are written once and added here."""
+"""Functions that complete docstrings by texts that several losses or estimators share."""
 
 import ast
 import inspect
@@ -27,7 +27,7 @@ def joined(lead, of_title):
 
 
 def documented_like(*others: Callable) -> Callable[[Function], Function]:
-    """Return a decorator that completes a docstring by parameters and sections of `others`."""
+    """Return a decorator that adds missing parameters and sections of `others` to a docstring."""
 
     def complete(function):
         if function.__doc__:  # None under python -OO
@@ -58,7 +58,7 @@ def of_module(function, name):
             tree = ast.parse(line.removeprefix(">>> "))
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == function.__name__:
-                    # The constructor takes the parameters, which are keywords.
+                    # Move the keyword arguments, which are the parameters, to the constructor.
                     node.func = ast.Call(ast.Name(name), [], node.keywords)
                     node.keywords = []
             lines[i] = f">>> {ast.unparse(tree)}"

@@ -11,8 +11,8 @@ classes form three groups, which avoids cancellation:
 
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)` have
 the coefficients :math:`T_i, R_i`. Then :math:`\sigma_{k-d} \propto Z_d = \sum_i T_{i+d} R_i` for d
-= 0 and 1, a sum of positive terms. Against overflow for k <= 600, u is multiplied and v is divided
-by the *tilt* (sum of v over rest) / k, and each factor 1 + a x is divided by 1 + a.
+= 0 and 1, a sum of positive terms. To avoid overflow for k <= 600, u is multiplied and v is
+divided by the *tilt* (sum of v over rest) / k, and each factor 1 + a x is divided by 1 + a.
 """
 
 from typing import NamedTuple
@@ -20,9 +20,9 @@ from typing import NamedTuple
 import torch
 
 MAX_K = 600
-_BLOCK = 1 << 18  # number of elements of which two copies stay in the cache
-# If a row has at least _LONG_ROW classes, or fewer than _PER_WANTED per selected class, two short
-# selections are several times as fast as torch.topk over the row.
+_BLOCK = 1 << 18  # number of elements, such that two copies fit into the cache
+# Two short selections are several times as fast as torch.topk over a row, if the row has at least
+# _LONG_ROW classes, or fewer than _PER_WANTED times the number of selected classes.
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
@@ -90,7 +90,7 @@ def _polynomial_of_power_sums(p, out):
 
 
 class SubsetSums(NamedTuple):
-    """Polynomials of a batch. All except `rest` are float64 with the samples on the last axis."""
+    """Polynomials of a batch. All fields but `rest` are float64, with samples on the last axis."""
 
     log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) where e_[k] = 1; (n_samples,)
     ratio: torch.Tensor  # sigma_k / sigma_(k-1) of the tilted factors
@@ -102,7 +102,7 @@ class SubsetSums(NamedTuple):
 
 
 def _zeros(count, *shape, like):
-    """Return `count` tensors of zeros in one allocation, which torch.compile would copy."""
+    """Return `count` zero tensors: parts of one tensor, except where torch.compile would copy."""
     if torch.compiler.is_compiling():
         return tuple(like.new_zeros(shape) for _ in range(count))
     return like.new_zeros(count, *shape).unbind()
@@ -146,8 +146,8 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 def head_inclusion(sums):
     """Return the probabilities that a k-subset and a (k-1)-subset contain a class of top or middle.
 
-    The adjoint of the product of factors, a sum of positive terms, yields one of the two. The other
-    follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
+    The adjoint of the product of factors, a sum of positive terms, yields one probability. The
+    other follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -172,8 +172,8 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    With y shifted by one, the sum is P_(k-1)(j). It is stable, because o_j < 1 in the rest, and y
-    decreases from 1, since the Z are log-concave.
+    With y shifted by one, the sum is P_(k-1)(j). The sum is stable: the odds o_j are below 1 in the
+    rest, and y decreases from 1, because the Z are log-concave.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

@@ -109,7 +109,7 @@ class Groups(OneGroup):
         return least.scatter_reduce(0, self.codes, values, "amax")
 
     def first(self, mask):
-        """Return a sample of each group: the first in the mask, if there is one."""
+        """Return for each group the first sample in the mask, or the last of all samples."""
         rows = mask.nonzero().squeeze(1)
         last = rows.new_full((self.n_groups,), len(mask) - 1)
         return last.scatter_reduce(0, self.codes[rows], rows, "amin")
@@ -125,7 +125,7 @@ class Groups(OneGroup):
 
     def sort(self, key):
         # Sorting integers takes a quarter of the time of sorting floats, 16-bit integers even less.
-        # The bits of floats sort alike if those of negative floats are flipped.
+        # The bits sort like the floats, if the bits of negative floats are flipped.
         bits = key.detach() + 0.0  # -0.0 becomes 0.0
         bits = bits.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
         bits = torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)

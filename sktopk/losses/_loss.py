@@ -16,7 +16,7 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores, sample_weight=None):
-    """Return floating `scores` of shape (n_samples, n_classes); 0 for samples of weight 0."""
+    """Return checked scores (n_samples, n_classes), at least float32; 0 for samples of weight 0."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
     return without_absent(scores, check_weight(sample_weight, scores))
 
@@ -27,7 +27,7 @@ def check_binary(scores, target, sample_weight=None):
     check_tensor(target, "target")
     check_shape(target, "target", scores)
     weight = check_weight(sample_weight, scores)
-    if target.dtype != torch.bool:  # the check of values would wait for a GPU
+    if target.dtype != torch.bool:  # a Boolean target needs no check, which would wait for a GPU
         refused = without_absent((target != 0) & (target != 1), weight)
         if refused.any():
             value = target[refused][0].item()
@@ -92,9 +92,9 @@ def check_weight(sample_weight, scores):
 
 
 def value_range(tensor):
-    """Return the least and the largest value (NaN if any is NaN); None if they cannot be read.
+    """Return the smallest and the largest value (NaN if any is NaN), or None if they are unknown.
 
-    None stands for an empty tensor, a GPU, where reading would wait, torch.compile and vmap.
+    None is returned for an empty tensor, on a GPU (reading would wait), in torch.compile and vmap.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -114,14 +114,14 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of each sample, which has no gradient."""
+    """Return the scores minus the k-th largest score of the sample, treated as a constant."""
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
     return scores - level.nan_to_num(0.0, 0.0, 0.0)
 
 
 def check_once(name):
-    """Raise an error in a backward pass with ``create_graph=True``: no second derivatives."""
+    """Raise an error in a backward pass with ``create_graph=True``, for second derivatives."""
     # torch's `once_differentiable` raises it only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
@@ -239,7 +239,7 @@ def check_k(k, n_classes, most=None):
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
     if most is not None and k > most:
-        raise ValueError(f"k={k} must be at most {most}: float64 holds no larger sums")
+        raise ValueError(f"k={k} must be at most {most}: larger sums overflow float64")
     return int(k)
 
 
@@ -309,8 +309,8 @@ def _from_bytes(found):
 class LossModule(nn.Module):
     """Base class of modules that call a loss function with stored parameters.
 
-    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function,
-    with k=5 as default of its constructor. `class_counts` becomes a buffer.
+    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
+    Its constructor has the default k=5. `class_counts` becomes a buffer.
     """
 
     function = None  # the loss function
@@ -354,14 +354,14 @@ class LossModule(nn.Module):
         sample_weight: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        """Return the loss. `groups` requires a loss function with this parameter."""
+        """Return the loss. Pass `groups` only if the loss function has this parameter."""
         parameters = {name: getattr(self, name) for name in self._parameter_names}
         if groups is not None:
             parameters["groups"] = groups
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
 
     def __getstate__(self):
-        # Files of sktopk.io have bytes and plain values, and no tensors.
+        # Files of sktopk.io store bytes and plain values, but no tensors.
         buffers = {name: _as_bytes(buffer) for name, buffer in self._buffers.items()}
         return self.__dict__ | {"_buffers": buffers}
 

@@ -39,9 +39,9 @@ def noised_topk_loss(
     Parameters
     ----------
     sigma : float
-        Standard deviation of the noise, nonnegative. 0 is :func:`topk_hinge_calibrated_loss`.
+        Standard deviation of the noise, nonnegative. With 0, t is the (k+1)-th largest score.
     n_noise : int or "exact", default=5
-        Number of draws B. "exact" computes the expectation by quadrature. Its time and memory are
+        Number of draws B. "exact" computes the expectation by quadrature, with time and memory
         proportional to ``100 k n_samples n_classes``.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
         Standard normal noise to use instead of random draws. `n_noise` is then ignored.
@@ -94,7 +94,7 @@ def noised_topk_imbalanced_loss(
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Scores before scaling, which should be cosines. A score of -inf masks a class.
+        Scores, which should be cosines. A score of -inf masks a class.
     max_margin : float, default=0.2
         Margin of the rarest class, nonnegative.
     scale : float, default=50.0

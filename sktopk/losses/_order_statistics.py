@@ -17,7 +17,7 @@ def score_of_label(scores, target):
 
 
 def lead(others, label):
-    """Return `others` - `label`; -inf where `others` is, and NaN where `label` is NaN or inf."""
+    """Return others - label; -inf where others is -inf, and NaN where label is NaN or inf."""
     ends = value_range(others)
     if ends is not None and ends[0] > -math.inf:
         return others - nan_above(label, label)
@@ -72,7 +72,7 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    With the number N(x) of noised scores above x and a small number a, it is
+    Let N(x) be the number of noised scores above x. For a far below all scores, the expectation is
     :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
     coefficients of a product of n linear polynomials, multiplied in pairs.
     """
@@ -122,7 +122,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # Expect more than k classes above the level: for k = 6, fewer than 6 occur once in 3000 draws.
+    # More than k, so that fewer than k classes rarely rise: for k = 6, once in 3000 draws.
     return 2 * k + 6
 
 
@@ -188,7 +188,7 @@ def _exceedances(level, n_classes, generator):
     r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
     Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
-    arrival. One process covers all draws, each with a in `level`, and classes, in this order.
+    arrival. One process covers all draws, whose a are in `level`, and all classes of each draw.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)

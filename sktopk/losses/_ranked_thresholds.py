@@ -23,8 +23,8 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush [1]_. DeepTopPush (Algorithm 3.1) adds to each minibatch the highest-scoring
-    negative of the previous one, as :class:`sktopk.DeepTopPushClassifier` does.
+    This is TopPush [1]_. DeepTopPush (Algorithm 3.1 of [1]_, :class:`sktopk.DeepTopPushClassifier`)
+    adds the highest-scoring negative of the previous minibatch to each minibatch.
 
     Examples
     --------
@@ -80,18 +80,18 @@ def pat_mat_np_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute a surrogate of the share of positives below the top share tau of the negatives.
+    r"""Compute a surrogate of the share of positives below the (1 - tau)-quantile of negatives.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    This is Pat&Mat-NP [1]_. The false-positive rate is about tau.
+    This is Pat&Mat-NP [1]_. At the threshold t, the false-positive rate is about tau.
 
     Parameters
     ----------
     tau : float
-        Share of the negatives, in (0, 1].
+        Share of the negatives at or above t, in (0, 1].
 
     Examples
     --------
@@ -146,7 +146,7 @@ def pat_mat_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute a surrogate of the share of positives below the top share tau of all samples.
+    r"""Compute a surrogate of the share of positives below the (1 - tau)-quantile of all scores.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
@@ -157,7 +157,7 @@ def pat_mat_loss(
     Parameters
     ----------
     tau : float
-        Share of the samples, in (0, 1].
+        Share of the samples at or above t, in (0, 1].
 
     Examples
     --------

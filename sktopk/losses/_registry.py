@@ -1,4 +1,4 @@
-"""Each loss by name: of the classes of a sample, or of a ranking of the samples."""
+"""Table of the losses by name: losses for class labels and losses for rankings."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -15,14 +15,14 @@ from ._loss import LossModule
 class NamedLoss(NamedTuple):
     function: Callable
     # "labels": compares the classes of a sample. "ranking": compares the samples of two classes.
-    # "both": is for any number of classes. "pairs": the same, but needs several samples.
+    # "both": can be used for both. "pairs": compares the samples of any number of classes.
     of: str = "labels"
     params: tuple = ()  # parameters of TopKClassifier that the function takes
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # The threshold is the score at a rank, or at a share, among these samples. The second entry is
-    # the parameter with the rank or share (None: rank 1).
+    # Samples among which the threshold has a rank, and the parameter with this rank, as a number or
+    # a share of the samples. None means rank 1, "" means that there is no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise
@@ -82,7 +82,7 @@ def name_or_loss(loss):
 
 
 def named_like(loss):
-    """Return the entry of `OF_LABELS` for a name, or for the same function or module; or None."""
+    """Return the entry of `OF_LABELS` for a name, a function or a module; None if it has none."""
     if isinstance(loss, str):
         return OF_LABELS.get(loss)
     function = cross_entropy_loss if type(loss) is nn.CrossEntropyLoss else loss

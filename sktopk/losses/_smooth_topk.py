@@ -1,4 +1,4 @@
-"""The exact smooth top-k SVM loss, and probabilities that a random top-k set contains a class."""
+"""The exact smooth top-k SVM loss, also with logits adjusted for class frequencies."""
 
 from collections.abc import Sequence
 
@@ -82,11 +82,12 @@ def smooth_topk_loss(
         L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \exp\frac{s_j}{k \tau}
 
-    where :math:`\sigma_k` is the sum over all k-subsets of the product of their entries [1]_. For
-    k = 1, m = 0 and :math:`\tau` = 1 it is cross-entropy. Tied scores have the same gradient. There
-    are no second derivatives. The time is O(k n_classes). The loss does not order the k best
-    labels, and needs scores of the size k tau: in a training loop of your own, add cross-entropy of
-    the same scores, as :class:`sktopk.TopKClassifier` does.
+    where :math:`\sigma_k(e_{\setminus y})` sums the products of all k-subsets of the :math:`e_j`
+    without :math:`e_y`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
+    is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
+    per sample is O(k n_classes). In a training loop of your own, add cross-entropy of the same
+    scores, as :class:`sktopk.TopKClassifier` does. The smooth loss alone does not order the k best
+    labels, and needs scores of the size k tau.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def smooth_topk_loss(
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
-        Temperature, nonnegative. Scores are divided by k tau; 0 is :func:`topk_hinge_loss`.
+        Temperature, nonnegative. Scores are divided by k tau. 0 means :func:`topk_hinge_loss`.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
 
@@ -158,11 +159,11 @@ def smooth_topk_adjusted_loss(
         L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
-    This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, with the
-    share :math:`\pi_j` of class j among the training samples, as in :func:`logit_adjusted_loss`.
-    Trained scores :math:`s_j` rank the classes as if all were equally frequent, which is optimal
-    for macro-averaged top-k accuracy. In a training loop of your own, add
-    :func:`logit_adjusted_loss` of the same scores: plain cross-entropy would undo the correction.
+    This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
+    :math:`\pi_j` is the share of class j among the training samples. Trained scores :math:`s_j`
+    rank the classes as if all were equally frequent, which is optimal for macro-averaged top-k
+    accuracy. In a training loop of your own, add :func:`logit_adjusted_loss` of the same scores:
+    plain cross-entropy would undo the correction.
 
     Examples
     --------

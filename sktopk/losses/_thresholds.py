@@ -1,8 +1,8 @@
 """Thresholds of scores: an order statistic, a mean of scores, or the root of an equation.
 
-Called with scores of shape (..., n_samples), the mask of the positives and weights or None, a
-threshold returns a tensor of shape (...), -inf where there are no samples. With group numbers as
-fourth argument, scores have shape (n_samples,), and the result has one number per group.
+A threshold is called with scores of shape (..., n_samples), the mask of the positives, and weights
+or None. It returns a tensor of shape (...), with -inf where there are no samples. With group
+numbers as fourth argument, scores have shape (n_samples,), and the result has shape (n_groups,).
 """
 
 import math
@@ -121,31 +121,31 @@ class _Ranked(_OfGroup):
             return total
         share = total * float(self.tau)
         least = share - rank_tolerance(share)
-        # Do not round ranks below 1 up to 1, because all weights together may sum to 1.
+        # Do not round ranks below 1 up to 1, because the weights of all samples may sum to 1.
         return torch.minimum(torch.where(least < 1, share, least.ceil()), total)
 
 
 class KthLargest(_Ranked):
-    r"""Threshold at the j-th largest score of a group of samples.
+    r"""Threshold at the j-th largest score of the negatives, the positives or all samples.
 
     .. math::
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
-    where n is the number of samples in the group [1]_. Only the j-th largest score has a gradient.
-    Samples with tied scores rank in their order. An empty group has t = -inf. Call an instance as
-    ``threshold(scores, positive, weight=None, groups=None)``.
+    where n is the number of samples that `of` selects [1]_. Only the j-th largest score has a
+    gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call it as
+    ``threshold(scores, positive, weight=None, groups=None)``, where `positive` is a Boolean mask.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
-    In descending order, t is the first score with cumulative weight at least j, or the last score.
+    In descending order, t is the first score whose cumulative weight is at least j, or the last.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
-        Samples whose scores count.
+        Samples whose scores determine the threshold.
     k : int, default=None
         The rank j, at least 1.
     tau : float, default=None
-        The rank j as a share of the group, in (0, 1]. Pass either `k` or `tau`.
+        The rank j as a share of the selected samples, in (0, 1]. Pass either `k` or `tau`.
 
     Raises
     ------
@@ -188,14 +188,14 @@ class KthLargest(_Ranked):
 
 @documented_like(KthLargest)
 class TopMean(_Ranked):
-    r"""Threshold at the mean of the j largest scores of a group of samples.
+    r"""Threshold at the mean of the j largest scores of negatives, positives or all samples.
 
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    :class:`KthLargest` defines j [1]_. The j samples share the gradient. With weights, the last one
-    may count in part, so that the weights sum to j. An empty group has t = -inf. The published code
-    of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
+    where j is the rank of :class:`KthLargest` [1]_. The j samples share the gradient. With weights,
+    the last of them may count in part, so that the weights sum to j. Without samples, t is -inf.
+    The published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Examples
     --------
@@ -226,21 +226,21 @@ class TopMean(_Ranked):
 @documented_like(KthLargest)
 @dataclass(frozen=True)
 class SurrogateQuantile(_OfGroup):
-    r"""Threshold t at which the mean of the surrogate l(s - t) over a group of samples is tau.
+    r"""Threshold t at which the mean of the surrogate l(s - t) of the selected samples is tau.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples in the group. The original Pat&Mat uses this threshold [1]_. It
-    is at least that of :class:`KthLargest` for the same `tau`. The gradient is
-    :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`. An empty group has t = -inf.
+    where n is the number of samples that `of` selects. The original Pat&Mat uses this threshold
+    [1]_. :class:`KthLargest` with the same `tau` is never larger. The derivative by :math:`s_i` is
+    :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`. Without samples, t is -inf.
 
     Parameters
     ----------
     tau : float
         Value of the mean at the threshold, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l.
+        The surrogate l, defined in :func:`accuracy_at_top_loss`.
 
     Examples
     --------
@@ -276,7 +276,7 @@ class SurrogateQuantile(_OfGroup):
     def _of_hinge(self, scores, share):
         """Return the thresholds of rows for the hinge."""
         # The sum of the hinges, which must be n tau, is the maximum over m of the sums of 1 + s - t
-        # over the m largest scores. The threshold is the largest solution t for any m.
+        # over the m largest scores. Solve for t with each m: the threshold is the largest solution.
         with torch.no_grad():
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)
             own = share.gather(-1, order)

@@ -34,13 +34,13 @@ def topk_grouping_loss(
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
-        Number of classes that count as one, ``1 <= k < n_classes``. 1 is cross-entropy.
+        Number of classes that count as one, ``1 <= k < n_classes``. For k = 1: cross-entropy.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats, at least log(k+1) times the top-k error. Zero if fewer than k classes
-        have a score above -inf. If the k-th and (k+1)-th scores tie, only one class is merged.
+        have a score above -inf. If the k-th and (k+1)-th scores tie, only one of them is merged.
 
     References
     ----------
@@ -103,7 +103,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log-probabilities, the same with the top k classes merged, and these classes."""
+    """Return log-probabilities, without and with the top k classes merged, and these classes."""
     log_proba = F.log_softmax(scores, dim=1)
     values, top = scores.topk(k, dim=1, sorted=False)
     # Rounding may raise the sum of probabilities above 1, which would make the loss negative.

@@ -24,9 +24,9 @@ def topk_hinge_loss(
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
     where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
-    With ``scaled=False`` there is no division by k, as in [1]_ and [3]_. With ``margin=1`` the loss
-    is at least the top-k error. The gradient has only two nonzero entries, which makes deep
-    networks hard to train. One of several tied scores takes the whole gradient.
+    With ``scaled=False``, there is no division by k, as in [1]_ and [3]_. With ``margin=1``, the
+    loss is at least the top-k error. The gradient has only two nonzero entries, which makes deep
+    networks hard to train. If scores tie, one of them takes the whole gradient.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def topk_hinge_loss(
     k : int
         Number of predicted classes, ``1 <= k < n_classes``.
     margin : float, default=1.0
-        Margin m, nonnegative.
+        Margin m by which the label should lead, nonnegative.
     scaled : bool, default=True
         Whether to divide the difference of scores by k.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -97,8 +97,8 @@ def topk_hinge_convex_loss(
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
     where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
-    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``, and with ``margin=1`` of
-    the top-k error. It is not top-k calibrated [2]_.
+    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is
+    also an upper bound of the top-k error. It is not top-k calibrated [2]_.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def topk_hinge_convex_loss(
     violation = lead(best, label_score) + margin
     # `best` omits the label, whose violation is 0. Use 0 if the k-th violation is negative.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
-    # An absent label violates infinitely often, but only in comparison with k classes.
+    # A label of score -inf has infinite violations. They are 0 if fewer than k others are above.
     n_present = (best > -torch.inf).sum(1, keepdim=True)
     few = (label_score == -torch.inf) & (n_present < k)
     loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])
@@ -147,9 +147,9 @@ def topk_hinge_calibrated_loss(
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_. With ``margin=1`` the loss is at least the top-k error. One of several
-    tied scores takes the whole gradient. A label of rank k+1 has loss m and no gradient, so that
-    training by this loss alone can stop at chance: add cross-entropy of the same scores.
+    calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie,
+    one of them takes the whole gradient. A label of rank k+1 has loss m and no gradient: training
+    by this loss alone can stop at chance level. Add cross-entropy of the same scores.
 
     Returns
     -------

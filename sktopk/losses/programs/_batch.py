@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with weights divided by the group's largest weight, against overflow."""
+        """Return the batch with weights divided by the group's largest, to avoid overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
@@ -65,7 +65,7 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     batch = Batch(scores, positive, negative, sign, scores - sign, bottom)
     if groups is None:
         return batch
-    weights = {"positive": positive.double(), "negative": negative.double()}  # sums are large
+    weights = {"positive": positive.double(), "negative": negative.double()}  # for large sums
     return batch._replace(**weights, groups=check_groups(groups, scores))
 
 
@@ -73,8 +73,8 @@ def in_units(scores, weight, margin):
     """Return scores minus their median, divided by the margin, and the mask of scores of -inf.
 
     Scores near 0 keep more digits. The median is a score, so that ties stay ties. Scores of -inf
-    become finite numbers far below all others, where hinges and sigmoids are constant; without any,
-    the mask is None. If a score is NaN or inf, all become NaN.
+    become finite numbers far below all others, where hinges and sigmoids are constant. The mask is
+    None if no score is -inf. If a score is NaN or inf, all scores become NaN.
     """
     if not scores.numel():
         return scores / margin, None
@@ -102,7 +102,7 @@ def in_units(scores, weight, margin):
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
-    `closed_form` returns the optimum and its gradient by the scores, `program` the arguments of
+    `closed_form` returns the optimum and its gradient by the scores. `program` returns arguments of
     :func:`linear_program`. The loss is at least `bound` if it depends on a score of -inf.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
@@ -187,7 +187,7 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivatives of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    The derivatives of hinges with a kink at the best `tau` are chosen so that all sum to 0.
+    The derivatives of hinges with a kink at the best `tau` make the sum of all derivatives 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive

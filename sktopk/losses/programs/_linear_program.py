@@ -48,47 +48,47 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    :class:`LinearProgramLoss` makes a training loss of such a program. The variables are free,
-    unlike in :func:`scipy.optimize.linprog`. By the envelope theorem, with the multipliers
-    :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+    :class:`LinearProgramLoss` makes a training loss of such a program. The variables may be
+    negative, unlike the default of :func:`scipy.optimize.linprog`. By the envelope theorem, with
+    the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
 
     .. math::
         \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
         \quad \nabla_{b_{eq}}\, p = -u, \quad \nabla_{A_{eq}}\, p = u x^\top.
 
     The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
-    for x. Both gradients are exact if x and the multipliers are unique. Otherwise the gradient of
-    ``fun`` is a generalized gradient. Second derivatives raise an error.
+    for x. The gradients of ``x`` and ``fun`` are exact if x and the multipliers are unique.
+    Otherwise the gradient of ``fun`` is a generalized gradient. Second derivatives raise an error.
 
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
-        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix has no
-        leading dimensions or the shape of the batch. Only its stored entries have a gradient.
+        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix must have no
+        leading dimensions, or those of the batch. Only its stored entries have a gradient.
         None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
-        Left side of the equations, as for `A_ub`.
+        Left side of the equations, with the layouts of `A_ub`. None means no equations.
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
         "newton" is the proximal method of multipliers [3]_. It solves all programs at once on the
         device of `c`. "penalty" omits the multipliers, as in [1]_: `fun` and its gradient belong to
-        a smooth lower bound of the optimum (see the notes). "highs" is HiGHS through
-        :func:`scipy.optimize.linprog`, sequentially and on the CPU.
+        a smooth lower bound of the optimum (see the notes). "highs" calls
+        :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
         Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
     tol : float, default=None
-        Largest relative violation, dual residual and gap of a solution, positive. A program counts
-        as having no optimum if all its solutions have a norm above 1e-3 / `tol` (clipped to
-        [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" below float64. Not used by "highs".
+        Largest relative violation, dual residual and gap of a solution, positive. Not for "highs".
+        A program counts as having no optimum if all its solutions have a norm above 1e-3 / `tol`
+        (clipped to [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with inputs below float64.
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Whether unsolved programs, whose gradient is 0, cause a RuntimeWarning or RuntimeError.
+        Whether unsolved programs cause a RuntimeWarning or RuntimeError. Their gradient is 0.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def linear_program(
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
     where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. The minimum is smooth in b,
     at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the
-    scale of each row, and is finite for infeasible programs, which have a `status` other than 2.
+    scale of each row. The minimum of an infeasible program is finite, and its `status` is not 2.
 
     Newton's method is fast for sparse matrices if most variables occur in few rows, as in programs
     with a threshold. For other sparse matrices, "highs" is faster. Redundant rows are allowed.

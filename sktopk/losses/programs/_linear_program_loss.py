@@ -28,7 +28,7 @@ class LinearProgramLoss(nn.Module):
         A_ub, b_ub and, optionally, A_eq and b_eq. `build` also gets `sample_weight` if the loss is
         called with weights. Define `build` at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
-        As in :func:`linear_program`.
+        Parameters of :func:`linear_program`, with the same defaults.
 
     Raises
     ------

@@ -57,7 +57,7 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Sparse matrices of a batch, as entries of one block-diagonal matrix: like `DenseRows`.
+    """Sparse counterpart of `DenseRows`: the entries of one block-diagonal matrix.
 
     Row r of program b has the number b * n_rows + r. Columns are numbered in the same way.
     """
@@ -128,7 +128,7 @@ def conjugate_gradients(product, diagonal, g):
 
 
 def sparse_matrix(entries, shape, like):
-    """Return a sparse matrix of entries (rows, columns, values), like the tensor `like`."""
+    """Return a sparse matrix of (rows, columns, values), with dtype and device of `like`."""
     triples = []
     for entry in entries:
         parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)

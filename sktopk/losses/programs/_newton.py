@@ -5,8 +5,8 @@ The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimi
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
-where y are the multipliers and x_k is the last solution. Newton's method solves a subproblem. The
-next one has new multipliers and a smaller :math:`\varepsilon`. If the program has no optimum, the
+where y are the multipliers and x_k is the last solution. Newton's method solves each subproblem.
+The next has new multipliers and a smaller :math:`\varepsilon`. If the program has no optimum, the
 steps of the multipliers converge to a proof of infeasibility, or the steps of x converge to a ray
 along which the cost decreases without bound.
 """
@@ -18,7 +18,7 @@ import torch
 
 from ._matrices import DenseRows, SparseRows, equilibrate, or_one
 
-# As in scipy.optimize.linprog.
+# Status codes of scipy.optimize.linprog.
 OPTIMAL, LIMIT, INFEASIBLE, UNBOUNDED, UNDECIDED = range(5)
 STATUS_NAMES = {
     LIMIT: "stopped by max_iter",
@@ -141,7 +141,7 @@ class _Newton:
         self._evaluate()
         for _ in range(max_iter):
             self._step()
-            # A subproblem counts as solved up to this gradient.
+            # A subproblem counts as solved if its gradient is at most `goal`.
             goal = (0.1 * self.width).clamp(0.1 * self.tol, 0.1)
             if not self.use_multipliers:
                 goal = torch.where(self.width > self.last_width, goal, 0.1 * self.tol)

@@ -41,9 +41,9 @@ def fbeta_loss(
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
     margin : float, default=1.0
-        Distance m that scores should keep, positive.
+        Margin m, positive: the score difference at which a hinge becomes 0.
     solver : {"closed_form", "program"}, default="closed_form"
-        "program" calls :func:`linear_program` and is meant for checking the closed form.
+        "closed_form" is fast. "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample. The loss is the mean over the groups with both classes.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -143,7 +143,7 @@ def precision_at_recall_program_loss(
     Parameters
     ----------
     recall : float
-        The recall r, in (0, 1].
+        Required recall r, in (0, 1].
 
     Examples
     --------
@@ -184,7 +184,7 @@ def recall_at_fpr_loss(
     Parameters
     ----------
     fpr : float
-        The false-positive rate, in (0, 1].
+        Largest allowed false-positive rate :math:`\varphi`, in (0, 1].
 
     References
     ----------

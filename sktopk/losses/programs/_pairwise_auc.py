@@ -52,8 +52,8 @@ def pairwise_auc_loss(
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
-    The first two are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score``. "mu"
-    is an upper bound of 1 minus AUC_mu. The mean excludes problems that lack a class.
+    "ovr" and "ovo" are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score``, and
+    "mu" of 1 minus AUC_mu. The mean excludes binary problems of which the batch lacks a class.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort the kinks. Return (gap, before, after, groups), with the gaps between kinks of a group.
+    """Sort the kinks. Return (gap, before, after, groups). Gaps are between the kinks of a group.
 
     `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
     """
@@ -214,7 +214,7 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # Clip gaps to 2, which the ramp ignores: for large scores, s_i - 1 would be rounded to s_i.
+    # Clip gaps to 2, without effect on the ramp: s_i - 1 of a large s_i would be rounded to s_i.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)

@@ -41,7 +41,7 @@ def recall_at_precision_loss(
     Parameters
     ----------
     precision : float
-        The precision p, in (0, 1].
+        Required precision p, in (0, 1].
     penalty : float, default=2.0
         Penalty M, positive. A violation V as large as the number of negatives costs M.
 
@@ -122,9 +122,9 @@ def precision_at_k_loss(
 
     where :math:`T^*` runs over the sets of k samples with the most positives. This is the
     structured hinge of precision at k [1]_ with the ramp of [2]_. If each class has at least k
-    samples, it is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k.
-    The loss is at least 1 minus the precision at k. It is not convex with more than k positives, of
-    which only the k best have an effect.
+    samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k.
+    The loss is at least 1 minus the precision at k. With more than k positives, it is not convex,
+    and only the k positives with the largest scores have an effect.
 
     Parameters
     ----------
@@ -135,8 +135,7 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Tied samples rank in
-        their order.
+        Nonnegative; zero, with zero gradient, if the batch lacks a class. Ties rank in batch order.
 
     References
     ----------
