@@ -30,8 +30,7 @@ _CHUNK_LEAST = 32
 _CHUNK_IMAGES = 256
 # Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Sparse matrix multiplication is faster than dense up to this density of X, and from this number
-# of columns.
+# Sparse matrix multiplication is faster up to this density and from this number of columns of X.
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 

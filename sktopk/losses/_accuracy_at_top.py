@@ -108,7 +108,7 @@ def accuracy_at_top_loss(
         The surrogate l(z), in this order: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. "mean" is
-        then the mean of the groups' means, over the groups that have samples of the class.
+        then the mean of the groups' means, without groups that lack the class whose errors count.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -117,8 +117,8 @@ def accuracy_at_top_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Each sum is 0, with gradient 0, if its class or the threshold has no samples.
-        The gradient includes the threshold's. Tied scores rank in the order of the samples.
+        Nonnegative. Each sum of L is 0, with gradient 0, if its class or threshold has no samples.
+        The threshold has a gradient, too. Tied scores rank in the order of the samples.
 
     Raises
     ------

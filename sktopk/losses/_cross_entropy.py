@@ -96,12 +96,12 @@ def focal_loss(
         L(s, y) = -(1 - q_y)^\gamma \log q_y
 
     where :math:`q` is the softmax of the scores [1]_. For ``gamma=0``, the loss is cross-entropy.
-    For each k, it is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
+    For each k, the loss is at least :math:`(1 + 1/k)^{-\gamma} \log(k+1)` times the top-k error.
 
     Parameters
     ----------
     gamma : float, default=2.0
-        Nonnegative. Larger values put more focus on misclassified samples.
+        Exponent, nonnegative. Larger values put more focus on misclassified samples.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def ldam_loss(
         \exp(\alpha s_j)}, \qquad m_c = m \frac{n_c^{-1/4}}{\max_j n_j^{-1/4}}
 
     where :math:`n_c` is the number of training samples of class c, :math:`m` is ``max_margin`` and
-    :math:`\alpha` is ``scale`` [1]_. For each k, it is at least log(k+1) times the top-k error.
+    :math:`\alpha` is ``scale`` [1]_. For each k, L is at least log(k+1) times the top-k error.
 
     Parameters
     ----------

@@ -62,4 +62,5 @@ def of_module(function, name):
                     node.func = ast.Call(ast.Name(name), [], node.keywords)
                     node.keywords = []
             lines[i] = f">>> {ast.unparse(tree)}"
-    return joined(f"Module of :func:`{function.__name__}`.", {"Examples": "\n".join(lines)})
+    lead = f"Module that calls :func:`{function.__name__}` with the parameters of its constructor."
+    return joined(lead, {"Examples": "\n".join(lines)})

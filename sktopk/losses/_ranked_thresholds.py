@@ -86,7 +86,8 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    This is Pat&Mat-NP [1]_. At the threshold t, the false-positive rate is about tau.
+    This is Pat&Mat-NP [1]_. The threshold t is the j-th largest score of the negatives, which makes
+    the false-positive rate about tau.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat [1]_.
+    This is Pat&Mat [1]_. The threshold t is the j-th largest of all n scores.
 
     Parameters
     ----------
@@ -185,7 +186,8 @@ def precision_at_recall_loss(
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    This is Prec@Rec [1]_. At a fixed recall, fewer false positives mean a higher precision.
+    This is Prec@Rec [1]_. The threshold t is the j-th largest score of the positives. At a fixed
+    recall, fewer false positives mean a higher precision.
 
     Parameters
     ----------

@@ -132,11 +132,11 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     where n is the number of samples that `of` selects [1]_. Only the j-th largest score has a
-    gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call it as
-    ``threshold(scores, positive, weight=None, groups=None)``, where `positive` is a Boolean mask.
+    gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call an
+    instance as ``threshold(scores, positive, weight=None, groups=None)``; `positive` is Boolean.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
-    In descending order, t is the first score whose cumulative weight is at least j, or the last.
+    From the top, t is the first score whose cumulative weight is at least j, or the last score.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class SurrogateQuantile(_OfGroup):
     Parameters
     ----------
     tau : float
-        Value of the mean at the threshold, in (0, 1].
+        Mean of the surrogate at the threshold, in (0, 1].
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l, defined in :func:`accuracy_at_top_loss`.
 

@@ -48,8 +48,7 @@ def topk_hinge_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Zero, with zero gradient, if fewer than k classes besides y have a score above
-        -inf.
+        Nonnegative. Zero, with zero gradient, if fewer than k other classes have scores above -inf.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def linear_program(
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
-        Left side of the equations, with the layouts of `A_ub`. None means no equations.
+        Left side of the equations, dense or sparse like `A_ub`. None means no equations.
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations.
     method : {"newton", "penalty", "highs"}, default="newton"
@@ -99,8 +99,7 @@ def linear_program(
         x : Tensor of shape (..., n_variables)
             Solution, or the last iterate if unsolved (zeros with "highs").
         fun : Tensor of shape (...)
-            Optimum. Infinity if the program is infeasible, minus infinity if it is unbounded. The
-            cost of x if the solver stopped early.
+            Optimum; inf if infeasible, -inf if unbounded, cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
             Nonnegative multipliers of the inequalities: scipy's marginals times -1.
         multipliers_eq : Tensor of shape (..., n_equations)

@@ -122,7 +122,8 @@ def precision_at_k_loss(
 
     where :math:`T^*` runs over the sets of k samples with the most positives. This is the
     structured hinge of precision at k [1]_ with the ramp of [2]_. If each class has at least k
-    samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k.
+    samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k,
+    with the i-th largest scores :math:`s^+_{[i]}` of positives and :math:`s^-_{[i]}` of negatives.
     The loss is at least 1 minus the precision at k. With more than k positives, it is not convex,
     and only the k positives with the largest scores have an effect.
 
