@@ -156,7 +156,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
 def has_monitored(callback, net, has_val, is_fit):
     """Return whether the history has the entry that a callback of skorch monitors.
 
-    If the entry is missing, raise ValueError in `fit`, or return False to skip the callback.
+    If the entry is missing, raise ValueError in `fit`. `partial_fit` skips the callback (False).
     """
     monitor, last = getattr(callback, "monitor", None), net.history[-1]
     monitors = isinstance(callback, EarlyStopping | Checkpoint) or (

@@ -280,7 +280,7 @@ def in_training_set(weight, positive, n_fresh, totals):
 class BatchLoss(Objective):
     """Loss that compares the samples of a minibatch, such as AUC.
 
-    The samples are weighted to the class proportions of the training set. With lists, the loss is
+    Weights give the classes the proportions of the training set. With lists, the loss is
     the mean over lists that have both classes. `loss` is a module, which is called as
     ``loss(scores, positive, sample_weight=...)``, with groups also ``groups=...``.
     """

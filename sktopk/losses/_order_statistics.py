@@ -122,7 +122,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # More than k, so that fewer than k classes rarely rise: for k = 6, once in 3000 draws.
+    # More than k, so that rarely fewer than k classes exceed the level (k = 6: once in 3000 draws).
     return 2 * k + 6
 
 

@@ -82,7 +82,7 @@ def name_or_loss(loss):
 
 
 def named_like(loss):
-    """Return the entry of `OF_LABELS` for a name, a function or a module; None if it has none."""
+    """Return the entry of `OF_LABELS` for a name, a function or a module; None without entry."""
     if isinstance(loss, str):
         return OF_LABELS.get(loss)
     function = cross_entropy_loss if type(loss) is nn.CrossEntropyLoss else loss
