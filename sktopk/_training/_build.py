@@ -86,7 +86,7 @@ def build_net(estimator, task, dtypes, seed, device):
             and dtype == torch.float32
             and any(each.dtype == torch.float64 for each in built.parameters())
         ):
-            warn("module has float64 weights, which become float32: use one minibatch for float64")
+            warn("float64 weights of module become float32: they need float64 X in one minibatch")
         built.to(dtype)
         if isinstance(built, TabularMLP):
             encoder = built.encoder

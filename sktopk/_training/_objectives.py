@@ -280,9 +280,9 @@ def in_training_set(weight, positive, n_fresh, totals):
 class BatchLoss(Objective):
     """Loss that compares the samples of a minibatch, such as AUC.
 
-    Weights give the classes the proportions of the training set. With lists, the loss is
-    the mean over lists that have both classes. `loss` is a module, which is called as
-    ``loss(scores, positive, sample_weight=...)``, with groups also ``groups=...``.
+    Weights give the classes the proportions of the training set. With lists, the loss is the mean
+    over lists that have both classes. `loss` is a module. It is called as
+    ``loss(scores, positive, sample_weight=...)``, and with `groups` if there are lists.
     """
 
     compares = True
