@@ -1,4 +1,4 @@
-"""Scores of rows as if no member had been trained on them, as slow loops."""
+"""Out-of-fold scores of networks and trees, computed by slow loops."""
 
 import numpy as np
 

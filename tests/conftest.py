@@ -26,7 +26,7 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def digits():
-    """Scaled digits: 900 rows to fit, 897 to judge."""
+    """Scaled digits: 900 training samples and 897 test samples."""
     X, y = load_digits(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     return X[:900], y[:900], X[900:], y[900:]
@@ -41,7 +41,7 @@ def blobs():
 
 @pytest.fixture(scope="session")
 def shared():
-    """Folder with reference values and data that are no part of the project."""
+    """Folder with reference values and data that are not part of the repository."""
     folder = Path(os.environ.get("SKTOPK_SHARED", Path(__file__).parents[2] / "shared"))
     if not folder.is_dir():
         pytest.skip(f"needs the reference data of SKTOPK_SHARED, looked for in {folder}")

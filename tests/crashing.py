@@ -1,4 +1,4 @@
-"""Small fits that crash when they are told to, and what they learned to the last bit."""
+"""Small fits that crash after a given epoch, and bitwise comparisons of what they learned."""
 
 from contextlib import contextmanager
 
@@ -41,7 +41,7 @@ def hook(**methods):
 
 
 def rate(event):
-    """A callback that notes the learning rate at each such event, and the list of its notes."""
+    """Return a callback that records the learning rate at each such event, and its records."""
     found = []
 
     def note(self, net, **kwargs):
@@ -71,7 +71,7 @@ def small(classifier=TopKClassifier, **params):
 
 
 def quick(*args, callbacks=(), **params):
-    """The same, which crashes when it is told to."""
+    """The fit of `small`, which `crashing` can crash."""
     return small(*args, callbacks=[("crash", Crash()), *callbacks], **params)
 
 
@@ -80,7 +80,7 @@ def target(clf):
 
 
 def fitted_state(clf):
-    """All that was learned, without how long it took."""
+    """The fitted state without the times of the epochs."""
     state = clf.__getstate__()
     history = [{k: v for k, v in row.items() if k != "dur"} for row in state["history_"]]
     names = ("weights", "optimizer", "generator", "rng_state", "noise", "criterion")
@@ -91,7 +91,7 @@ def fitted_state(clf):
 
 
 def check_same(a, b):
-    """Types, shapes and every bit."""
+    """Check that types, shapes and all bits are equal."""
     assert type(a) is type(b)
     if isinstance(a, dict):
         assert list(a) == list(b)
@@ -109,14 +109,14 @@ def check_same(a, b):
 
 
 def edited(path, change):
-    """A checkpoint with another content, as a forger writes it."""
+    """Write a checkpoint with changed content, as a forger would."""
     state = torch.load(path, weights_only=True)
     change(state)
     torch.save(state, path)
 
 
 def crash_and_resume(make, after, **data):
-    """Fit, crash after some epochs, call fit again; return it and the epochs begun by each."""
+    """Fit, crash after some epochs, fit again; return the estimator and the epochs of each fit."""
     Crash.n_epochs = 0
     with crashing(after):
         make().fit(**data)

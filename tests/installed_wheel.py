@@ -1,4 +1,4 @@
-"""What an installed package must do with its core dependencies alone; run by `make test-wheel`.
+"""Checks of an installed wheel with its core dependencies only; run by `make test-wheel`.
 
 python -I tests/installed_wheel.py
 """

@@ -1,4 +1,4 @@
-"""The losses that TopKClassifier knows by name, as it lists them itself."""
+"""The losses that TopKClassifier lists by name."""
 
 import re
 
@@ -14,5 +14,5 @@ NAMED_LOSSES = [name for name in re.findall(r"'(\w+)'", listed) if name != "auto
 
 
 def without_address(value):
-    """The name of a case that is the same in every process."""
+    """Return the name of a test case, without memory addresses, which differ between processes."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))

@@ -1,4 +1,4 @@
-"""Rows whose score is their first column."""
+"""Samples whose score is their first column."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin

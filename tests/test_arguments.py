@@ -1,4 +1,4 @@
-"""Wrong arguments of losses, scores and scorers are refused by name, and stay as they are."""
+"""Wrong arguments of losses, scores and scorers raise errors that name them, and do not change."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ SCORES, TARGET = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), 
 TOPK, SAMPLES = {"scores": SCORES, "target": TARGET, "k": 2}, torch.arange(6) % 2
 TRAINED = torch.ones(40, requires_grad=True)
 TOP = {"scores": SCORES[:, 0].clone(), "target": SAMPLES}
-# tests/losses asks every loss for types, shapes and ranges.
+# tests/losses checks types, shapes and ranges for every loss.
 OF_LOSSES = [
     ("smooth_topk_loss", TOPK | {"scores": SCORES * 1j}, (V, T), "scores must"),
     ("topk_hinge_loss", TOPK | {"target": TARGET + 9}, V, "class indices from 0 to"),
@@ -151,7 +151,7 @@ OF_HUGE = {
 
 
 @pytest.mark.parametrize("case", OF_HUGE)
-def test_huge_integers_are_named(case):
+def test_huge_integers_raise_errors_that_name_the_parameter(case):
     with pytest.raises(ValueError, match=r"^(k|n|budget) must be") as error:
         OF_HUGE[case]()
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""skorch's callbacks live on inside the estimators, and so does Ctrl-C."""
+"""Callbacks of skorch and Ctrl-C work inside the estimators."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ from tests.crashing import small as quick
 
 
 class Recorder(Callback):
-    """Holds a lock, as callbacks that write to files and studies do: it cannot be copied."""
+    """Cannot be copied: it holds a lock, as callbacks do that write to files."""
 
     def __init__(self):
         self.calls, self.lock = [], threading.Lock()
@@ -127,7 +127,7 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators, end
 
     interrupt = Interrupt()
     clf = quick(callbacks=[interrupt], max_epochs=50, n_estimators=n_estimators)
-    # A shell that runs the tests in the background has them ignore Ctrl-C.
+    # Processes that a shell starts in the background ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with (
@@ -223,7 +223,7 @@ def test_early_stopping_stops_and_loads_the_best_epoch(n_estimators):
 
 @both_numbers
 def test_checkpoint_saves_and_loads_the_best_epoch(n_estimators, tmp_path):
-    # Rates that grow without a limit make the loss larger in the end.
+    # A learning rate that grows without limit increases the loss of the last epochs.
     growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=3.0)
     params = {"n_estimators": n_estimators, "max_epochs": 6, "learning_rate": 0.01}
     losses = [row["valid_loss"] for row in fitted([growing], **params).history_]

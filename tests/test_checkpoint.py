@@ -1,4 +1,4 @@
-"""A fit that is killed at any moment ends, called again, as if nothing had happened."""
+"""A fit that is killed at any moment and called again ends like a fit without interruption."""
 
 import copy
 import errno
@@ -76,7 +76,7 @@ MAKE = {
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_a_fit_that_crashes_in_any_epoch_ends_as_if_it_never_had(name, tmp_path):
+def test_a_resumed_fit_equals_a_fit_without_a_crash(name, tmp_path):
     make, path = MAKE[name], tmp_path / "file"
     clf = make()
     y = target(clf)
@@ -85,7 +85,7 @@ def test_a_fit_that_crashes_in_any_epoch_ends_as_if_it_never_had(name, tmp_path)
     for after in (1, 5) if n_epochs == 6 else (1, 2):
         clf, first, second = crash_and_resume(make, after, X=X, y=y, checkpoint=path)
         check_same(fitted_state(clf), expected)
-        # The epoch that broke off is the only one that was done twice.
+        # Only the interrupted epoch was trained twice.
         assert (first, second) == (after + 1, n_epochs - after)
         assert list(tmp_path.iterdir()) == []
 
@@ -98,14 +98,14 @@ DATA = {
 }
 
 
-def test_any_data_resume(tmp_path):
+def test_a_fit_resumes_with_any_kind_of_data(tmp_path):
     for data in DATA.values():
         expected = fitted_state(quick().fit(**data))
         clf, *_ = crash_and_resume(quick, 3, **data, checkpoint=str(tmp_path / "file"))
         check_same(fitted_state(clf), expected)
 
 
-def test_groups_resume_and_are_part_of_the_call(tmp_path):
+def test_a_fit_with_groups_resumes_only_with_the_same_groups(tmp_path):
     groups = np.arange(300) % 6
 
     def make():
@@ -123,7 +123,7 @@ def test_groups_resume_and_are_part_of_the_call(tmp_path):
 
 
 class OwnState(Callback):
-    """Remembers something that its parameters do not tell."""
+    """A callback with state that is not among its parameters."""
 
     def __init__(self, factor):
         self.factor, self.n, self.handle = factor, 0, iter([])
@@ -179,7 +179,7 @@ def test_a_fit_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
 
     expected = fitted_state(make().fit(X, Y))
     with monkeypatch.context() as killed:
-        # Between the last epoch and the end of fit.
+        # Crash between the last epoch and the end of fit.
         killed.setattr(os, "unlink", lambda path: None)
         assert counted(make().fit, X, Y, checkpoint=tmp_path / "file") < 50
     clf = make()
@@ -187,7 +187,7 @@ def test_a_fit_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
     check_same(fitted_state(clf), expected)
 
 
-def test_the_file_goes_when_fit_ends_and_where_it_diverges(tmp_path):
+def test_the_checkpoint_is_deleted_when_fit_ends_or_diverges(tmp_path):
     clf, path = quick(), tmp_path / "file"
     assert counted(clf.fit, X, Y, checkpoint=path) == 6
     assert counted(clf.fit, X, Y, checkpoint=path) == 6
@@ -199,12 +199,12 @@ def test_the_file_goes_when_fit_ends_and_where_it_diverges(tmp_path):
 
 
 def killed_fit(path):
-    """A fit whose process ends after its second epoch, before the file has its name."""
+    """A fit whose process ends after its second epoch, before the file is renamed."""
     replace, calls = os.replace, []
 
     def deadly(*args):
         calls.append(args)
-        if len(calls) == 3:  # the first file is of no epoch
+        if len(calls) == 3:  # the first file is written before the first epoch
             os.kill(os.getpid(), signal.SIGKILL)
         replace(*args)
 
@@ -250,7 +250,7 @@ CALLS = {
 }
 
 
-def test_another_call_is_refused_with_what_differs(unfinished):
+def test_a_checkpoint_of_another_call_raises_and_names_the_difference(unfinished):
     fitted = quick().fit(X[:, :4], Y)
     before, content = fitted.predict_topk(X[:, :4]), unfinished.read_bytes()
     for params, data, what in CALLS.values():
@@ -287,7 +287,7 @@ DAMAGES = {
 }
 
 
-def test_a_damaged_or_forged_file_is_refused_kept_and_not_run(unfinished, tmp_path, monkeypatch):
+def test_a_damaged_or_forged_file_raises_is_kept_and_not_run(unfinished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     whole, match = unfinished.read_bytes(), "checkpoint=.*Delete the file to train anew, or pass an"
     for name, damage in DAMAGES.items():
@@ -303,7 +303,7 @@ def test_a_damaged_or_forged_file_is_refused_kept_and_not_run(unfinished, tmp_pa
         assert list(tmp_path.iterdir()) == [unfinished], name
 
 
-def test_a_path_that_cannot_be_is_refused_before_training():
+def test_an_impossible_path_raises_before_the_training():
     Crash.n_epochs = 0
     for path, error, message in [
         (5, TypeError, "checkpoint must be the path of a file or None; got 5"),
@@ -319,7 +319,7 @@ def test_a_path_that_cannot_be_is_refused_before_training():
 
 
 @pytest.mark.parametrize("n_epochs", [0, 3])
-def test_a_disk_that_is_full_keeps_the_last_file(n_epochs, tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_last_checkpoint(n_epochs, tmp_path, monkeypatch):
     replace, calls, clf = os.replace, [], quick()
 
     def full(*args):

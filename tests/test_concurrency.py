@@ -1,4 +1,4 @@
-"""Threads and processes, of one model or of many: the same numbers, nothing disturbed."""
+"""Threads and processes change no result of a fit or a prediction, for one model or several."""
 
 import multiprocessing
 import pickle
@@ -17,7 +17,7 @@ from sktopk import DeepTopPushClassifier, FScoreClassifier, TopKClassifier
 from sktopk.modules import MLP
 from tests.crashing import WithDropout, X, Y, check_same, fitted_state, target
 
-# Python 3.12 warns of forks where there are threads.
+# Python 3.12 warns if a process with threads forks.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 SMALL = {
     "module": MLP, "hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 4,
@@ -64,7 +64,7 @@ def settings():
 
 
 @every_classifier
-def test_the_seed_says_all_and_the_process_stays_as_it_is(name, expected):
+def test_a_fit_depends_on_its_seed_only_and_changes_no_global_state(name, expected):
     torch.manual_seed(7)
     before = settings()
     clf, score = fit(name)
@@ -85,7 +85,7 @@ class Draw(Callback):
 
 
 @pytest.mark.parametrize("name", ["default", "dropout of ours", "noise"])
-def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, expected):
+def test_our_networks_are_independent_of_other_threads(name, expected):
     draw, clf = Draw(), pickle.loads(pickle.dumps(CLASSIFIERS[name]))
     torch.manual_seed(7)
     clf.set_params(callbacks=[draw]).fit(X, Y)
@@ -97,7 +97,7 @@ def test_networks_of_ours_neither_hear_of_other_threads_nor_disturb_them(name, e
 
 
 @pytest.mark.parametrize("name", ["default", "noise", "hard samples", "program"])
-def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
+def test_the_default_dtype_of_torch_does_not_affect_a_fit(name, default_dtype):
     for rows in (X, X.astype(np.float32)):
         states = []
         for dtype in (torch.float32, torch.float64, torch.bfloat16):
@@ -109,7 +109,7 @@ def test_torchs_default_dtype_has_no_part_in_a_fit(name, default_dtype):
         check_same(states[2], states[0])
 
 
-def test_fits_in_threads_disturb_neither_each_other_nor_the_process(expected):
+def test_fits_in_threads_are_independent_and_change_no_global_state(expected):
     before, names = settings(), [*CLASSIFIERS] * 2
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(scores, names))
@@ -140,7 +140,7 @@ def test_eight_threads_predict_with_one_model_at_once(name):
 @pytest.mark.parametrize("name", ["default", "hard samples"])
 def test_predictions_during_a_training_are_those_before_or_after_it(name, call):
     clf, _ = fit(name)
-    # Another number of classes or another positive label: a mixture would fail or differ.
+    # The second fit has other classes or another positive label: a mixture would fail or differ.
     y = target(clf) if call == "partial_fit" else 1 - (target(clf) > 0)
     before = clf.decision_function(X), clf.predict_proba(X)
     done = threading.Event()
@@ -170,7 +170,7 @@ def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
             clf, found = fit(name)
             copied = pickle.loads(pickle.dumps(clf))
         np.testing.assert_array_equal(found, score)
-        # A copy made there continues outside, as the original does.
+        # A copy that was made in that mode trains on outside of it, like the original.
         for each in (clf, copied):
             each.partial_fit(X, target(clf))
         check_same(fitted_state(copied), fitted_state(clf))
@@ -195,7 +195,7 @@ def test_parallel_fits_inside_parallel_fits(expected):
     np.testing.assert_array_equal(of_search, search(1))
 
 
-def test_dask_workers_find_the_same_with_a_thread_each():
+def test_dask_workers_with_one_thread_give_the_same_results():
     distributed = pytest.importorskip("distributed")
     grid = GridSearchCV(CLASSIFIERS["default"], {"tau": [0.5, 1.0]}, cv=2)
     cluster = distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None)
@@ -231,7 +231,7 @@ needs_fork = pytest.mark.skipif(
 @needs_fork
 @pytest.mark.parametrize("name", ["dropout", "default"])
 def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expected):
-    original(name)  # a fork has a copy of it
+    original(name)  # a forked process has a copy of the lock
     halted = pickle.loads(pickle.dumps(CLASSIFIERS[name])).set_params(callbacks=[Wait()])
     Wait.begun.clear()
     Wait.go_on.clear()

@@ -153,12 +153,12 @@ def test_half_precision_is_read(dtype):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_nothing_is_read_beyond_a_minibatch():
+def test_at_most_one_minibatch_is_read_at_a_time():
     y = np.repeat(Y, 20)
     dataset = Batched(np.repeat(X, 20, axis=0), y)
     clf = make(max_epochs=1, module=MLP, n_estimators=1).fit(dataset, y)
     assert dataset.largest == 32
-    # One epoch, and some samples to try the network.
+    # The samples of one epoch, and a few samples with which `fit` tries the network.
     assert len(dataset) <= dataset.asked <= len(dataset) + 10
     dataset.asked = 0
     clf.predict(dataset)
@@ -218,7 +218,7 @@ def test_wrong_samples_of_predictions_raise(fitted):
     assert "feature_names_in_" not in vars(make(module=MLP).fit(Items(X, Y)))
 
 
-def test_a_part_that_fails_in_the_middle_of_an_epoch_is_as_if_it_had_never_come():
+def test_a_chunk_that_fails_in_the_middle_of_an_epoch_changes_nothing():
     y, refused = torch.from_numpy(Y == 0), X.copy()
     refused[150] = np.nan
     piece, bad = (TensorDataset(torch.from_numpy(each), y) for each in (X, refused))
@@ -238,6 +238,6 @@ def test_worker_processes_read_the_same_samples():
     expected = make(calibration="temperature").fit(X, Y).decision_function(X)
     np.testing.assert_array_equal(clf.decision_function(new), expected)
     assert torch.equal(torch.get_rng_state(), state)
-    # Worker processes count in their own copies. Here, only shapes, labels and folds are read.
+    # Worker processes have their own counters: this one counts reads of shapes, labels and folds.
     assert items.asked < 4 * len(X)  # each of the three epochs reads all samples twice
     assert new.asked == 1

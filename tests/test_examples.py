@@ -1,4 +1,4 @@
-"""The examples run, with less training than a reader would want."""
+"""The examples run, with shorter training."""
 
 import functools
 import importlib.util
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interacti
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
-    """Nothing is written into the checkout, nothing is read from data that may be there."""
+    """Run in a temporary folder, without local data."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKTOPK_DATA", str(tmp_path))
     yield

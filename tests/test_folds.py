@@ -1,4 +1,4 @@
-"""Folds that the networks of an ensemble hold out: equal samples together, in any unit."""
+"""Folds of an ensemble: equal samples share a fold, whatever the units of the columns."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def out_of_fold(case, X, order=slice(None)):
 
 
 @pytest.mark.parametrize("case", ESTIMATORS)
-def test_units_float_types_and_kinds_of_tables_change_no_fold(case, tmp_path):
+def test_folds_do_not_depend_on_units_float_types_and_containers(case, tmp_path):
     expected = out_of_fold(case, X)
     close = {"rtol": 1e-4, "atol": 1e-3 * np.abs(expected).max()}
     for unit in ([2.0, 1, 1, 1], [1e-3, 1, 250, 3.7]):
@@ -43,7 +43,7 @@ def test_units_float_types_and_kinds_of_tables_change_no_fold(case, tmp_path):
 def test_the_order_of_the_samples_changes_no_fold():
     order, ranks = RNG.permutation(240), sample_ranks(X)
     np.testing.assert_array_equal(sample_ranks(X[order]), ranks[order])
-    # One minibatch: the order of the samples changes nothing else either.
+    # With one minibatch, the order of the samples changes no other result.
     clf, y = ESTIMATORS["rankings"]
     clf.set_params(buffer_size=0)
     expected = clf.fit(X, y).oob_decision_function_[order]
@@ -71,13 +71,13 @@ def test_ranks_do_not_depend_on_the_chunks_of_columns(monkeypatch):
         np.testing.assert_array_equal(sample_ranks(given), expected)
 
 
-def test_repeated_entries_stored_zeros_and_negative_zeros_are_the_numbers_they_stand_for():
+def test_sparse_entries_with_repetitions_or_zeros_equal_their_dense_values():
     table = np.array([[0.0, 3, 1], [-0.0, 3, 1], [0, 0, 0], [0, 1, 2]])
     parts = csr_array(
         ([1.0, 1, 2, 0, 1, 3, 0, 2, 1], [2, 1, 1, 0, 2, 1, 2, 2, 1], [0, 3, 6, 7, 9]), (4, 3)
     )
     assert sample_ranks(table).tolist() == sample_ranks(parts).tolist() == [2, 2, 0, 1]
-    assert parts.nnz == 9  # as it was
+    assert parts.nnz == 9  # X is unchanged
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,7 +1,7 @@
-"""A state of the training that another program wrote is compared with the network that it is for.
+"""Training state from a file is checked against the network before it is used.
 
-Fused optimizers and random generators of torch trust their state: they write and read outside of
-their memory if it does not fit. The same check serves files of `dump` and checkpoints.
+Fused optimizers and random generators of torch do not check their state: with a wrong state they
+write and read outside of their memory. Files of `dump` and checkpoints use the same check.
 """
 
 import numpy as np
@@ -33,14 +33,14 @@ def filled(number):
 
 
 def with_position(value):
-    """A generator that reads its next number far outside of its memory."""
+    """State of a generator whose next number would be read far outside of its memory."""
     found = value.copy() if isinstance(value, np.ndarray) else value.clone()
     found[20] = 1
     return found
 
 
 def at(*path, change):
-    """An edit of the value at a path of nested dicts and lists."""
+    """Return an edit of the value at a path of nested dicts and lists."""
 
     def edit(state):
         *folders, last = path
@@ -94,7 +94,7 @@ def fitted():
 
 
 @pytest.mark.parametrize("name", [None, *EDITS])
-def test_a_file_of_dump_is_refused(name, fitted, tmp_path, monkeypatch):
+def test_a_forged_file_of_dump_raises(name, fitted, tmp_path, monkeypatch):
     pytest.importorskip("skops")
     trusted, whole = [WithDropout, Crash], TopKClassifier.__getstate__
 
@@ -113,7 +113,7 @@ def test_a_file_of_dump_is_refused(name, fitted, tmp_path, monkeypatch):
 
 
 def check_refused(path, edit, **params):
-    """Edit the checkpoint of a fit that crashed, and check that no epoch continues from it."""
+    """Edit the checkpoint of a crashed fit, and check that the next fit trains no epoch from it."""
     with crashing(after=3):
         make(**params).fit(X, Y, checkpoint=path)
     edited(path, edit)
@@ -124,12 +124,12 @@ def check_refused(path, edit, **params):
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_a_checkpoint_is_refused(name, tmp_path):
+def test_a_forged_checkpoint_raises(name, tmp_path):
     check_refused(tmp_path / "file", lambda state: EDITS[name](state["net"]))
 
 
-def test_a_checkpoint_of_overlapping_memory_is_refused(tmp_path):
-    # An optimizer writes as many numbers as the shape has, and there is one.
+def test_a_checkpoint_with_overlapping_memory_raises(tmp_path):
+    # An optimizer writes one number per entry of the shape, but the memory has only one number.
     edit = at("net", *MOMENT, change=lambda value: torch.zeros(1).expand(value.shape))
     check_refused(tmp_path / "file", edit)
 
@@ -150,7 +150,7 @@ OF_CALLBACKS = {
 
 
 @pytest.mark.parametrize("name", OF_CALLBACKS)
-def test_a_checkpoint_with_other_callbacks_is_refused(name, tmp_path):
+def test_a_checkpoint_with_other_callbacks_raises(name, tmp_path):
     edit, params = OF_CALLBACKS[name]
     check_refused(tmp_path / "file", lambda s: edit(s["callbacks"]), log_loss_share=0, **params)
 
@@ -177,7 +177,7 @@ def test_the_own_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
 
 def test_a_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_path):
     pytest.importorskip("skops")
-    random = np.random.RandomState(0)  # which is never drawn from
+    random = np.random.RandomState(0)  # no number is drawn from it
     state = random.get_state(legacy=False)
     state["state"]["pos"] = 2**30
     random.set_state(state)

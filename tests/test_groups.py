@@ -26,7 +26,7 @@ SMALL |= {"module": MLP, "n_iter_no_change": None}
 
 
 def some_days(n_days=12, seed=0):
-    """Samples of days whose level moves, and with it a column that is constant within a day."""
+    """Samples of days with different levels; one column is constant within each day."""
     rng = np.random.default_rng(seed)
     day = np.repeat(np.arange(n_days), rng.integers(20, 60, n_days))
     level, signal = 3 * rng.standard_normal(n_days)[day], rng.standard_normal(len(day))
@@ -50,7 +50,7 @@ def same_fit(one, other):
 
 
 @every_ranker
-def test_one_group_is_no_group_and_names_do_not_matter(clf):
+def test_a_single_group_and_the_names_of_groups_change_nothing(clf):
     clf.set_params(**SMALL, batch_size=32)
     plain = sklearn.clone(clf).fit(X, Y)
     same_fit(sklearn.clone(clf).fit(X, Y, groups=np.full(len(Y), "today")), plain)
@@ -59,7 +59,7 @@ def test_one_group_is_no_group_and_names_do_not_matter(clf):
     assert fitted.n_groups_ == 12
     same_fit(sklearn.clone(clf).fit(X, Y, groups=NAMES[DAY]), fitted)
     assert any((weights(fitted)[name] != value).any() for name, value in weights(plain).items())
-    # Nothing is left of the groups where there are none.
+    # Attributes about groups exist only after a fit with groups.
     same_fit(fitted.fit(X, Y), plain)
     assert not hasattr(fitted, "n_groups_")
 
@@ -78,7 +78,7 @@ def test_groups_are_held_out_whole(n_estimators):
             assert len(set(trained[day == DAY])) == 1
         assert 0 < (~trained).sum() < 120
         return
-    # A sample has a score of networks that have not seen its day; all of a day the same ones.
+    # All samples of a day have the out-of-fold score of the same network.
     with torch.no_grad():
         by_network = clf.net_.module_(torch.from_numpy(X).float())[:, :, 0].numpy()
     distance = np.abs(by_network - clf.threshold_ - clf.oob_decision_function_[:, None])
@@ -86,10 +86,10 @@ def test_groups_are_held_out_whole(n_estimators):
         assert len(set(distance.argmin(1)[day == DAY])) == 1
 
 
-def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
+def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(200, 4)), np.repeat(np.arange(20), 10)
-    # Of one day both, of two all positive.
+    # One day has both classes, two days have only positives.
     y = np.zeros(200, dtype=int)
     y[:10:3] = y[20:40] = 1
     for n_estimators in (2, 4):
@@ -145,8 +145,8 @@ def test_score_and_predict_top_are_those_of_a_loop():
     assert np.isnan(clf.score(X_new[:5], np.zeros(5, int), groups=[1, 1, 2, 2, 2]))
 
 
-def test_the_threshold_is_the_median_of_those_of_the_groups():
-    # The samples of a day that are ranked, and the rank of its threshold.
+def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
+    # Which samples of a day are ranked, and the rank of the threshold among them.
     trees = {"n_estimators": 5, "n_members": 1, "random_state": 0}
     ranked = {
         sktopk.RecallAtKClassifier(5, **SMALL): lambda y: (y >= 0, 5),
@@ -162,13 +162,13 @@ def test_the_threshold_is_the_median_of_those_of_the_groups():
             of, rank = of_day(y)
             if 0 < y.mean() < 1:
                 found.append(np.sort(own[of])[::-1][rank - 1])
-        # The lower one of two in the middle, and midway to the next score below it.
+        # The lower of two middle values, and then halfway to the next lower score.
         t = np.sort(found)[(len(found) - 1) // 2]
         below = scores[scores < t - 1e-12].max()
         assert clf.threshold_ == pytest.approx((t + below) / 2, abs=1e-9)
 
 
-def test_k_is_of_each_group_and_not_clipped_to_all():
+def test_k_counts_samples_of_each_group():
     with pytest.warns(UserWarning, match="k=60 must be smaller than the largest group, which has"):
         assert sktopk.TopPushKClassifier(60, **SMALL).fit(X, Y, groups=DAY).k_ == 60
     assert sktopk.RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
@@ -195,7 +195,7 @@ def test_pipelines_and_searches_pass_groups_on():
 
 
 @every_ranker
-def test_groups_without_both_classes_are_said(clf):
+def test_groups_without_both_classes_give_a_warning_or_an_error(clf):
     clf.set_params(**SMALL)
     with pytest.raises(ValueError, match="both classes; got groups without both, 0 of 2 groups"):
         clf.fit(X, Y, groups=Y)
@@ -204,7 +204,7 @@ def test_groups_without_both_classes_are_said(clf):
         clf.fit(X, Y, groups=groups)
 
 
-def test_bad_groups_are_refused():
+def test_bad_groups_raise():
     clf = sktopk.RecallAtKClassifier(5, **SMALL)
     fitted = sklearn.clone(clf).fit(X, Y)
     calls = clf.fit, clf.partial_fit, fitted.score, partial(fitted.predict_top, n=3)
@@ -221,7 +221,7 @@ def test_bad_groups_are_refused():
     assert not hasattr(clf, "net_")
 
 
-def test_a_threshold_without_groups_is_refused_by_name():
+def test_a_threshold_function_without_groups_raises():
     def middle(scores, positive, weight):
         return scores.mean()
 
@@ -240,7 +240,7 @@ def test_a_threshold_without_groups_is_refused_by_name():
         sktopk.RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
 
 
-def test_days_without_a_class_change_nothing_of_a_program():
+def test_groups_without_both_classes_do_not_change_a_program():
     X_more = np.concatenate([X, X[:40] + 1])
     y_more = np.concatenate([Y, np.repeat([0, 1], 20)])
     more = np.concatenate([DAY, np.repeat([100, 101], 20)])
@@ -256,7 +256,7 @@ def test_days_without_a_class_change_nothing_of_a_program():
 def test_networks_for_labels_hold_out_whole_groups():
     plant = np.repeat(np.arange(60), 4)
     X = np.random.default_rng(0).normal(size=(60, 8))[plant]
-    X, y = X + 0.01 * np.arange(240)[:, None] % 4, (7 * plant) % 5  # chance for a new plant
+    X, y = X + 0.01 * np.arange(240)[:, None] % 4, (7 * plant) % 5  # random labels for a new plant
     clf = sktopk.TopKClassifier(k=1, n_estimators=4, max_epochs=30, random_state=0)
     assert clf.fit(X, y).oob_score_ > 0.9
     assert clf.fit(X, y, groups=plant).oob_score_ < 0.4

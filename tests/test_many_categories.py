@@ -29,7 +29,7 @@ SMALL = {
 
 
 def draw(kind, n_categories, n_samples=6000, seed=0):
-    """A table of one column, and labels that depend on the category."""
+    """Data with one column of categories, and labels that depend on the category."""
     rng = np.random.default_rng(seed)
     code = rng.integers(0, n_categories, n_samples)
     if kind == "one label per category":
@@ -54,7 +54,7 @@ def auc(clf, X, y):
 
 @cache
 def case_of(kind, n_categories, seed=0):
-    """Samples, and the better AUC of one-hot logistic regression and encoded LightGBM."""
+    """Samples, and the AUC of the better of one-hot logistic regression and encoded LightGBM."""
     X, y = draw(kind, n_categories, seed=seed)
     train, test = (X[:4000], y[:4000]), (X[4000:], y[4000:])
     others = (
@@ -81,7 +81,7 @@ def test_scores_are_as_good_as_those_of_one_hot_and_target_encoding(name, kind, 
 
 @pytest.mark.parametrize("n_categories", [200, 2000])
 def test_trees_of_several_noisy_classes_are_about_as_good_as_one_hot_encoding(n_categories):
-    # Trees without constraints lose 0.03 to 0.04, because they fit the noise of the statistics.
+    # Without constraints, trees would lose 0.03 to 0.04, because they overfit the statistics.
     clf, loss = sktopk.TopBoostClassifier("cross_entropy", k=1, random_state=0), []
     for seed in range(3):
         train, test, best = case_of("five noisy classes", n_categories, seed)
@@ -108,12 +108,12 @@ def test_categories_that_mean_nothing_cost_little_with_many_classes():
     assert clf.fit(X.assign(shop=[f"shop{i}" for i in shop]), y).oob_score_ > alone - 0.03
 
 
-def test_a_category_of_one_group_tells_nothing_about_new_groups():
+def test_a_category_that_occurs_in_one_group_does_not_affect_scores():
     X, y = draw("a probability per category", 60, 1200)
     X["x"] = np.random.default_rng(1).normal(size=1200) + y
     clf = sktopk.DeepTopPushClassifier(**QUICK | {"max_epochs": 30})
     found = clf.fit(X, y, groups=X["shop"]).decision_function(X)
-    # Only x matters: equal x, equal scores.
+    # Only x affects the scores.
     other = clf.decision_function(X.assign(shop=X["shop"].sample(frac=1, random_state=0).array))
     assert np.corrcoef(found, other)[0, 1] > 0.99
     own = clf.fit(X, y).decision_function(X)
@@ -141,7 +141,7 @@ def test_partial_fit_keeps_the_encoding_of_the_first_part():
             encoding = copy.deepcopy(clf.categories_)
     assert clf.categories_ == encoding
     assert clf.score(X, y) > 0.95
-    # A first part of one class.
+    # A first chunk with one class only.
     clf = sktopk.TopKClassifier(k=1, **QUICK)
     clf.partial_fit(X[y == 0], y[y == 0], classes=[0, 1]).partial_fit(X, y)
     assert np.isfinite(clf.decision_function(X)).all()

@@ -1,8 +1,8 @@
-"""No step of training waits for the device: values of its tensors are never looked at.
+"""The CPU never waits for the device in a training step, because it reads no values of tensors.
 
-The device "meta" has tensors of shape and dtype without values. It raises where a
-GPU would make the CPU wait: a number, a shape that depends on numbers, a copy to the CPU. Copies of
-CPU tensors to the device, which it lets pass, raise here.
+The device "meta" has tensors with shape and dtype, but without values. It raises an error where
+the CPU would wait for a GPU: for a value, a shape that depends on values, or a copy to the CPU.
+These tests also raise an error for copies of CPU tensors to the device.
 """
 
 from contextlib import nullcontext
@@ -47,14 +47,14 @@ OF_CLASSES = {
 
 
 class NoWaiting(TorchDispatchMode):
-    """Raise for operations that take numbers from the CPU to the device or back."""
+    """Raise an error for operations that copy values from the CPU to the device or back."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         result = func(*args, **kwargs)
         tensors += [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)]
-        copied = "copy" in str(func)  # a number by itself is an argument of a kernel
+        copied = "copy" in str(func)  # a scalar is an argument of a kernel and needs no copy
         places = {x.device.type for x in tensors if x.numel() and (x.ndim or copied)}
         if len(places) > 1:
             raise RuntimeError(f"{func} takes numbers from one device to the other")
@@ -63,12 +63,12 @@ class NoWaiting(TorchDispatchMode):
 
 @pytest.fixture(autouse=True)
 def no_autocast(monkeypatch):
-    """A GPU has it, the device without values has not."""
+    """Disable autocast, which the device "meta" does not have."""
     monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())
 
 
 def batches_of(clf, X, y, weight):
-    """The minibatches of 32 samples that the network of a fitted classifier trains on."""
+    """Minibatches of 32 samples, as a fitted classifier trains on them."""
     net, n, n_members = clf.net_, len(y), clf.n_estimators
     folds = Folds(np.arange(n) % n_members, np.arange(n), n_members, np.arange(n_members))
     batches = make_batches(
@@ -82,7 +82,7 @@ def batches_of(clf, X, y, weight):
 
 
 def train_one_epoch_on_meta(clf, n_classes):
-    """Fit on the CPU, then train on the device without values."""
+    """Fit on the CPU, then train one epoch on the device "meta"."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((150, 4)), np.arange(150) % n_classes
     y = (y == 0).astype(int) if clf in RANKERS.values() else y
@@ -116,7 +116,7 @@ def test_classifiers_of_many_classes_do_not_wait(name):
     train_one_epoch_on_meta(OF_CLASSES[name], 6)
 
 
-# Other ways to compute the same.
+# Settings that change how the loss is computed, but not its value.
 OTHER_SIZES = [
     (losses.noised_topk_loss, 400, {"k": 3, "sigma": 0.5}),
     (losses.noised_topk_loss, 9, {"k": 3, "sigma": 0.5, "n_noise": "exact"}),

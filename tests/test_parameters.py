@@ -1,4 +1,4 @@
-"""Whatever a parameter is set to, an estimator trains, or the error names the parameter."""
+"""With any value of a parameter, an estimator trains, or its error names the parameter."""
 
 import contextlib
 import copy
@@ -24,7 +24,7 @@ OF_FOUR = np.arange(40) % 4
 OF_TWO = OF_FOUR == 1
 QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "device": "cpu"}
 NETS = {type(clf).__name__: clf for clf in (sktopk.TopKClassifier(k=2), *RANKERS)}
-# Parameters of all networks are asked of two estimators.
+# Two estimators stand for all networks in the tests of common parameters.
 SHARED = sktopk.TopKClassifier().get_params().keys() & sktopk.AUCClassifier().get_params().keys()
 ASKED_ALL = ("TopKClassifier", "DeepTopPushClassifier")
 VALUES = {
@@ -52,7 +52,7 @@ def fit(estimator, y):
         return estimator.fit(X, y)
 
 
-def test_all_estimators_with_a_network_are_asked():
+def test_all_estimators_with_a_network_are_tested():
     trained = {name for name in sktopk.__all__ if hasattr(getattr(sktopk, name), "partial_fit")}
     assert trained == set(NETS)
 
@@ -76,7 +76,7 @@ def test_it_works_or_the_error_names_the_parameter(name, parameter, tmp_path, mo
             if parameter not in str(error):
                 raise AssertionError(f"{parameter}={case}: {error!r}") from error
         else:
-            # A threshold that flags all or nothing is infinite.
+            # The threshold is infinite if it flags all samples or none.
             assert not np.isnan(estimator.decision_function(X)).any(), case
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_parameter(name, case):
         fit(estimator.set_params(**params), labels(name))
     assert re.search(says, str(caught.value), re.DOTALL), caught.value
     assert "\n" not in str(caught.value)
-    # The fit before is still there.
+    # The earlier fit is unchanged.
     np.testing.assert_array_equal(estimator.decision_function(X), fitted(name).decision_function(X))
 
 
@@ -171,7 +171,7 @@ def test_parameters_that_do_not_exist():
 @pytest.mark.parametrize(
     ("name", "k"), [("TopKClassifier", 3), ("TopPushKClassifier", 30), ("RecallAtKClassifier", 40)]
 )
-def test_a_k_too_large_is_clipped_once_and_said(name, k):
+def test_a_k_that_is_too_large_is_clipped_with_one_warning(name, k):
     with pytest.warns(UserWarning, match="k=1000000000000 must be") as record:
         clf = make(name, k=10**12).fit(X, labels(name))
     assert len([each for each in record if "k=1" in str(each.message)]) == 1
@@ -181,7 +181,7 @@ def test_a_k_too_large_is_clipped_once_and_said(name, k):
             make(name, loss_params={"k": 4}).fit(X, labels(name))
 
 
-def test_two_corrections_for_class_frequencies_are_said():
+def test_two_corrections_for_class_frequencies_give_a_warning():
     clf = make("TopKClassifier", loss="logit_adjusted", class_weight="balanced")
     with pytest.warns(UserWarning, match="both correct for class frequencies"):
         clf.fit(X, OF_FOUR)
@@ -198,7 +198,7 @@ IGNORED = {
 
 
 @pytest.mark.parametrize("case", IGNORED)
-def test_a_parameter_that_the_loss_ignores_is_said_once_per_fit(case):
+def test_a_parameter_that_the_loss_ignores_gives_one_warning_per_fit(case):
     loss, params, says = IGNORED[case]
     clf = make("TopKClassifier", loss=loss, n_estimators=2, **params)
     for _ in range(2):

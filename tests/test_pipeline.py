@@ -1,4 +1,4 @@
-"""A pipeline predicts what its last step predicts, with X sent through the other steps."""
+"""A pipeline transforms X with its other steps and returns the predictions of its last step."""
 
 import pickle
 
@@ -71,7 +71,7 @@ def test_frozen_pipelines_and_the_best_of_a_search_have_the_methods():
 
 
 class Doubles(BaseEstimator):
-    """Resamples as imbalanced-learn does: it has no transform."""
+    """A step that resamples, as in imbalanced-learn. It has no transform."""
 
     def fit_resample(self, X, y):
         return np.concatenate([X, X]), np.concatenate([y, y])
@@ -98,13 +98,13 @@ def test_steps_that_only_resample_are_skipped_in_predictions(last):
     assert pipe.score(X, y, sample_weight=y + 1.0) == last.score(Xt, y, y + 1.0)
 
 
-def test_a_sampler_in_fit_is_named_with_the_way_out():
+def test_a_sampler_in_a_pipeline_of_scikit_learn_raises_an_error_with_the_solution():
     pipe = make_pipeline(StandardScaler(), Doubles(), LogisticRegression())
     with pytest.raises(TypeError, match=r"sampler 'doubles'.*BudgetClassifier\(imb_pipeline\)"):
         pipe.fit(*CANCER)
 
 
-def test_what_is_missing_says_why():
+def test_a_missing_method_raises_an_error_with_the_reason():
     pipe = make_pipeline(StandardScaler(), TopKClassifier(k=3, **QUICK))
     with pytest.raises(AttributeError, match="predict_set"):
         pipe.predict_set(DIGITS[0])

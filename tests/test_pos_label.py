@@ -1,4 +1,4 @@
-"""Does the right one of two labels come on top, whatever the two are called?"""
+"""Rankers use the right positive label, whatever the names of the labels are."""
 
 import pickle
 import warnings
@@ -28,7 +28,7 @@ def rows():
 
 
 def said(clf, X, y, **params):
-    """A fitted copy, and what it warned of about labels."""
+    """Return a fitted copy, and its warnings about labels."""
     with warnings.catch_warnings(record=True, action="always") as caught:
         clf = clone(clf).fit(X, y, **params)
     return clf, [str(w.message) for w in caught if "pos_label" in str(w.message)]
@@ -44,7 +44,7 @@ NAMED += [BOOSTING, clone(BOOSTING).set_params(n_members=1, log_loss_share=1)]
 def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
     X, positive = rows
     plain = clone(ranker).fit(X, positive.astype(int))
-    # The positive label is the first of the two.
+    # The positive label comes first in sorted order.
     y = np.where(positive, "fraud", "ok")
     named = clone(ranker).set_params(pos_label="fraud").fit(X, y)
     assert (plain.pos_label_, named.pos_label_) == (1, "fraud")
@@ -54,7 +54,7 @@ def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
     np.testing.assert_array_equal(named.predict(X) == "fraud", plain.predict(X) == 1)
     assert named.score(X, y) == pytest.approx(plain.score(X, positive.astype(int)), rel=1e-12)
     assert named.threshold_ == plain.threshold_
-    # As scikit-learn has it: above 0 the second class.
+    # As in scikit-learn, scores above 0 mean the second class.
     np.testing.assert_array_equal(named.decision_function(X), -plain.decision_function(X))
     if hasattr(plain, "oob_score_"):
         np.testing.assert_allclose(named.oob_decision_function_, -plain.oob_decision_function_)
@@ -95,7 +95,7 @@ def test_rare_is_less_than_a_quarter_of_the_weight(rows):
         y = np.where(np.arange(400) < n_first, "approve", "reject")
         clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y)
         assert clf.pos_label_ == expected
-        # Folds of about balanced labels agree.
+        # With about balanced weights, all folds choose the same label.
         weight = np.where(np.arange(400) < n_first, 400 / n_first, 400 / (400 - n_first))
         clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y, sample_weight=weight)
         assert clf.pos_label_ == "reject"
@@ -140,13 +140,13 @@ def test_meta_estimators_that_encode_labels_give_a_warning():
     assert 0.02 < np.mean(fitted.predict(X) == "bad") < 0.3
 
 
-def test_parts_of_a_stream_keep_the_positive_label(rows):
+def test_partial_fit_keeps_the_positive_label_of_the_first_chunk(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
     clf = sktopk.DeepTopPushClassifier(**SHORT)
     with pytest.warns(UserWarning, match="using 'fraud'"):
         clf.partial_fit(X, y)
-    # By now fraud is the more frequent one.
+    # After this call, fraud is the more frequent label.
     with warnings.catch_warnings(action="error"):
         clf.partial_fit(X[positive], y[positive], sample_weight=np.full(positive.sum(), 1e3))
     assert clf.pos_label_ == "fraud"
@@ -167,7 +167,7 @@ def test_a_pos_label_that_is_not_a_label_raises(pos_label, error, says, rows):
     assert not hasattr(clf, "classes_")
 
 
-def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
+def test_encoded_labels_of_a_meta_estimator_raise_an_error_with_the_solution(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
     clf = sktopk.PatMatClassifier(tau=0.1, pos_label="fraud", **SHORT)
@@ -178,7 +178,7 @@ def test_a_meta_estimator_that_encodes_labels_is_named_with_the_way_out(rows):
         clf.fit(X, LabelEncoder().fit_transform(y))
     with pytest.raises(ValueError, match=hint):
         BaggingClassifier(clf, n_estimators=2).fit(X, y)
-    # The first of two labels is 0 there.
+    # Inside the meta-estimator, the first of the two labels is 0.
     clf.set_params(pos_label=0)
     bag = BaggingClassifier(clf, n_estimators=2, random_state=0).fit(X, y)
     assert [each.pos_label_ for each in bag.estimators_] == [0, 0]

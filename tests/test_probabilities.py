@@ -1,4 +1,4 @@
-"""Probabilities of the losses that model them, and calibration compared with scikit-learn's."""
+"""Probabilities with and without calibration, compared with true ones and with scikit-learn."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ from sktopk._estimators import _finish
 from sktopk._estimators._calibration import calibrated_proba, fit_calibration
 from sktopk.losses import FocalLoss, LogitAdjustedLoss
 
-# Logarithms of the densities of three normal classes, up to a number for each sample.
+# Log densities of three normal classes, up to a constant for each sample.
 MEANS, SHARES = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]]), np.array([0.8, 0.15, 0.05])
 LINEAR = {"hidden_layer_sizes": (), "n_estimators": 1, "random_state": 0}
 LINEAR |= {"batch_size": 250, "max_epochs": 30}
@@ -48,7 +48,7 @@ def linear(loss="logit_adjusted", **params):
 @pytest.mark.parametrize("calibration", [None, "temperature"])
 def test_logit_adjusted_knows_the_probabilities_of_equally_frequent_classes(rare, calibration):
     X, y = rare
-    # Smoothed labels of cross-entropy would raise the probabilities of rare classes.
+    # With label smoothing, cross-entropy would increase the probabilities of rare classes.
     clf = linear(calibration=calibration, log_loss_share=0).fit(X, y)
     proba = clf.predict_proba(X)
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-6)
@@ -126,7 +126,7 @@ def test_calibrated_probabilities_are_about_those_of_scikit_learn(case, binary):
 
 @pytest.fixture(params=["temperature", "sigmoid"])
 def held_out(request):
-    """Scores of a class for each sample, or of both classes; target and weight."""
+    """Return held-out scores of one class or of both classes, targets and weights."""
     rng = np.random.default_rng(0)
     target = (rng.random(400) < 0.2).astype(int)
     scores, weight = rng.normal(size=400) + target, rng.integers(0, 4, 400).astype(float)
@@ -200,7 +200,7 @@ def test_many_scores_are_calibrated_on_a_part(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["TopBoostClassifier", "RecallAtFPRClassifier"])
-def test_the_best_samples_are_positive_as_often_as_the_ensemble_says(name):
+def test_probabilities_at_the_top_equal_the_share_of_positives(name):
     said, found = [], []
     for seed in range(2):
         X, y = make_classification(
@@ -211,7 +211,7 @@ def test_the_best_samples_are_positive_as_often_as_the_ensemble_says(name):
         best = 3000 + np.argsort(-proba[3000:, 1])[:100]
         said.append(proba[best, 1].mean())
         found.append(y[best].mean())
-    # The mean of an ensemble ranks better than its members. Their scores would say 15 points less.
+    # The ensemble ranks better than a single network, whose scores would give 15 points less.
     assert abs(np.mean(said) - np.mean(found)) < 0.08
 
 

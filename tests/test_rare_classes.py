@@ -21,7 +21,7 @@ def test_classes_of_two_samples_are_learned_with_defaults():
     assert TopKClassifier(random_state=0).fit(X, y).score(Z, y) > 0.95
 
 
-def test_many_classes_train_one_network_and_say_so():
+def test_many_classes_train_one_network_with_a_warning():
     (X, _), y = pairs(1001)
     with pytest.warns(UserWarning, match='n_estimators="auto" trains one network instead of 8'):
         clf = TopKClassifier(**QUICK).fit(X, y)

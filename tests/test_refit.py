@@ -1,4 +1,4 @@
-"""A fitted estimator stays what it was fitted for; losses and modules are used as given."""
+"""A fitted estimator keeps the meaning of its scores; losses and modules are used as given."""
 
 import pickle
 import warnings
@@ -45,7 +45,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("case", LOSSES)
-def test_losses_of_ones_own_are_averaged_as_ours(case, weighted, blobs):
+def test_losses_of_a_user_are_averaged_like_losses_of_sktopk(case, weighted, blobs):
     X, y = blobs
     # float64, because one minibatch holds all samples.
     whole = {"batch_size": len(y)}
@@ -110,7 +110,7 @@ def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
         quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
 
 
-def test_a_loss_of_ones_own_keeps_its_class_counts(blobs):
+def test_a_loss_of_a_user_keeps_its_class_counts(blobs):
     X, y = blobs
     counts = torch.tensor([100.0, 50.0, 10.0, 5.0, 1.0])
     loss = losses.LDAMLoss(class_counts=counts)

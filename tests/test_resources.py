@@ -23,7 +23,7 @@ SMALL = {"hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2}
 
 
 def fits(folder):
-    """One of each kind, over and over."""
+    """Fit one estimator of each kind, repeatedly."""
     table = np.memmap(folder / "table", np.float64, "w+", shape=X.shape)
     table[:] = X
     table.flush()
@@ -34,7 +34,7 @@ def fits(folder):
         yield pickle.loads(pickle.dumps(clf.fit(X, Y, checkpoint=folder / "checkpoint")))
         yield AUCClassifier(calibration="sigmoid", **SMALL).fit(X, Y == 0)
         yield copy.deepcopy(parts.partial_fit(X[:60], Y[:60] == 0))
-        # The history of the parts is meant to grow.
+        # The history of `partial_fit` grows with each call, as documented.
         del parts.net_.history_[:]
         with pytest.raises(ValueError, match="diverged"):
             TopKClassifier(k=2, max_epochs=5, learning_rate=1e300, n_estimators=1).fit(X, Y)
@@ -44,7 +44,7 @@ def fits(folder):
 def held():
     """Count the open files, children, threads and tensors of this process."""
     children = [p.read_text().split() for p in Path("/proc/self/task").glob("*/children")]
-    # By type: deprecated objects warn of being looked at.
+    # Compare types, because attribute access of deprecated objects gives warnings.
     n_tensors = sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects())
     n_files, n_tasks = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     return [n_files, sum(map(len, children)), threading.active_count(), n_tasks, n_tensors]
@@ -60,9 +60,9 @@ def test_many_fits_leave_nothing_behind(tmp_path):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return np.array([*held(), pages * os.sysconf("SC_PAGE_SIZE")])
 
-    # The first fits fill caches and import what is imported late.
+    # The first fits fill caches and import modules.
     first = rounds(3)
     *counts, physical = rounds(6) - first
-    # Objects of other tests may disappear; the memory varies by megabytes.
+    # Objects of other tests may be deleted meanwhile, and the memory varies by megabytes.
     assert max(counts) <= 0
     assert physical < 10e6

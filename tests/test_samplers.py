@@ -1,4 +1,4 @@
-"""Every batch contains positives, and every epoch contains each negative once."""
+"""Every minibatch contains positives, and every epoch contains each negative once."""
 
 import math
 from collections import Counter
@@ -44,7 +44,9 @@ def assert_epoch(target, batches, batch_size, min_positives):
     st.integers(1, 40), st.integers(0, 120), st.integers(1, 20), st.integers(0, 19), st.integers()
 )
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_epoch_holds_what_is_promised(n_positives, n_negatives, batch_size, min_positives, seed):
+def test_epochs_have_the_documented_minibatches(
+    n_positives, n_negatives, batch_size, min_positives, seed
+):
     min_positives = min(min_positives, batch_size - 1)
     target = labels(n_positives, n_negatives, abs(seed))
     sampler = StratifiedBatchSampler(target, batch_size, min_positives=min_positives)
@@ -58,12 +60,12 @@ def test_epoch_holds_what_is_promised(n_positives, n_negatives, batch_size, min_
 
 @given(st.integers(1, 40), st.integers(0, 120), st.integers(2, 20), st.integers(1, 19))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_no_epoch_of_fewer_batches_would_do(n_positives, n_negatives, batch_size, min_positives):
+def test_an_epoch_has_the_fewest_minibatches(n_positives, n_negatives, batch_size, min_positives):
     min_positives = min(min_positives, batch_size - 1)
     target = labels(n_positives, n_negatives)
     n_batches = len(StratifiedBatchSampler(target, batch_size, min_positives=min_positives))
     fewer = n_batches - 1
-    # Fewer batches cannot hold all samples, or all negatives in addition to the positives.
+    # Fewer minibatches cannot hold all samples, or the positives and all negatives.
     assert fewer * batch_size < n_positives + n_negatives or (
         fewer * (batch_size - min_positives) < n_negatives
     )
@@ -85,7 +87,7 @@ def test_generator_decides_the_order():
     assert drawn(None) == drawn(0)
 
 
-def test_global_generator_is_left_alone():
+def test_the_global_generator_is_not_used():
     state = torch.get_rng_state()
     epoch(StratifiedBatchSampler(labels(4, 20), 8, min_positives=1))
     assert torch.equal(torch.get_rng_state(), state)
@@ -134,6 +136,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("target", "parameters", "error", "message"), REFUSED)
-def test_what_is_not_allowed_is_refused_by_name(target, parameters, error, message):
+def test_wrong_arguments_raise_errors_that_name_them(target, parameters, error, message):
     with pytest.raises(error, match=message):
         StratifiedBatchSampler(target, **parameters)

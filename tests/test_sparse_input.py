@@ -1,4 +1,4 @@
-"""CSR matrices are fed minibatch by minibatch, and multiplied as they are where that is faster."""
+"""Minibatches of CSR matrices become dense, or stay sparse where that is faster."""
 
 import tracemalloc
 
@@ -22,7 +22,7 @@ ESTIMATORS = {
 
 
 def csr_table(n=300, n_columns=1_200):
-    """CSR at 2 %, each entry in two parts, an empty sample, and labels that depend on it."""
+    """A CSR matrix: 2 % of the entries, each stored in two parts, an empty sample; and labels."""
     rng = np.random.default_rng(0)
     X = rng.random((n, n_columns), dtype=np.float32)
     X[rng.random(X.shape) > 0.02] = 0
@@ -30,7 +30,7 @@ def csr_table(n=300, n_columns=1_200):
     y = (X[:, :400] @ rng.normal(size=400) > 0).astype(int) + (X[:, 400:].sum(axis=1) > 10)
     whole = csr_array(X)
     halves, columns = np.repeat(whole.data / 2, 2)[::-1], np.repeat(whole.indices, 2)[::-1]
-    # The samples in the opposite order, because the arrays are reversed.
+    # The reversed arrays have the samples in the opposite order.
     parts = csr_array((halves, columns, 2 * (whole.nnz - whole.indptr[::-1])), shape=X.shape)
     return parts, y[::-1]
 
@@ -80,14 +80,14 @@ def test_callbacks_and_networks_of_a_user_see_dense_minibatches():
 def test_memory_of_a_fit_with_samples_held_out():
     n_rows, each = 10_000, 160
     columns = np.sort(RNG.integers(0, 4_000, (n_rows, each), np.int32))
-    columns += np.arange(each, dtype=np.int32)  # each once
+    columns += np.arange(each, dtype=np.int32)  # no column twice
     start = np.arange(0, columns.size + 1, each, dtype=np.int32)
     rows = csr_array((np.ones(columns.size, "f4"), columns.reshape(-1), start), (n_rows, 4_160))
     clf = ESTIMATORS["labels"](module=MLP, n_estimators=1, max_epochs=1, batch_size=1_000)
-    clf.fit(rows[:400], np.arange(400) % 3)  # imports what is imported late
+    clf.fit(rows[:400], np.arange(400) % 3)  # so that all modules are imported
     tracemalloc.start()
     clf.fit(rows, np.arange(n_rows) % 3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # The samples held out are a tenth; a copy of the others would be 0.9 of them, dense ones 12.
+    # In units of the size of X: held-out samples 0.1, a copy of the others 0.9, dense samples 12.
     assert peak < 0.8 * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)

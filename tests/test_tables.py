@@ -23,7 +23,7 @@ DAYS = pd.date_range("2020-01-01", periods=N)
 
 
 def frame():
-    """Numbers, strings with missing ones, categories, strings that are numbers, booleans."""
+    """A frame of numbers, strings with missing values, categories, numeric strings, booleans."""
     x, town = RNG.normal(size=N), np.array(["ulm", "rom", "wien"], dtype=object)[Y]
     x[::7] = np.nan
     town[RNG.random(N) < 0.4] = "bonn"
@@ -76,7 +76,7 @@ def test_each_of_many_categories_has_its_own_scores(n):
         assert (np.diff(scores) >= 0).all()
 
 
-def test_unseen_and_missing_values_are_none_where_fit_had_none():
+def test_unseen_and_missing_values_are_zeros_if_fit_had_no_missing_values():
     clf = of_column(["x", "y", "x"] * 5)
     unseen, missing, nan = scores_of(clf, ["unseen", None, np.nan])
     assert unseen == missing == nan
@@ -95,7 +95,7 @@ COLUMNS = {
 }
 
 
-def test_columns_of_categories_of_any_kind_are_alike():
+def test_categories_of_any_dtype_give_the_same_scores():
     plain, y = pd.DataFrame({"a": COLUMNS["strings"]}), np.arange(15) % 2
     expected = trained(plain, y).decision_function(plain)
     for case, column in COLUMNS.items():
@@ -106,7 +106,7 @@ def test_columns_of_categories_of_any_kind_are_alike():
         np.testing.assert_array_equal(found.decision_function(table), expected, err_msg=case)
 
 
-def test_columns_of_numbers_in_any_form_are_numbers():
+def test_numbers_of_any_dtype_are_numbers():
     for kind, column in [
         ("object", [True, False, None]), ("object", [1, 2, None]), ("object", ["1", 2, 3]),
         ("boolean", [True, False, None]), ("Int64", [1, 2, None]), ("bool", [True, False, True]),
@@ -121,7 +121,7 @@ def test_columns_of_numbers_in_any_form_are_numbers():
 
 
 @pytest.mark.parametrize("to", [np.asarray, sparse.csr_array], ids=["array", "sparse"])
-def test_a_missing_value_is_told_from_the_median_where_fit_has_seen_some(to):
+def test_missing_values_have_an_indicator_if_fit_has_seen_some(to):
     rows = RNG.normal(size=(N, 3))
     rows[::5, 1] = np.nan
     clf = trained(to(rows))
@@ -133,7 +133,7 @@ def test_a_missing_value_is_told_from_the_median_where_fit_has_seen_some(to):
         assert not same.any() if is_told else same.all()
 
 
-def test_a_sample_of_no_weight_has_no_category_and_no_missing_value():
+def test_categories_and_missing_values_of_samples_of_weight_zero_are_ignored():
     table, weight = X.copy(), np.ones(N)
     table.loc[3, "town"], weight[3] = "atlantis", 0
     weight[X["x"].isna()] = 0
@@ -142,7 +142,7 @@ def test_a_sample_of_no_weight_has_no_category_and_no_missing_value():
     np.testing.assert_array_equal(found.decision_function(X), expected.decision_function(X))
 
 
-def test_a_copy_and_a_part_that_comes_later_keep_the_categories(clf):
+def test_copies_and_later_chunks_keep_the_categories(clf):
     scores = clf.decision_function(X)
     for each in (pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)):
         np.testing.assert_array_equal(each.decision_function(X), scores)
@@ -160,7 +160,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_other_networks_say_which_one_takes_them(case):
+def test_other_networks_raise_an_error_that_names_the_default_network(case):
     clf = TopKClassifier(k=1, **{"max_epochs": 1} | OTHERS[case])
     assert not get_tags(clf).input_tags.allow_nan
     assert get_tags(TopKClassifier()).input_tags.allow_nan
@@ -207,7 +207,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_column_that_holds_no_numbers_is_named(case):
+def test_a_column_without_numbers_raises_an_error_that_names_it(case):
     column, error, says = WRONG[case]
     clf, table = TopKClassifier(k=1, **QUICK | {"module": MLP}), NUMBERS.assign(town=column)
     for call in (clf.fit, clf.partial_fit):
@@ -226,13 +226,13 @@ MIXED = {
 
 
 @pytest.mark.parametrize("case", MIXED)
-def test_a_mixed_column_is_named(case):
+def test_a_mixed_column_raises_an_error_that_names_it(case):
     column, says = MIXED[case]
     with pytest.raises((TypeError, ValueError), match=says):
         trained(X.assign(town=column))
 
 
-def test_two_columns_of_a_name_raise():
+def test_two_columns_with_the_same_name_raise():
     with pytest.raises(ValueError, match="got 'x' more than once"):
         trained(X.set_axis(["x", *"xbcde"], axis=1))
 
@@ -259,7 +259,7 @@ def test_strings_that_look_like_numbers_are_categories(case, kind):
 
 
 @pytest.mark.parametrize("case", ["decimals", "identifiers", "postal codes", "zeros"])
-def test_many_numbers_stored_as_strings_are_said(case):
+def test_many_numbers_stored_as_strings_give_a_warning(case):
     form = {"decimals": "{:.1f}", "identifiers": "{}", "postal codes": "1{:04}", "zeros": "{:04}"}
     column = [form[case].format(i) for i in range(60)] * 4
     with warnings.catch_warnings(record=True, action="always") as record:
@@ -269,13 +269,13 @@ def test_many_numbers_stored_as_strings_are_said(case):
     assert all("column 'price' of X has 60 different strings" in each for each in said)
 
 
-def test_the_share_of_samples_that_cannot_be_encoded_is_said():
+def test_the_share_of_samples_in_rare_categories_is_in_the_warning():
     codes = pd.Categorical([*range(150), *[0] * 50])
     with pytest.warns(UserWarning, match="'a' of X has 150 different cat.* 74% of the samples"):
         trained(pd.DataFrame({"a": codes}), np.arange(200) % 2)
 
 
-def test_strings_that_are_hardly_categories_are_said():
+def test_strings_that_are_numbers_or_dates_give_a_warning():
     numbers = [f"{i / 4}" for i in range(60)]
     with pytest.warns(UserWarning, match="61 different strings, .* but not ' ', .*to_numeric"):
         of_column([*numbers, " "])
@@ -292,11 +292,11 @@ def test_strings_that_are_hardly_categories_are_said():
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_column_of_unknown_categories_alone_is_said():
+def test_a_column_with_only_unknown_categories_gives_a_warning():
     table = pd.DataFrame({"site": ["wood", "Meadow", "ALPS"] * 20, "size": np.arange(60.0)})
     clf = trained(table, np.arange(60) % 3)
     clf.predict(table.assign(site=None))
-    clf.predict(table[:1].assign(site="WOOD"))  # a new category is nothing special
+    clf.predict(table[:1].assign(site="WOOD"))  # one new category gives no warning
     with pytest.warns(UserWarning, match="column 'site' .* no category that fit has seen.*'WOOD'"):
         clf.predict(table.assign(site="WOOD"))
 

@@ -48,7 +48,7 @@ def quick(classifier, **params):
 
 
 def rank_of_threshold(clf, y):
-    """The samples that the threshold is among, and its place in them by Table 1 of the paper."""
+    """The samples among which the threshold ranks, and its rank (Table 1 of the paper)."""
     n, n_positives = len(y), int(np.sum(y))
     return {
         "DeepTopPush": (y == 0, 1),
@@ -56,7 +56,7 @@ def rank_of_threshold(clf, y):
         "RecallAtK": (y >= 0, 30),
         "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * n)),
         "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
-        # The first that is too many.
+        # The first sample that exceeds the limit.
         "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
         "PrecisionAtRecall": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
     }[name(clf)]
@@ -73,7 +73,7 @@ def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier,
     above, below = distance[distance > 0].min(), distance[distance <= 0].max()
     assert above == pytest.approx(-below, rel=1e-3)
     at = sorted(distance[group], reverse=True)[rank - 1]
-    # A negative at the top, or the first that is too many, is below it.
+    # The highest negative, or the first sample that exceeds the limit, is below the threshold.
     assert at == (below if name(clf) in ("DeepTopPush", "RecallAtFPR") else above)
     np.testing.assert_array_equal(clf.predict(X), distance > 0)
     top = clf.predict_top(X, n=len(X))
@@ -117,7 +117,7 @@ def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier,
     oob = clf.oob_decision_function_
     with torch.no_grad():
         by_network = clf.net_.module_(torch.from_numpy(X))[:, :, 0].double().numpy()
-    # Each sample was held out by the network whose score is the out-of-fold one.
+    # The out-of-fold score of a sample is the score of the network that held it out.
     unseen = np.abs(by_network - clf.threshold_ - oob[:, None]).argmin(1)[:, None] == np.arange(3)
     scores = as_unseen_by_loops(by_network, unseen, y, np.ones(120))
     order = np.sort(scores)[::-1]
@@ -138,7 +138,7 @@ def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier,
     assert clf.oob_score_ == pytest.approx(metric())
 
 
-def test_about_as_many_fresh_samples_are_flagged_as_asked_for():
+def test_the_given_share_of_new_samples_is_flagged_approximately():
     rng = np.random.default_rng(1)
     y = rng.random(6000) < 0.1
     X = rng.standard_normal((6000, 10)) + 0.3 * y[:, None]
@@ -181,7 +181,7 @@ def test_predict_top_keeps_the_order_of_ties(rare):
 ALARMS, BOTH = "false_positives", {"false_positives": 0.2, "false_negatives": 0.8}
 
 
-def test_classifiers_with_a_name_are_this_one_with_a_threshold(rare):
+def test_named_rankers_equal_threshold_classifiers(rare):
     X, y, *_ = rare
     for named, threshold, *errors in [
         (sktopk.TopPushKClassifier(k=4), KthLargest("negatives", k=4)),
@@ -199,7 +199,7 @@ def test_classifiers_with_a_name_are_this_one_with_a_threshold(rare):
 
 
 @pytest.mark.parametrize("errors", ["false_negatives", ALARMS, BOTH], ids=str)
-def test_score_is_the_share_on_the_right_side(rare, errors):
+def test_score_is_the_share_of_samples_on_the_right_side_of_the_threshold(rare, errors):
     X, y, *_ = rare
     clf = quick(sktopk.ThresholdClassifier(KthLargest("all", k=40), errors)).fit(X, y)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
@@ -232,7 +232,7 @@ def test_a_single_positive_and_equal_scores_are_defined(classifier):
 
 
 @some_rankers
-def test_a_part_of_one_class_leaves_a_usable_estimator(classifier, rare):
+def test_partial_fit_with_one_class_gives_a_usable_estimator(classifier, rare):
     X, y, *_ = rare
     for label in (0, 1):
         one = np.flatnonzero(y == label)[:50]
@@ -257,7 +257,7 @@ def test_no_more_negatives_are_flagged_than_allowed(rare):
         assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()
 
 
-# Parameters of the loss that are not those of the metric.
+# The loss and the metric have different values of the parameter.
 
 OF_LOSSES = [
     (sktopk.TopPushKClassifier, "k", 2, 6),
@@ -278,7 +278,7 @@ def test_a_parameter_of_the_loss_alone_changes_no_metric(cls, param, value, of_l
     assert clf.get_params()[f"loss__{param}"] == of_loss
     trained = cls(**{param: of_loss}, **SMALL).fit(X, y)
     check_same(*({**each.net_.module_.state_dict()} for each in (clf, trained)))
-    # The same scores, the metric and the threshold of `value`.
+    # The scores are equal. The metric and the threshold depend on `value`.
     scores = clf.decision_function(X) + clf.threshold_
     np.testing.assert_allclose(scores, trained.decision_function(X) + trained.threshold_, atol=1e-6)
     plain = clone(trained).set_params(**{param: value}, log_loss_share=1.0).fit(X, y)
@@ -316,7 +316,7 @@ def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():
             scores = -clf.set_params(fpr=fpr).fit(X[train], y[train]).decision_function(X[test])
             expected.append(tpr_at_fpr(y[test] == "fraud", scores, fpr=0.05))
         assert score == pytest.approx(np.mean(expected))
-    # `score` of the classifier is another metric for each candidate, and the easiest one wins.
+    # With `score`, each candidate has another metric, and the easiest metric wins.
     own = GridSearchCV(clf, grid, cv=folds).fit(X, y)
     assert own.best_params_ == {"fpr": 0.3}
     assert np.ptp(found["mean_test_score"]) < np.ptp(own.cv_results_["mean_test_score"]) / 2

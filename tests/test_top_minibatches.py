@@ -1,4 +1,4 @@
-"""The threshold of the training set, estimated from minibatches and the hard rows before them."""
+"""The threshold of the training set, estimated from minibatches and earlier hard examples."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import make_top_scorer
 from sktopk.modules import MLP
 
-# A learning rate that leaves the scores as they are: what remains is the estimate.
+# The learning rate does not change the scores, so that only the estimate changes.
 STILL = {
     "learning_rate": 1e-12, "batch_size": 32, "hidden_layer_sizes": (),
     "random_state": 0, "n_estimators": 1, "module": MLP, "log_loss_share": 0,
@@ -19,7 +19,7 @@ STILL = {
 
 @pytest.fixture(scope="module")
 def rare():
-    """2 000 rows, 60 of them positive."""
+    """2 000 samples, 60 of them positive."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((2000, 4))
     y = np.zeros(2000, dtype=int)
@@ -28,7 +28,7 @@ def rare():
 
 
 def trace(classifier, X, y, **params):
-    """Estimated thresholds of all steps, and the true one of a network that stays as it is."""
+    """Estimated thresholds of all steps, and the true threshold, with a constant network."""
     clf = classifier.set_params(**STILL | params).fit(X, y)
     estimates = np.concatenate([row["threshold"] for row in clf.history_])
     true = np.concatenate([row["true_threshold"] for row in clf.history_])
@@ -59,7 +59,7 @@ def test_a_buffer_that_holds_the_rank_makes_the_estimate_exact(rare):
 @pytest.mark.parametrize("buffer_size", [0, 5])
 def test_a_quantile_ignores_that_minibatches_have_more_positives(buffer_size, rare):
     X, y = rare
-    # Positives score far higher: the uncorrected quantile would be one of theirs.
+    # Positives score far higher: the uncorrected quantile would be the score of a positive.
     X = np.where(y[:, None] == 1, 3.0, 0.0) + 0.5 * X
     clf = sktopk.PatMatClassifier(tau=0.2, buffer_size=buffer_size)
 
@@ -75,7 +75,7 @@ def test_a_quantile_ignores_that_minibatches_have_more_positives(buffer_size, ra
     assert bias < 0.15 * abs(uncorrected - true), (estimates.mean(), true, uncorrected)
 
 
-def test_weighted_ranks_count_rows_by_their_weight(rare):
+def test_weighted_ranks_count_samples_by_their_weight(rare):
     X, y = rare
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     clf = sktopk.RecallAtKClassifier(k=12, buffer_size=12, calibration=None, max_epochs=2)
@@ -86,9 +86,9 @@ def test_weighted_ranks_count_rows_by_their_weight(rare):
     np.testing.assert_allclose(clf.history_[-1]["threshold"], expected, atol=1e-7)
 
 
-def test_small_batches_train_at_the_rate_that_is_asked_for(rare):
+def test_small_minibatches_train_for_the_given_rate(rare):
     X, y = rare
-    X = 3 * X  # so that the hinges of most negatives are 0
+    X = 3 * X  # with this factor, the hinges of most negatives are 0
     clf = sktopk.RecallAtFPRClassifier(0.05, buffer_size=200)
     estimates, true, clf = trace(clf, X, y, max_epochs=3, batch_size=64)
     late = estimates[len(clf.history_[0]["threshold"]) :]
@@ -111,7 +111,7 @@ def test_the_first_epoch_has_no_threshold_far_below_the_true_one(buffer_size):
     assert np.mean(above) < 0.04
 
 
-def test_a_chunk_has_its_part_of_the_rank(rare):
+def test_the_rank_is_proportional_to_the_size_of_a_chunk(rare):
     X, y = rare
     clf = sktopk.RecallAtKClassifier(k=100, batch_size=64, random_state=0)
     for start in range(0, 2000, 200):

@@ -1,4 +1,4 @@
-"""Epochs, losses, early stopping, parts of data, copies and failures of a fit."""
+"""Epochs, losses, early stopping, `partial_fit`, copies and failed fits."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ from tests.crashing import small as quick
 
 
 class Epochs(Callback):
-    """Keeps the weights of every epoch, and its scores of half of the samples."""
+    """Keeps the weights of every epoch, and the scores of half of the samples."""
 
     def on_train_begin(self, net, **kwargs):
         self.weights, self.scores = [], []
@@ -107,7 +107,7 @@ def test_the_learning_rate_runs_through_one_cycle():
 
 
 def accuracies(scores, labels):
-    """The mean of top-1 and top-2 accuracy of each sample, as a loop."""
+    """The mean of top-1 and top-2 accuracy of each sample, computed in a loop."""
     found = []
     for row, label in zip(scores, labels, strict=True):
         n_higher = sum(row[j] >= row[label] for j in range(len(row)) if j != label)
@@ -115,7 +115,7 @@ def accuracies(scores, labels):
     return np.array(found)
 
 
-# The rate of the second half of the epochs: a high one makes the last epoch worse than the best.
+# Learning rate of the second half of the epochs: a high one makes the last epoch a bad one.
 @pytest.mark.parametrize(("gamma", "is_best"), [(0.5, False), (1e3, True)])
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_the_best_epoch_of_validation_is_kept_if_better_by_two_errors(n_estimators, gamma, is_best):
@@ -173,7 +173,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
 @pytest.mark.parametrize("share", [0, 0.5])
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier, FScoreClassifier])
 def test_the_loss_of_validation_samples_is_that_of_training(cls, share):
-    # The training samples themselves, in one minibatch that changes nothing.
+    # Validate on the training samples, in one minibatch, with a network that does not change.
     clf = quick(cls, log_loss_share=share, learning_rate=1e-12, batch_size=300, max_epochs=2)
     clf.fit(X, target(clf), X_val=X, y_val=target(clf))
     for row in clf.history_:
@@ -192,7 +192,7 @@ def test_a_single_network_holds_out_a_tenth_but_no_class():
     assert clf.predict_proba(X).shape == (300, 4)
 
 
-def test_data_that_cannot_be_held_out_are_all_trained_on():
+def test_all_samples_train_if_none_can_be_held_out():
     few = np.r_[np.flatnonzero(POSITIVE)[:1], np.flatnonzero(POSITIVE == 0)[:20]]
     for n_estimators in (1, 3):
         clf = quick(PatMatClassifier, tau=0.2, n_estimators=n_estimators, n_iter_no_change=2)
@@ -218,7 +218,7 @@ def test_partial_fit_announces_classes_and_counts_them():
     assert clf.n_iter_ == 3
 
 
-def test_partial_fit_reads_the_learning_rate_and_says_what_it_does_not_read():
+def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
     clf = quick().fit(X, Y)
     before = clf.decision_function(X)
     clf.set_params(learning_rate=1e-9).partial_fit(X, Y)
@@ -227,7 +227,7 @@ def test_partial_fit_reads_the_learning_rate_and_says_what_it_does_not_read():
         clf.set_params(log_loss_share=0.1).partial_fit(X, Y)
 
 
-def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
+def test_partial_fit_continues_after_a_fit_and_fit_starts_again():
     clf = quick(n_estimators=2, calibration="temperature", module=sktopk.modules.TabularMLP)
     first = clone(clf).fit(X, Y)
     assert hasattr(first, "oob_score_")
@@ -235,7 +235,7 @@ def test_partial_fit_goes_on_from_a_fit_and_fit_starts_anew():
     first.partial_fit(X, Y)
     assert any(not torch.equal(value, before[name]) for name, value in weights(first).items())
     assert first.n_iter_ == 7
-    # These networks have seen all samples by now.
+    # After `partial_fit`, each network has trained with all samples.
     assert not hasattr(first, "oob_score_")
     assert not hasattr(first, "oob_decision_function_")
     assert first.predict_proba(X).shape == (300, 3)
@@ -262,7 +262,7 @@ TWO = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
 )
 def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
     y, half = target(clf), (X[:150], target(clf)[:150])
-    for train in (clf.fit, clf.partial_fit):  # a copy of the second is made midway
+    for train in (clf.fit, clf.partial_fit):  # the copy of `partial_fit` is made between two calls
         train(*half)
         joblib.dump(clf, tmp_path / "clf")
         twins = [joblib.load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
@@ -275,7 +275,7 @@ def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:k=500 must be at most")
-def test_a_rank_that_was_reduced_in_the_first_part_stays_reduced():
+def test_a_rank_that_was_reduced_in_the_first_chunk_stays_reduced():
     clf = quick(sktopk.RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
     clf.partial_fit(X[100:], POSITIVE[100:])
     assert copy.deepcopy(clf).partial_fit(X, POSITIVE).k_ == clf.k_ == 100
@@ -298,8 +298,8 @@ def test_score_is_the_metric_that_was_trained_for(clf, change):
     assert clf.fit(X, target(clf)).score(X, target(clf)) != then
 
 
-# In `partial_fit` the network, callbacks and optimizer of the first call go on.
-def test_a_part_that_diverges_leaves_the_estimator_as_it_was():
+# `partial_fit` continues with the network, callbacks and optimizer of the first call.
+def test_a_chunk_that_diverges_does_not_change_the_estimator():
     # Other errors: see test_wrong_data, test_wrong_networks and test_parameters.
     sgd = {"net_params": {"optimizer": torch.optim.SGD}, "learning_rate": 0.1, "max_epochs": 3}
     for cls in (TopKClassifier, DeepTopPushClassifier):
@@ -312,7 +312,7 @@ def test_a_part_that_diverges_leaves_the_estimator_as_it_was():
 
 
 class Within(Callback):
-    """Predicts before each step, perhaps in another thread, perhaps with parts of it frozen."""
+    """Predicts before each step, in the same or in another thread."""
 
     def __init__(self, clf, in_thread):
         self.clf, self.in_thread, self.scores = clf, in_thread, []
@@ -330,13 +330,13 @@ class Within(Callback):
 
 @pytest.mark.parametrize(
     ("cls", "in_thread", "frozen"),
-    # A network that draws from torch's generator has it for itself.
+    # A network that draws from torch's generator predicts in the same thread only.
     [
         (TopKClassifier, False, True), (DeepTopPushClassifier, False, False),
         (DeepTopPushClassifier, True, True),
     ],
 )  # fmt: skip
-def test_predictions_between_steps_leave_the_training_as_it_is(cls, in_thread, frozen):
+def test_predictions_between_steps_do_not_change_the_training(cls, in_thread, frozen):
     module = MLP if cls is DeepTopPushClassifier else WithDropout
     params = {"module": module, "max_epochs": 2, "n_iter_no_change": None}
     more = {"net_params": {"module__dropout": 0.5}} if module is MLP else {}
@@ -370,7 +370,7 @@ def test_batch_normalisation_survives_a_batch_of_one():
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_a_compiled_network_learns_the_same(monkeypatch):
-    # Without the compiler of C++, which is torch's and slow.
+    # This backend does not call the C++ compiler, which is slow.
     monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend="eager"))
     clf = quick(max_epochs=1, module=sktopk.modules.TabularMLP)
     expected = clf.fit(X, Y).decision_function(X)

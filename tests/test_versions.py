@@ -1,4 +1,4 @@
-"""Pickles and files of another version of sktopk say so."""
+"""Pickles and files of another version of sktopk give warnings or errors that name the version."""
 
 import json
 import pickle
@@ -57,7 +57,7 @@ def test_a_file_carries_the_versions_of_sktopk_and_of_the_format(old):
     assert found == {"format": 1, "sktopk": sktopk.__version__}
 
 
-def test_a_file_of_another_format_says_so(old):
+def test_a_file_of_another_format_raises_an_error_with_the_version(old):
     versions = json.dumps({"format": 2, "sktopk": "9.0"}).encode()
     rewritten(old, lambda members: members.update({"sktopk.json": versions}))
     with pytest.raises(ValueError, match=r"format 2, .* reads 1.* written by sktopk 9\.0; this is"):
@@ -65,7 +65,7 @@ def test_a_file_of_another_format_says_so(old):
 
 
 @pytest.mark.parametrize("version", ["0.1.9", None])
-def test_a_file_of_another_version_that_cannot_be_read_says_so(version, old):
+def test_an_unreadable_file_of_another_version_raises_an_error_with_the_version(version, old):
     def change(members):
         members["schema.json"] = members["schema.json"].replace(b'"dtypes"', b'"kinds"')
         members["sktopk.json"] = json.dumps({"format": 1, "sktopk": version}).encode()
@@ -80,7 +80,7 @@ def test_a_file_of_another_version_that_cannot_be_read_says_so(version, old):
 
 
 @pytest.mark.parametrize("of_format", [None, 2])
-def test_a_checkpoint_of_another_format_says_so(of_format, tmp_path):
+def test_a_checkpoint_of_another_format_raises_an_error_with_the_version(of_format, tmp_path):
     path = tmp_path / "file"
     with crashing(after=2):
         quick().fit(X, Y, checkpoint=path)
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_another_format_says_so(of_format, tmp_path):
         quick().fit(X, Y, checkpoint=path)
 
 
-def test_a_checkpoint_of_other_versions_is_of_another_call(tmp_path, monkeypatch):
+def test_a_checkpoint_of_another_version_raises(tmp_path, monkeypatch):
     path = tmp_path / "file"
     with crashing(after=2):
         quick().fit(X, Y, checkpoint=path)

@@ -1,4 +1,4 @@
-"""Warnings point at the line of the user, however deep inside they arise."""
+"""Warnings have the file and line of the call by the user, also if they arise deep inside."""
 
 import warnings
 
@@ -26,7 +26,7 @@ DISPLAYS = (metrics.BudgetCurveDisplay, metrics.EnrichmentDisplay)
 
 
 def at_this_file(call, category, says):
-    """Call, and check that it warns in these words once, at the caller's line."""
+    """Call, and check that there is one warning with these words, at the line of the caller."""
     with warnings.catch_warnings(record=True, action="always") as caught:
         call()
     said = [each for each in caught if says in str(each.message)]
@@ -84,7 +84,7 @@ NAMES = [("fraud", "ok"), (0, 1), (False, True), (1, 2)]
 
 @pytest.mark.parametrize("labels", NAMES, ids=repr)
 def test_scores_of_the_other_label(labels):
-    # The positive label is the first one and has low X; scores are of the second label.
+    # The positive label is the first class and has low X; the scores belong to the second class.
     y = np.array(labels)[(X[:, 0] > -0.5).astype(int)]
     clf = LogisticRegression().fit(X, y)
     score, first = clf.decision_function(X), labels[0]
@@ -100,12 +100,12 @@ def test_scores_of_the_other_label(labels):
     with warnings.catch_warnings(action="error"):
         assert precision_at_k_score(y, -score, k=10, **known) == 1
         assert make_top_scorer("precision_at_k", k=10, **known)(clf, X, y) == 1
-        # Bad scores of the second label are not the scores of another.
+        # Bad scores of the second class are not taken for scores of the first class.
         precision_at_k_score(y, -score, k=10, pos_label=labels[1])
 
 
-def test_scores_that_say_nothing_are_of_no_label():
-    """4 standard deviations below a half: of 2 000 draws of no signal .06 are expected."""
+def test_random_scores_are_not_reported_as_reversed():
+    """The limit is an AUC 4 standard errors below 1/2: .06 of 2 000 random rankings exceed it."""
     draws = np.random.default_rng(1)
     y = np.where(draws.random(40) < 0.3, "fraud", "ok")
     with warnings.catch_warnings(action="error"):
@@ -138,7 +138,7 @@ def test_a_line_of_the_user_warns_once(case):
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-def test_a_warning_that_was_shown_is_still_an_error_if_asked():
+def test_a_warning_that_was_shown_before_can_be_turned_into_an_error():
     for _ in range(2):
         with pytest.raises(UserWarning, match="k=2 must be less than the number of classes"):
             make_topk_scorer(2)(MODEL, X, Y)

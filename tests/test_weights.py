@@ -70,7 +70,7 @@ def test_weight_is_repetition(clf, n_groups):
     X[:, 0] += groups
     times[groups == 3] = 0
     rows = np.repeat(np.arange(180), times)
-    # In one minibatch, where the order of the samples does not matter.
+    # With one minibatch, the order of the samples does not matter.
     clf = clone(clf).set_params(batch_size=1000, n_estimators=3, max_epochs=4, random_state=0)
     if is_ranker:
         clf.set_params(calibration="sigmoid", n_iter_no_change=5)
@@ -86,7 +86,7 @@ def test_weight_is_repetition(clf, n_groups):
     assert np.isnan(weighted.oob_decision_function_[times == 0]).all()
 
 
-def test_a_light_sample_changes_next_to_nothing():
+def test_a_sample_of_small_weight_changes_almost_nothing():
     for name in ("TopKClassifier", "PatMatClassifier"):
         clf = ESTIMATORS[name].set_params(calibration=None, n_iter_no_change=None)
         found = clf.fit(X, Y, sample_weight=LIGHTER).decision_function(X)

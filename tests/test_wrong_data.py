@@ -74,7 +74,7 @@ def assert_refused(name, error, says, method, *args, **params):
     np.testing.assert_array_equal(clf.decision_function(X), scores)
 
 
-# scikit-learn's checks ask of complex numbers, of no samples or columns and of one dimension.
+# scikit-learn's checks cover complex numbers, no samples, no columns and one dimension.
 SAMPLES = {
     "NaN": (NAN, V, "NaN", NETS),
     "infinity": (INF, V, "infinity"),
@@ -110,7 +110,7 @@ SAMPLES = {
 
 
 def asked(cases, names=EVERY):
-    """Pairs of an estimator and a case that applies to it."""
+    """Pairs of an estimator and a test case that applies to it."""
     return [
         pytest.param(name, case, id=f"{name}-{case}")
         for name in names
@@ -344,13 +344,13 @@ def test_samples_that_are_zero_for_lightgbm_raise(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_class_weight_that_leaves_the_floats_is_named():
+def test_a_class_weight_that_is_too_large_raises():
     for clf in (TopKClassifier(k=2, **QUICK), EVERY["TopBoostClassifier"]()):
         with pytest.raises(ValueError, match=r"class_weight must .*at most 1e\+100; got"):
             clf.set_params(class_weight={0: 1e306, 1: 1.0}).fit(X, OF_TWO)
 
 
-def test_a_frame_of_dask_says_how_to_get_a_table():
+def test_a_frame_of_dask_raises_an_error_with_the_solution():
     frame = pytest.importorskip("dask.dataframe").from_pandas(FRAME, 2)
     decisions = BudgetClassifier(LogisticRegression()), SetClassifier(LogisticRegression())
     for clf in (*(make() for make in EVERY.values()), *decisions):
@@ -363,7 +363,7 @@ def test_a_frame_of_dask_says_how_to_get_a_table():
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_numbers_in_objects_and_nullable_labels_stay_of_their_kind(name):
+def test_labels_of_object_and_nullable_dtype_keep_their_type(name):
     for kind in (bool, int, float):
         expected = (OF_TWO == 1).astype(kind)
         given = pd.Series([*expected.tolist(), None], dtype=object).dropna()
@@ -383,7 +383,7 @@ def test_numbers_in_objects_and_nullable_labels_stay_of_their_kind(name):
         assert clf.classes_.tolist() == ["no", "yes"]
 
 
-def test_columns_near_the_ends_of_the_floats():
+def test_columns_with_very_large_and_very_small_numbers():
     clf = TopKClassifier(k=2, n_estimators=1, max_epochs=2)
     for unit in (1e-310, 1e-300, 1e300):
         assert np.isfinite(clf.fit(X * [1, unit, 1], OF_FOUR).decision_function(X)).all()
@@ -392,7 +392,7 @@ def test_columns_near_the_ends_of_the_floats():
 @pytest.mark.parametrize(
     ("shape", "is_said"), [((8, 32, 24, 3), True), ((8, 3, 32, 32), False), ((8, 64, 1, 1), False)]
 )
-def test_images_with_channels_last_are_said(shape, is_said):
+def test_images_with_channels_last_give_a_warning(shape, is_said):
     def module(n_channels, n_outputs):
         return torch.nn.Sequential(
             torch.nn.Conv2d(n_channels, n_outputs, 1),

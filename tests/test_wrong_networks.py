@@ -1,4 +1,4 @@
-"""Networks, losses and callbacks of a user that do not do what they should."""
+"""Wrong networks, losses and callbacks of a user."""
 
 import warnings
 
@@ -80,7 +80,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("case", IN_PLACE)
-def test_modules_that_work_in_place_leave_the_samples_alone(case):
+def test_modules_that_work_in_place_do_not_change_the_samples(case):
     for cls, y in (*ESTIMATORS.values(), (FScoreClassifier, OF_TWO)):
         for batch_size in (16, 40):
             clf = cls(**QUICK | of(IN_PLACE[case], batch_size=batch_size, max_epochs=2))
@@ -126,7 +126,7 @@ def test_a_loss_that_takes_no_weights():
     clf = TopKClassifier(unweighted, k=2, **QUICK | {"calibration": None})
     with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*unweighted"):
         clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
-    # Networks never draw the samples that they hold out, so these need no weights.
+    # Minibatches never have held-out samples, so the loss needs no weights.
     clf.set_params(n_estimators=2, calibration="temperature").fit(X, OF_FOUR)
     assert clf.oob_decision_function_.shape == (40, 4)
 
@@ -137,7 +137,7 @@ HOOKS += ("batch_end", "epoch_end", "train_end")
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("hook", HOOKS)
-def test_callbacks_that_raise_leave_the_fit_before(kind, hook):
+def test_callbacks_that_raise_do_not_change_the_earlier_fit(kind, hook):
     cls, y = ESTIMATORS[kind]
     callback = type("Raising", (Callback,), {f"on_{hook}": fail})()
     clf = cls(**QUICK)
@@ -189,7 +189,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_a_network_that_ends_in_a_softmax_is_said(case):
+def test_a_network_that_ends_in_a_softmax_gives_a_warning(case):
     last, loss, is_said = ENDS[case]
     params = {"k": 2, "loss": loss, "calibration": None}
     params["n_estimators"] = 2 if "ensemble" in case else 1
@@ -215,7 +215,7 @@ BOUNDED = {
         lambda n, m: nn.Sequential(nn.Linear(n, 5), nn.ReLU(), NormalizedLinear(5, m)),
         True,
     ),
-    # Scores start in [-1, 1], but training can take them out.
+    # Scores are in [-1, 1] at first, but can leave this range in the training.
     "a small linear output": (small_linear, False),
 }
 
@@ -292,14 +292,14 @@ def test_a_function_that_returns_one_network_gets_copies_trained():
     assert not torch.equal(members[0].weight, members[1].weight)
 
 
-def test_labels_by_chance_are_said():
+def test_accuracy_no_better_than_random_gives_a_warning():
     params = {"log_loss_share": 0, "n_estimators": 1, "calibration": None, "learning_rate": 1e-9}
     with pytest.warns(UserWarning, match=r"top-2 accuracy of training samples .* random labels"):
         TopKClassifier("topk_hinge_calibrated", k=2, **QUICK | params).fit(X, OF_FOUR)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_a_sigmoid_at_the_end_is_said(kind):
+def test_a_network_that_ends_in_a_sigmoid_gives_a_warning(kind):
     cls, y = ESTIMATORS[kind]
     with pytest.warns(UserWarning, match=r"scores in \[0, 1\], as after a sigmoid: remove it"):
         cls(**QUICK | of(lambda net, x, s: s.sigmoid())).fit(X, y)

@@ -1,4 +1,4 @@
-"""The public names as users write them; `make lint` checks the types, nothing runs."""
+"""Uses of the public names. `make lint` checks the types; the code is never run."""
 
 from pathlib import Path
 from typing import assert_type

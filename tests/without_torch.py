@@ -1,4 +1,4 @@
-"""Metrics and decisions; test_package.py asks which packages this process and its workers load.
+"""Run metrics and decisions; test_package.py checks which packages are imported.
 
 python -m tests.without_torch
 """

@@ -1,4 +1,4 @@
-"""Objectives and metrics inside the libraries that they are for."""
+"""Objectives and metrics inside LightGBM and XGBoost."""
 
 import inspect
 
@@ -10,13 +10,13 @@ from sktopk.losses import TopMean
 from sktopk.metrics import positives_at_top_score
 
 lightgbm = pytest.importorskip("lightgbm")
-# Without LightGBM's own metric, which would have a say in when it stops.
+# Without a metric of LightGBM, which would also stop the training.
 SMALL = {"n_estimators": 20, "n_jobs": 1, "verbosity": -1, "metric": "None"}
 TOP = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
 
 
 def judged_by(X, y):
-    """The rows that LightGBM scores after each round, under the names of its version."""
+    """The samples that LightGBM scores after each round, as arguments of the installed version."""
     if "eval_X" in inspect.signature(lightgbm.LGBMClassifier.fit).parameters:
         return {"eval_X": X, "eval_y": y}
     return {"eval_set": [(X, y)]}
@@ -30,7 +30,7 @@ def test_the_log_loss_grows_the_trees_of_lightgbm(name, is_weighted, request):
     own = lightgbm.LGBMClassifier(**SMALL).fit(X, y, sample_weight=weight)
     loss = "top_push" if name == "binary" else "focal"
     ours = lightgbm.LGBMClassifier(objective=objective(loss, log_loss_share=1), **SMALL)
-    # LightGBM starts from these scores. For several classes, its constant differs from ours.
+    # LightGBM starts from these scores. For several classes, `initial_score` has another constant.
     if name == "binary":
         start = np.full(len(y), initial_score(y, sample_weight=weight))
     else:

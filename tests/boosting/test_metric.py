@@ -1,4 +1,4 @@
-"""Evaluation functions against the scores that they are of."""
+"""Evaluation functions compared with the score functions."""
 
 import pickle
 
@@ -27,7 +27,7 @@ def test_is_the_score_for_either_library(score, params, weight):
 
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
-def test_topk_accuracy_knows_classes_that_the_rows_lack(average):
+def test_topk_accuracy_works_if_samples_lack_classes(average):
     y, y_score = np.arange(30) % 3, np.random.default_rng(1).normal(size=(30, 5))
     name, found, larger_is_better = metric("topk_accuracy", k=2, average=average)(y, y_score)
     labels = np.arange(5)
@@ -59,6 +59,6 @@ def test_can_be_pickled_and_cloned():
         (lambda: metric("topk_accuracy", k=0), "k must be"),
     ],
 )
-def test_what_is_not_allowed_is_named(call, says):
+def test_wrong_arguments_raise_errors_that_name_them(call, says):
     with pytest.raises(ValueError, match=says):
         call()

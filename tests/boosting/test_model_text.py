@@ -1,4 +1,4 @@
-"""The text of a booster is checked before LightGBM reads it."""
+"""The text of a LightGBM model is checked before LightGBM reads it."""
 
 import pickle
 import re
@@ -73,7 +73,7 @@ def state(binary):
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_text_that_would_index_outside_of_its_memory_is_refused(name, state):
+def test_model_text_with_an_index_outside_of_its_memory_raises(name, state):
     edit, message = EDITS[name]
     edited = {"boosters_": [edit(text) for text in state["boosters_"]]}
     with pytest.raises(ValueError, match=f"boosters_ must have .*{message}"):
@@ -85,7 +85,7 @@ NUMBERS += ["1e999", "nan", "inf", "-inf", "", "a", "0.5", "1" * 400, "1 2", "\0
 
 
 def edited(text, rng):
-    """Return the text with one to three random edits of its words and what stands between them."""
+    """Return the text with one to three random edits of words or separators."""
     for _ in range(rng.integers(1, 4)):
         parts = re.split("([\n= ])", text)
         i, j = 2 * rng.integers(0, (len(parts) + 1) // 2, 2)
@@ -103,7 +103,7 @@ def edited(text, rng):
 
 
 def use_edited_texts(seed):
-    """Print how many edits were loaded; any error but ValueError ends the process."""
+    """Print how many edited texts were loaded; errors other than ValueError end the process."""
     rng, n_loaded = np.random.default_rng(seed), 0
     X = rng.standard_normal((200, 4))
     X[:, 0] = rng.integers(0, 30, 200)
@@ -111,7 +111,7 @@ def use_edited_texts(seed):
     y = (X[:, 0] % 3 == 0).astype(int)
     params = {"n_estimators": 3, "n_members": 1, "min_child_samples": 5, "random_state": 0}
     state = TopBoostClassifier(**params).fit(X, y).__getstate__()
-    # A column of categories, too.
+    # The data include a column of categories.
     data = lightgbm.Dataset(X, y, categorical_feature=[0], params={"verbosity": -1})
     booster = lightgbm.Booster({"objective": "none", "min_child_samples": 3, "verbosity": -1}, data)
     for _ in range(3):
@@ -132,7 +132,7 @@ def use_edited_texts(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_random_edits_are_loaded_or_raise_value_error(seed):
+def test_randomly_edited_texts_are_loaded_or_raise_value_error(seed):
     code = f"from {__name__} import use_edited_texts as use; use({seed})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Gradients against differences, Hessians against second derivatives, weights as repetition."""
+"""Gradients and Hessians compared with finite differences, and weights with repeated samples."""
 
 import inspect
 import pickle
@@ -17,7 +17,7 @@ from tests.losses.cases import function_called
 
 REQUIRED = {"k": 2, "sigma": 0.2, "tau": 0.1, "recall": 0.5, "fpr": 0.1, "precision": 0.5}
 REQUIRED["threshold"] = TopMean("negatives", k=5)
-# The names of all losses, and the parameters that each requires, or that some are asked with.
+# The names of all losses, with required parameters and with parameters of some tests.
 OTHER = {"accuracy_at_top": {"surrogate": "logistic"}, "pairwise_auc": {"surrogate": "quadratic"}}
 LOSSES, OF_ROWS = {}, []
 for name in ["cross_entropy", *(each[:-5] for each in losses.__all__ if each.endswith("_loss"))]:
@@ -33,7 +33,7 @@ def make(name, **params):
 
 
 def rows(name, seed=0):
-    """Labels and scores of 24 rows, a third of them positive, or of five classes."""
+    """Labels and scores of 24 samples: a third are positive, or there are five classes."""
     rng = np.random.default_rng(seed)
     if name in OF_ROWS:
         return (np.arange(24) % 3 == 0).astype(int), rng.normal(size=24)
@@ -93,9 +93,9 @@ def test_curvature_sums_the_absolute_second_derivatives_and_bounds_them(threshol
     assert np.linalg.eigvalsh(bound).min() > -1e-10
 
 
-# Noise is drawn anew for each row, so that a row given twice has other noise.
+# A repeated sample has other noise than the first copy.
 @pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith("noised")])
-def test_weight_counts_rows(name):
+def test_a_weight_equals_repetition(name):
     target, score = rows(name)
     weight = np.arange(len(target)) % 3
     copy = np.repeat(np.arange(len(target)), weight)
@@ -117,7 +117,7 @@ def test_module_of_a_loss_is_the_loss(module, name):
     np.testing.assert_equal(found, make(name)(target, score, weight))
 
 
-def test_loss_may_be_a_function_of_ones_own():
+def test_loss_may_be_a_function_of_the_user():
     target, score = rows("top_push")
     own = objective(lambda s, y: (y * (s.max() - s)).sum(), hessian="gradient", log_loss_share=0)
     gradient, _ = own(target, score)
@@ -157,7 +157,7 @@ ROOT = objective(lambda scores, target: scores.abs().sqrt().sum())
         (lambda: initial_score([0.5]), ValueError, "nonnegative integers as labels; got 0.5"),
     ],
 )
-def test_what_is_not_allowed_is_named(call, error, says):
+def test_wrong_arguments_raise_errors_that_name_them(call, error, says):
     with pytest.raises(error, match=says):
         call()
 
@@ -173,7 +173,7 @@ def test_initial_score_is_where_the_log_loss_of_a_constant_is_least():
     assert start.sum() == pytest.approx(0)
     gradient, _ = objective("focal", log_loss_share=1)(target, np.tile(start, (6, 1)))
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-12)
-    # A class without rows counts as half a row.
+    # A class without samples counts as half a sample.
     assert initial_score([0, 0]) == pytest.approx(np.log(0.5 / 2))
 
 

@@ -26,7 +26,7 @@ def test_the_default_is_a_sigmoid_that_is_calibrated_on_new_samples(loss):
     assert proba[:, 1].mean() == pytest.approx(Y[NEW].mean(), abs=0.03)
     trees = ExtraTreesClassifier(random_state=0).fit(X[TRAIN], Y[TRAIN])
     assert log_loss(Y[NEW], proba) < log_loss(Y[NEW], trees.predict_proba(X[NEW])) + 0.02
-    # Probabilities rank as the scores do.
+    # Probabilities and scores have the same order.
     order = clf.decision_function(X[NEW]).argsort()
     assert (np.diff(proba[order, 1]) >= 0).all()
 
@@ -53,6 +53,6 @@ def test_the_trees_and_the_threshold_are_those_without_calibration():
 
 
 @pytest.mark.parametrize("n_iter_no_change", [None, 5])
-def test_one_member_has_probabilities_if_it_holds_out_samples(n_iter_no_change):
+def test_a_single_booster_has_probabilities_if_it_holds_out_samples(n_iter_no_change):
     clf = make(n_members=1, n_iter_no_change=n_iter_no_change).fit(X, Y)
     assert hasattr(clf, "predict_proba") == (n_iter_no_change is not None)

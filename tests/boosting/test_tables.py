@@ -1,4 +1,4 @@
-"""TopBoostClassifier on frames with categories; tests/test_tables.py asks how they are read."""
+"""TopBoostClassifier on frames with categories; tests/test_tables.py tests how frames are read."""
 
 import pickle
 
@@ -14,7 +14,7 @@ from sktopk import TopBoostClassifier
 lightgbm = pytest.importorskip("lightgbm")
 RNG = np.random.default_rng(0)
 N = 1000
-# Twelve categories of different sizes, so that LightGBM orders them by frequency in one way.
+# Twelve categories of different sizes, so that their order by frequency is unique.
 CODE = RNG.choice(12, N, p=np.arange(1, 13) / 78)
 NAMES = np.array([f"town{i:02}" for i in range(12)])[CODE]
 NUMBER = RNG.normal(size=N)
@@ -77,7 +77,7 @@ def test_modes_of_torch_do_not_matter(mode):
 
 
 @pytest.mark.parametrize("pos_label", [True, False])
-def test_too_few_samples_for_a_split_are_said_and_nothing_is_flagged(pos_label):
+def test_too_few_samples_for_a_split_give_a_warning_and_no_flagged_samples(pos_label):
     X = np.random.default_rng(0).normal(size=(45, 3))
     y = X[:, 0] > 1
     clf = TopBoostClassifier(pos_label=pos_label, random_state=0)

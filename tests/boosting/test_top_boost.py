@@ -1,4 +1,4 @@
-"""TopBoostClassifier against LightGBM, definitions, and itself on other samples."""
+"""TopBoostClassifier compared with LightGBM, with definitions and with fits on other data."""
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ def test_a_loss_without_a_threshold_flags_as_many_as_are_positive(binary, loss):
     assert make(loss).fit(X, y).predict(X).sum() == y.sum()
 
 
-def test_members_score_samples_that_they_have_not_seen(binary):
+def test_out_of_fold_scores_come_from_models_that_held_out_the_sample(binary):
     X, y = binary
     clf = make(n_members=3).fit(X, y)
     each = np.array([b.predict(X, raw_score=True) for b in clf.boosters_])
@@ -62,7 +62,7 @@ def test_members_score_samples_that_they_have_not_seen(binary):
     owner = np.abs(each - clf.oob_decision_function_).argmin(axis=0)
     np.testing.assert_allclose(clf.oob_decision_function_, each[owner, np.arange(len(y))])
     assert np.bincount(owner).tolist() == pytest.approx([400] * 3, abs=2)
-    # The owner was trained on the other samples, with the default objective.
+    # The model of this fold was trained on the other samples, with the default objective.
     seen = owner != 0
     top = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
     f = objective("accuracy_at_top", log_loss_share=0.6, **top)
@@ -73,7 +73,7 @@ def test_members_score_samples_that_they_have_not_seen(binary):
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
-def test_rows_of_weight_0_are_left_out_and_class_weight_is_a_weight(binary):
+def test_samples_of_weight_0_are_ignored_and_class_weight_is_a_weight(binary):
     X, y = binary
     kept = np.arange(len(y)) % 4 > 0
     one = make(n_members=2).fit(X, y, sample_weight=kept * 2.0)
@@ -126,7 +126,7 @@ def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
     weight = np.random.default_rng(2).uniform(0.5, 2, len(y)) if is_weighted else None
     clf = make("recall_at_k", k=5).fit(X, y, weight, groups=day.astype(str))
     assert clf.n_groups_ == 12
-    # In the order in which the days come first, as numbers of groups have it.
+    # Groups are numbered in the order in which the days first occur.
     order = np.concatenate([np.flatnonzero(day == each) for each in pd.unique(day)])
     options = {"sample_weight": None if weight is None else weight[order]}
     options["group"] = np.bincount(pd.factorize(day)[0])
@@ -137,20 +137,20 @@ def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
     scores = clf.decision_function(X) + clf.threshold_ - clf.init_score_
     # LightGBM keeps weights in float32.
     np.testing.assert_allclose(scores, raw, atol=1e-6)
-    # One group is no group.
+    # A single group changes nothing.
     one = make("recall_at_k", k=5).fit(X, y, groups=np.full(len(y), "a"))
     plain = make("recall_at_k", k=5).fit(X, y)
     np.testing.assert_array_equal(one.decision_function(X), plain.decision_function(X))
 
 
-def test_folds_of_which_no_group_has_both_classes_are_judged_as_one_list():
-    # Two of 20 days have both classes, and two are all positive.
+def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
+    # Two of 20 days have both classes, and two days have only positives.
     X, groups = np.random.default_rng(0).normal(size=(200, 4)), np.repeat(np.arange(20), 10)
     y = np.zeros(200, dtype=int)
     y[:20:4] = y[20:40] = 1
     X[:, 0] += 2 * y
     clf = TopBoostClassifier(n_estimators=50, n_iter_no_change=10, random_state=0)
-    # A score that is undefined would stop each of them at the first round.
+    # An undefined score would stop each model after the first round.
     assert max(clf.fit(X, y, groups=groups).n_iter_) > 10
 
 
@@ -165,7 +165,7 @@ def test_class_weight_does_not_change_how_many_are_positive(binary, class_weight
 
 
 @pytest.mark.parametrize("name", ["binary", "several"])
-def test_the_log_loss_alone_is_lightgbm(name, request):
+def test_with_only_log_loss_the_trees_equal_lightgbm(name, request):
     X, y = request.getfixturevalue(name)
     own = lightgbm.LGBMClassifier(**OWN).fit(X, y)
     ours = make("cross_entropy").fit(X, y)
@@ -237,7 +237,7 @@ def test_early_stopping_keeps_the_round_that_scores_best_on_held_out_samples(nam
         assert np.argmax(found) + 1 == n_rounds
 
 
-def test_one_member_holds_out_a_tenth_to_stop_early(binary):
+def test_a_single_booster_holds_out_a_tenth_for_early_stopping(binary):
     X, y = binary
     clf = make(n_iter_no_change=10**6, n_estimators=5).fit(X, y)
     assert clf.n_iter_.max() <= 5
@@ -297,7 +297,7 @@ def test_weights_over_many_orders_of_magnitude(n_members, patience):
 
 @pytest.mark.filterwarnings("ignore:No positive class found")
 @pytest.mark.parametrize("patience", [None, 1])
-def test_members_of_very_few_samples_are_trained(patience):
+def test_ensembles_of_very_few_samples_are_trained(patience):
     y, X = np.array([0, 1, 0, 1, 0, 0]), np.arange(6.0)[:, None]
     params = {"n_members": 5, "n_iter_no_change": patience}
     assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
@@ -321,12 +321,12 @@ def test_members_of_very_few_samples_are_trained(patience):
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
     ],
 )
-def test_what_is_not_allowed_is_named(binary, params, error, says):
+def test_wrong_arguments_raise_errors_that_name_them(binary, params, error, says):
     with pytest.raises(error, match=says):
         make(**params).fit(*binary)
 
 
-def test_data_that_are_not_allowed_are_named(days):
+def test_wrong_data_raise_errors_that_name_them(days):
     X, y, day = days
 
     def weighted_mean(scores, target, sample_weight=None):

@@ -1,4 +1,4 @@
-"""Changed data against their definitions: redrawn labels and long tails."""
+"""Redrawn labels and long tails compared with their definitions."""
 
 import numpy as np
 import pandas as pd
@@ -41,13 +41,13 @@ def test_more_noise_keeps_the_labels_of_less_noise():
     assert np.sum(more != y) > np.sum(changed)
 
 
-def test_groups_by_name_may_know_more_classes():
+def test_groups_by_name_may_have_more_classes():
     groups = {"ash": "tree", "cat": "pet", "poplar": "tree", "fox": "wild"}
     y = pd.Series(["ash", "cat", "ash"] * 200)
     noisy = inject_label_noise(y, groups, 1.0, random_state=0)
     assert set(noisy) == {"ash", "cat", "poplar"}
     assert set(noisy[y == "cat"]) == {"cat"}
-    # The number of rows of a class does not matter to its chance.
+    # The probability of a new label does not depend on the size of its class.
     assert np.mean(noisy[y == "ash"] == "poplar") == pytest.approx(0.5, abs=0.1)
 
 
@@ -76,7 +76,7 @@ def test_unequal_classes_keep_the_profile():
     assert [np.sum(y_tail == c) for c in "abc"] == [10, 5, 2]
 
 
-def test_rows_of_every_kind_are_kept_as_they_are():
+def test_samples_of_every_container_are_kept_unchanged():
     y = np.tile([0, 1], 50)
     images, sparse = np.arange(800).reshape(100, 2, 2, 2), csr_array(np.eye(100))
     frame = pd.DataFrame({"a": np.arange(100)}, index=np.arange(100) + 1000)
@@ -106,7 +106,7 @@ TAIL = {"X": np.zeros((3, 1)), "y": [0, 1, 1], "factor": 2}
         (make_long_tail, {"y": [0, 1]}, ValueError, r"per sample \(3\); got inconsistent length 2"),
     ],
 )
-def test_bad_arguments_are_named(function, arguments, error, message):
+def test_bad_arguments_raise_errors_that_name_them(function, arguments, error, message):
     given = {make_long_tail: TAIL, inject_label_noise: NOISE}[function]
     with pytest.raises(error, match=message):
         function(**given | arguments)

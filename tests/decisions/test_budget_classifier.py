@@ -61,7 +61,7 @@ def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
     assert clf.estimator_ is fitted
 
 
-def test_a_number_is_of_as_many_samples_as_fit_gets(rng):
+def test_an_integer_budget_is_relative_to_the_number_of_samples_of_fit(rng):
     scores, y = rng.permutation(100), labels(rng.random(100) < 0.5)
     clf = BudgetClassifier(frozen(), **COUNT, budget=7).fit(column(scores), y)
     assert clf.threshold_ == 92.5
@@ -85,7 +85,7 @@ def test_calibration_samples_did_not_train(data):
     assert len(clf.estimator_.fit_X_) == 375
     held_out = np.sort(np.setdiff1d(X[:, 0], clf.estimator_.fit_X_[:, 0]))
     np.testing.assert_array_equal(np.sort(clf.calibration_scores_), held_out)
-    assert clf.rates_["flagged"][:2] == (13, 125)  # a tenth, rounded up
+    assert clf.rates_["flagged"][:2] == (13, 125)  # 10 % flagged, rounded up
     assert clf.threshold_ == pytest.approx((held_out[-13] + held_out[-14]) / 2)
     assert clone(clf).fit(X, y).threshold_ == clf.threshold_
     assert clone(clf).set_params(random_state=1).fit(X, y).threshold_ != clf.threshold_
@@ -105,7 +105,7 @@ def test_delta_is_the_risk_of_the_intervals_of_rates(delta, rng):
 
 
 def wrong_on_top(rng, n):
-    """Negatives have the highest 2 % of the scores."""
+    """Data where negatives have the highest 2 % of the scores."""
     scores, positive = draw(rng, n, 0.3)
     on_top = (rng.random(n) < 0.02) & ~positive
     return np.where(on_top, 9 + rng.random(n), scores + positive / 2), positive
@@ -159,7 +159,7 @@ def test_predict_top_has_exactly_n_of_the_batch_or_of_each_group(names, rng):
     assert clf.predict_top(column(scores), 4, groups).tolist() == best
 
 
-def test_wrong_numbers_and_groups_of_predict_top_are_refused():
+def test_wrong_numbers_and_groups_of_predict_top_raise():
     X, clf = column(range(30)), fit(range(30), np.arange(30) > 20, 0.1)
     for n, error in [(0, ValueError), (2.0, TypeError), (True, TypeError)]:
         with pytest.raises(error, match="n "):
@@ -201,7 +201,7 @@ def test_score_is_the_metric_of_the_constraint(constraint, data):
 @pytest.mark.filterwarnings("ignore:pos_label=None is ambiguous")
 def test_either_label_can_be_positive(pos_label, data):
     X, y, X_cal, y_cal, X_test, _ = data
-    names = np.array(["ok", "fraud"])  # sorted, the positive one comes first
+    names = np.array(["ok", "fraud"])  # in sorted order, the positive label comes first
     inner = LogisticRegression().fit(X, names[y])
     clf = BudgetClassifier(FrozenEstimator(inner), **COUNT, budget=0.1, pos_label=pos_label)
     clf.fit(X_cal, names[y_cal])
@@ -242,7 +242,7 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
         fit(np.zeros(40), np.arange(40) >= 20, 0.1)
 
 
-def test_drifted_scores_are_reported():
+def test_drifted_scores_give_a_warning():
     X, clf = column(range(1000)), fit(range(1000), np.arange(1000) >= 800, 0.1)
     for method in (clf.predict, lambda X: clf.hits_interval(X, 9)):
         with pytest.warns(UserWarning, match=r"100 % of 100 samples are flagged, but 10 % of"):
@@ -251,7 +251,7 @@ def test_drifted_scores_are_reported():
             method(X[::10])
 
 
-def test_choices_that_would_have_no_effect_are_told():
+def test_parameters_without_effect_give_a_warning():
     X, y = column(range(100)), labels(np.arange(100) > 60)
     with pytest.warns(UserWarning, match="groups has no effect with a FrozenEstimator"):
         BudgetClassifier(frozen(), budget=0.2).fit(X, y, groups=np.arange(100) // 2)
@@ -261,7 +261,7 @@ def test_choices_that_would_have_no_effect_are_told():
         BudgetClassifier.from_scores(np.arange(100), y[:60].repeat(2)[:100])
 
 
-def test_searches_and_tuned_thresholds_take_it(data):
+def test_a_budget_classifier_works_in_searches_and_with_tuned_thresholds(data):
     X, y, X_cal, *_ = data
     grid = {"estimator__C": [1e-3, 1.0], "budget": [0.1, 0.2], "constraint": ["count"]}
     search = GridSearchCV(BudgetClassifier(LogisticRegression(), random_state=0), grid, cv=2)
@@ -296,7 +296,7 @@ def test_parameters_are_checked(params, error, message):
 @pytest.mark.parametrize("steps", [[], [StandardScaler()]], ids=["alone", "in a pipeline"])
 def test_a_classifier_without_a_positive_label_gets_that_of_the_selection(steps):
     X, y = make_classification(600, weights=[0.6], class_sep=2, random_state=0)
-    y = np.where(y == 1, "bad", "ok")  # 40 %: not rare enough to be guessed
+    y = np.where(y == 1, "bad", "ok")  # 40 % are "bad": too many for a default positive label
     ranker = PatMatClassifier(tau=0.3, n_estimators=2, max_epochs=4, random_state=0)
     clf = make_pipeline(*steps, ranker) if steps else ranker
     selection = BudgetClassifier(clf, budget=0.3, pos_label="bad", random_state=0).fit(X, y)

@@ -1,4 +1,4 @@
-"""BudgetClassifier and SetClassifier treat the classifier inside and its input equally."""
+"""Common behaviour of BudgetClassifier and SetClassifier: the classifier inside and its input."""
 
 import warnings
 
@@ -31,8 +31,8 @@ def data():
     return make_classification(900, flip_y=0.2, random_state=0)
 
 
-# Which samples are held out is drawn from their number: repeated samples are other samples, and a
-# guarantee counts each of them. scikit-learn's TunedThresholdClassifierCV has the same exception.
+# Sample weights differ from repetitions: the random split depends on the number of samples, and a
+# guarantee counts repeated samples. TunedThresholdClassifierCV has the same exceptions.
 REASON = "held-out samples are drawn from all samples, whose number weights do not change"
 KINDS = ("dense", "sparse")
 EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in KINDS}
@@ -64,7 +64,7 @@ SETTINGS = {
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_nothing_of_an_earlier_fit_is_left(kind, data):
+def test_a_new_fit_keeps_no_attribute_of_an_earlier_fit(kind, data):
     X, y = data
     for first in SETTINGS[kind]:
         for second in SETTINGS[kind]:
@@ -82,7 +82,7 @@ class Interrupted(LogisticRegression):
 
 
 @both
-def test_a_fit_that_fails_or_is_interrupted_leaves_the_earlier_one_whole(make, data):
+def test_a_failed_or_interrupted_fit_does_not_change_the_earlier_fit(make, data):
     X, y = data
     clf = make(LogisticRegression(), random_state=0).fit(X, y)
     before = dict(vars(clf))
@@ -96,7 +96,7 @@ def test_a_fit_that_fails_or_is_interrupted_leaves_the_earlier_one_whole(make, d
 
 
 @both
-def test_what_is_no_classifier_is_refused_by_name(make, data):
+def test_objects_that_are_no_classifiers_raise(make, data):
     for wrong in ([], None, "logistic", LogisticRegression):
         with pytest.raises(TypeError, match=r"estimator must be an instance of .*; got "):
             make(wrong).fit(*data)
@@ -107,14 +107,14 @@ def test_what_is_no_classifier_is_refused_by_name(make, data):
 
 @both
 @pytest.mark.parametrize("inner", [ExtraTreesClassifier(), KNeighborsClassifier(1)], ids=str)
-def test_calibrating_with_the_samples_of_training_is_reported(make, inner, data):
+def test_calibration_with_training_samples_gives_a_warning(make, inner, data):
     X, y = data
     fitted = FrozenEstimator(clone(inner).fit(X[:400], y[:400]))
     with pytest.warns(UserWarning, match=r"^estimator .* 400 calib.* used for training"):
         make(fitted).fit(X[:400], y[:400])
     with warnings.catch_warnings(record=True, action="always") as caught:
         make(fitted).fit(X[400:], y[400:])
-        # Without an error, but on few samples, or on held-out ones.
+        # No warning for a classifier without errors, on few samples or on held-out samples.
         make(fitted).fit(X[:60], y[:60])
         make(inner, random_state=0).fit(X[:, :1] * 0 + 9 * y[:, None], y)
     assert not [each for each in caught if "trained on" in str(each.message)]

@@ -1,4 +1,4 @@
-"""Each class or each group has the coverage that is guaranteed, and not much more."""
+"""Each class or group has the guaranteed coverage, and not much more."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_each_threshold_is_the_order_statistic_of_its_class(coverage):
         np.testing.assert_array_equal(y_set[:, label], proba[:, label] >= threshold)
 
 
-def test_a_class_of_too_few_samples_is_in_every_set():
+def test_a_class_with_too_few_calibration_samples_is_in_every_set():
     proba, y = draw(400, seed=1)
     kept = (y != 3) | (np.cumsum(y == 3) <= 8)
     with pytest.warns(UserWarning, match=r"needs 9 .* per class; 1 of 8 classes"):
@@ -50,7 +50,7 @@ def test_classes_are_covered_whatever_the_method(method, randomized):
     inside = clf.predict_set(proba[3000:])[np.arange(3000), y[3000:]]
     n_old, n_new = np.bincount(y[:3000], minlength=8), np.bincount(y[3000:], minlength=8)
     covered = np.bincount(y[3000:], weights=inside, minlength=8) / n_new
-    # Given the calibration rows coverage is a Beta variable around 0.8.
+    # Given the calibration samples, the coverage has a beta distribution around 0.8.
     error = 4 * np.sqrt(0.16 / n_new + 0.16 / n_old)
     assert (covered >= 0.8 - error).all()
     if randomized or method in ("lac", "pas"):
@@ -59,7 +59,7 @@ def test_classes_are_covered_whatever_the_method(method, randomized):
 
 @pytest.mark.parametrize("names", [["Mon", "Tue"], [3, 1], [True, False]])
 @pytest.mark.parametrize("make", [np.asarray, pd.Series, list])
-def test_groups_have_thresholds_of_their_own(names, make, rng):
+def test_each_group_has_its_threshold(names, make, rng):
     proba, y = draw(1000, seed=7)
     groups = [names[i] for i in rng.integers(2, size=1000)]
     clf = SetClassifier(frozen(), method="lac", coverage=0.8, conditional="group")
@@ -73,19 +73,19 @@ def test_groups_have_thresholds_of_their_own(names, make, rng):
         np.testing.assert_array_equal(found[new], alone.predict_set(proba[600:][new]))
 
 
-def test_held_out_rows_keep_their_groups(rng):
+def test_held_out_samples_keep_their_groups(rng):
     X, y = make_classification(600, n_informative=4, n_classes=3, random_state=0)
     groups = np.where(X[:, 0] > 0, "high", "low")
     clf = SetClassifier(LogisticRegression(), method="lac", conditional="group", random_state=0)
     clf.fit(X, y, groups=groups)
     assert clf.n_calibration_ == 120
     with sklearn.config_context(enable_metadata_routing=True):
-        # Groups are requested without being asked to.
+        # Groups are requested by default.
         pipe = make_pipeline(StandardScaler(), clone(clf)).fit(X, y, groups=groups)
     assert pipe[-1].groups_.tolist() == ["high", "low"]
 
 
-def test_groups_of_few_rows_or_none_have_all_classes(rng):
+def test_sets_of_groups_with_few_or_no_samples_have_all_classes(rng):
     proba, y = draw(100, seed=8)
     groups = np.repeat(["a", "b"], [95, 5])
     clf = SetClassifier(frozen(), method="lac", conditional="group")
@@ -107,7 +107,7 @@ def test_groups_of_few_rows_or_none_have_all_classes(rng):
         ({"conditional": "group"}, np.zeros(99), r"groups must have one entry per sample \(100\)"),
     ],
 )
-def test_wrong_conditions_and_groups_are_refused(params, groups, message):
+def test_wrong_conditions_and_groups_raise(params, groups, message):
     proba, y = draw(100, seed=10)
     with pytest.raises(ValueError, match=message):
         SetClassifier(frozen(), **{"method": "lac"} | params).fit(proba, y, groups=groups)
@@ -120,7 +120,7 @@ def test_wrong_conditions_and_groups_are_refused(params, groups, message):
 
 
 def plants(rng, centers, n_plants, n_photos):
-    """Photos of plants of 20 species, their species, and their plants."""
+    """Photos of plants of 20 species: samples, species, and the plant of each photo."""
     species = np.repeat(np.arange(20), n_plants)
     plant = centers[species] + 0.8 * rng.normal(size=(len(species), 6))
     X = rng.normal(np.repeat(plant, n_photos, axis=0), 0.1)
@@ -144,7 +144,7 @@ def test_sets_of_new_plants_are_covered_if_plants_are_held_out_whole(cross_fit):
     assert np.mean(covered["photos"]) < 0.8 < 0.86 < np.mean(covered["plants"]) < 0.96
 
 
-def test_a_held_out_group_takes_no_class_with_it():
+def test_a_held_out_group_never_has_all_samples_of_a_class():
     X, y, plant = plants(np.random.default_rng(0), np.eye(20, 6), 2, 3)
     plant[y == 7] = plant[y == 7][0]  # a single plant
     sets = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)

@@ -1,4 +1,4 @@
-"""Decisions that calibrate with rows that parts of their classifier have not seen."""
+"""Decisions that are calibrated with out-of-fold or out-of-bag scores of an ensemble."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import BudgetClassifier, PatMatClassifier, SetClassifier, TopKClassifier, make_pipeline
 
 SMALL = {"n_estimators": 3, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
-# Two epochs are enough for a promise, and no sign of anything else.
+# Two epochs are enough, because a guarantee does not depend on the quality of the scores.
 pytestmark = pytest.mark.filterwarnings("ignore:max_epochs=2 ended the training")
 
 
 class MeanMembers(ClassifierMixin, BaseEstimator):
-    """Four nearest-mean classifiers of two classes, each without a fourth of the rows."""
+    """Four nearest-mean classifiers of two classes; each holds out a fourth of the samples."""
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
@@ -41,7 +41,7 @@ def overlapping(n, rng, n_classes=2, n_columns=4):
 
 
 @pytest.mark.parametrize(("constraint", "budget"), [("fpr", 0.1), ("recall", 0.8)])
-def test_rates_are_kept_in_simulations(constraint, budget):
+def test_limits_of_rates_hold_in_simulations(constraint, budget):
     rng, delta, n_draws = np.random.default_rng(0), 0.1, 200
     X_new, y_new = overlapping(5000, rng, n_columns=20)
     kept = 0
@@ -67,7 +67,7 @@ def test_sets_cover_in_simulations():
     assert np.mean(covered) < 0.85
 
 
-def test_all_rows_train_and_those_left_out_set_the_threshold():
+def test_all_samples_train_and_out_of_fold_scores_set_the_threshold():
     X, y = overlapping(90, np.random.default_rng(0))
     count = {"budget": 0.2, "constraint": "count", "cross_fit": True}
     desk = BudgetClassifier(PatMatClassifier(tau=0.1, **SMALL), **count).fit(X, y)
@@ -79,7 +79,7 @@ def test_all_rows_train_and_those_left_out_set_the_threshold():
 
 
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
-def test_rows_that_no_tree_left_out_do_not_calibrate():
+def test_samples_that_trained_every_tree_do_not_calibrate():
     X, y = overlapping(200, np.random.default_rng(0), 3)
     forest = RandomForestClassifier(5, oob_score=True, random_state=0)
     sets = SetClassifier(forest, method="aps", cross_fit=True).fit(X, y)
@@ -116,7 +116,7 @@ def test_sets_of_a_network_calibrate_on_its_out_of_fold_scores(method, n_classes
     assert sets.threshold_ == pytest.approx(proba[120 - 109])  # ceil(121 * .9) = 109
 
 
-def test_what_has_no_such_scores_is_refused_by_name():
+def test_classifiers_without_out_of_fold_scores_raise():
     X, y = overlapping(90, np.random.default_rng(0))
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
     bags = BaggingClassifier(LogisticRegression(), 20, oob_score=True, random_state=0)

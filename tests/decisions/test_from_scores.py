@@ -1,4 +1,4 @@
-"""Do decisions on scores that are there agree with those on a classifier that gives them?"""
+"""Decisions from scores equal decisions with a classifier that returns these scores."""
 
 import numpy as np
 import pandas as pd
@@ -85,7 +85,7 @@ def test_one_probability_of_two_classes_makes_sets(make, rng):
         ([0.1, np.nan], [0, 1], "probabilities of the label 1, in .* for sample 1. For oth"),
     ],
 )
-def test_scores_of_another_shape_or_range_are_refused(y_score, y, message):
+def test_scores_of_a_wrong_shape_or_range_raise(y_score, y, message):
     with pytest.raises(ValueError, match=message):
         SetClassifier.from_scores(y_score, y, method="lac")
 

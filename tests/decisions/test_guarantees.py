@@ -45,7 +45,7 @@ def test_rates_exceed_their_budget_with_probability_at_most_delta(constraint, n,
     violated = []
     for _ in range(N_DRAWS):
         quantiles = rng.random(n)
-        # A sample of the other class, which has no influence.
+        # A sample of the other class does not change the threshold.
         scores = np.r_[quantiles, -1 if of_negatives else 2]
         clf = fit(scores, (np.arange(n + 1) == n) == of_negatives, budget, constraint, delta=delta)
         ranked = np.sort(quantiles)[::-1] if of_negatives else -np.sort(quantiles)
@@ -66,7 +66,7 @@ def test_rates_of_tied_scores_keep_their_budget(constraint, budget):
     assert np.mean(violated) <= 0.1 + slack(violated)
 
 
-# Some negatives may lie above all positives: precision is low at the very top, rises, and falls.
+# With some negatives above all positives, precision is low at the top, rises, and falls.
 @pytest.mark.parametrize(
     ("n", "prevalence", "precision", "noise"), [(300, 0.3, 0.7, 0.0), (1000, 0.2, 0.7, 0.005)]
 )
@@ -88,7 +88,7 @@ def test_precision_is_missed_with_probability_at_most_delta(n, prevalence, preci
     achieved, recall = true_rates(np.array(thresholds)[finite])
     violated = np.r_[achieved < precision, np.zeros(N_DRAWS - len(achieved))]
     assert 0 < violated.mean() <= delta + slack(violated)
-    # Most draws have a threshold, and the recall is not far from the best one.
+    # Most draws have a threshold, and the recall is close to the best possible recall.
     assert finite.mean() > 0.5
     best, ideal_recall = true_rates(np.linspace(-3, 5, 2001))
     assert np.median(recall) >= 0.5 * ideal_recall[best >= precision].max()
@@ -154,7 +154,7 @@ def test_recall_can_keep_the_lowest_score_of_all():
 
 
 def benjamini_hochberg(p, level):
-    """Which p-values are selected, by trying every number of them."""
+    """Return which p-values are selected, by trying every number of selections."""
     m = len(p)
     n_selected = max((k for k in range(1, m + 1) if sorted(p)[k - 1] <= level * k / m), default=0)
     return [i for i, each in enumerate(p) if each <= level * n_selected / m]
@@ -168,7 +168,7 @@ def test_selection_is_benjamini_and_hochberg_of_conformal_p_values(step, budget,
         new, _ = draw(rng, m, 0.4, step)
         p = [(1 + sum(~positive & (scores >= each))) / (n + 1) for each in new]
         selected = fit(scores, positive, budget, "fdr").predict_top(column(new))
-        # 1e-12: which of two equal numbers is the larger is up to rounding.
+        # The tolerance 1e-12 allows for rounding of equal numbers.
         assert sorted(selected) == benjamini_hochberg([each - 1e-12 for each in p], budget)
 
 
@@ -184,7 +184,7 @@ def test_the_share_of_false_selections_keeps_its_budget_and_uses_it(n, m, preval
         false.append(np.sum(~right) / max(1, len(right)))
         found.append(right.sum() / max(1, positive.sum()))
     assert np.mean(false) <= budget + slack(false)
-    if step is not None:  # ties make it careful
+    if step is not None:  # with ties, the selection is conservative
         return
     assert np.mean(false) >= 0.85 * budget - slack(false)
     t = np.linspace(-4, 8, 2001)
@@ -194,7 +194,7 @@ def test_the_share_of_false_selections_keeps_its_budget_and_uses_it(n, m, preval
 
 
 def tail(n_new, n_old, hits, found):
-    """P(at most `found` of all positives are old), each order of new and old as likely."""
+    """P(at most `found` of all positives are calibration samples), if orders are equally likely."""
     n_positive = hits + found
     return sum(
         math.comb(n_old, i) * math.comb(n_new, n_positive - i)
@@ -206,16 +206,16 @@ def tail(n_new, n_old, hits, found):
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 @pytest.mark.parametrize(("n", "n_old"), [(1, 1), (5, 8), (12, 3), (7, 0)])
 def test_an_interval_of_hits_holds_every_number_that_is_not_rejected(n, n_old, delta):
-    new = column(np.arange(n + 1) + 10.0)  # the worst of them is not among the n best
+    new = column(np.arange(n + 1) + 10.0)  # the lowest score is not among the n best
     for found in range(n_old + 1):
-        # Calibration samples below the new ones do not count, whatever their label.
+        # Calibration samples below all new samples do not count, whatever their label.
         scores = np.concatenate([np.full(n_old, 99.0), np.zeros(4)])
         clf = fit(scores, np.arange(n_old + 4) < found, 1, delta=delta)
         expected = [
             hits
             for hits in range(n + 1)
             if tail(n, n_old, hits, found) > delta / 2
-            # As many old positives, or more.
+            # At least this number of positives among the calibration samples.
             and 1 - (tail(n, n_old, hits + 1, found - 1) if found else 0) > delta / 2
         ]
         assert clf.hits_interval(new, n) == (min(expected), max(expected))
@@ -240,7 +240,7 @@ def test_hits_miss_their_interval_with_probability_at_most_delta(n_old, n_new, n
         ideal.append(2 * norm.isf(delta / 2) * math.sqrt(n * likely * (1 - likely)))
         n_above.append(np.count_nonzero(old[0] > new[best[-1]]))
     assert 0 < np.mean(missed) <= delta + slack(missed)
-    # The share of positives is estimated with K calibration samples: a factor of sqrt(1 + n / K).
+    # Estimating the share of positives with K calibration samples adds a factor sqrt(1 + n / K).
     factor = math.sqrt(1 + n / np.mean(n_above))
     assert np.mean(width) <= 1.1 * factor * np.mean(ideal) + 1
 
@@ -258,7 +258,7 @@ def test_several_intervals_of_hits_hold_at_once():
         clf = fit(*old, 1, delta=delta / 4)
         alone = [clf.hits_interval(column(new), n) for n in ns]
         for i in range(4):
-            # One more sample is at most one more hit, and none less.
+            # With one more sample, there are the same number of hits or one more.
             assert low[i] == max(alone[j][0] - max(0, ns[j] - ns[i]) for j in range(4))
             assert high[i] == min(alone[j][1] + max(0, ns[i] - ns[j]) for j in range(4))
         tighter += (low > [each[0] for each in alone]).any()

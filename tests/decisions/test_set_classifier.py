@@ -1,4 +1,4 @@
-"""Sets have the coverage that is guaranteed, and the labels of their definition."""
+"""Sets have the guaranteed coverage, and the labels of their definition."""
 
 import math
 import pickle
@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 from sktopk import SetClassifier
 from tests.given import Given, draw, frozen
 
-# Tests that ask the same of all methods give each what some of them use.
+# Tests of all methods pass parameters that only some methods use.
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).* is ignored by method")
 
 CONFORMAL = ["lac", "aps", "raps", "pas"]
@@ -53,7 +53,7 @@ PREVALENCE = np.array([0.4, 0.3, 0.1, 0.1, 0.05, 0.05])
 
 
 def conformity_of(method, p):
-    """1 - E(x, y) of all labels with E as the papers define it, or the probability itself."""
+    """1 - E(x, y) of all labels with E as in the papers, or the probability of each label."""
     if method == "pas":
         return p / PREVALENCE
     if method not in ("aps", "raps"):
@@ -74,7 +74,7 @@ def test_sets_equal_their_definition(method, empty, rng):
     params = {"k": 2, "penalty": 0.07, "prevalence": PREVALENCE, "empty": empty}
     names = np.array(list("uvwxyz"))
     clf = SetClassifier(FrozenEstimator(Given(names).fit(None, None)), method=method, **params)
-    # Right labels make thresholds so high that sets are empty, random labels make large sets.
+    # Correct labels give high thresholds and empty sets; random labels give large sets.
     for y in (proba.argmax(axis=1), np.arange(100) % 6):
         y_set = clf.set_params(coverage=0.5).fit(proba, names[y]).predict_set(proba)
         assert (type(y_set), y_set.dtype, y_set.shape) == (np.ndarray, bool, (100, 6))
@@ -82,7 +82,7 @@ def test_sets_equal_their_definition(method, empty, rng):
         for p, labels, inside in zip(proba, found, y_set, strict=True):
             scores = conformity_of(method, p)
             ranking = sorted(range(6), key=lambda j: (-scores[j], j))
-            # 1e-12: cumulative sums differ by rounding.
+            # The tolerance 1e-12 allows for rounding of cumulative sums.
             expected = [j for j in ranking if scores[j] >= clf.threshold_ - 1e-12]
             if method == "topk":
                 expected = ranking[:2]
@@ -121,15 +121,15 @@ def test_the_threshold_is_the_order_statistic(coverage):
 
 
 def test_sets_do_not_depend_on_the_chunks():
-    X, y = draw(200_000)  # more probabilities than a chunk has
+    X, y = draw(200_000)  # more probabilities than one chunk
     clf = SetClassifier(frozen(), method="aps", random_state=0).fit(X[:300], y[:300])
     parts = [clf.predict_set(part) for part in np.array_split(X, 7)]
     np.testing.assert_array_equal(clf.predict_set(X), np.concatenate(parts))
 
 
 @pytest.mark.parametrize("method", CONFORMAL)
-def test_coverage_holds_with_rows_held_out_by_class(method):
-    # Shares of classes are what they are among all rows; single rows are not calibrated with.
+def test_coverage_holds_with_samples_held_out_by_class(method):
+    # The split keeps the shares of the classes; the sample of a class of one does not calibrate.
     n, n_new, rates = 120, 100, []
     for seed in range(100):
         X, y = draw(n + n_new, seed=seed)
@@ -163,9 +163,9 @@ def test_a_parameter_that_the_method_does_not_use_warns(name, method):
         assert set(message.split("parameter of ")[1].split(" and ")) == {*map(repr, users)}
 
 
-def test_rows_held_out_are_not_trained_on():
+def test_held_out_samples_do_not_train():
     X, y = draw(300)
-    # Classes of one row and of two, which keep one in training.
+    # A class with one sample and a class with two samples, which each keep one for training.
     y[:3] = [8, 9, 9]
     X = np.column_stack([X, X[:, :2]])
     for method in METHODS[1:]:
@@ -179,7 +179,7 @@ def test_rows_held_out_are_not_trained_on():
         assert not hasattr(clf.estimator, "classes_")
 
 
-def test_frozen_estimators_are_kept_and_all_rows_calibrate(digits):
+def test_frozen_estimators_are_kept_and_all_samples_calibrate(digits):
     X, y, X_test, _ = digits
     fitted = GaussianNB().fit(X[:400], y[:400])
     before = pickle.dumps(fitted)
@@ -191,7 +191,7 @@ def test_frozen_estimators_are_kept_and_all_rows_calibrate(digits):
     assert clf.threshold_ == scores[500 - math.ceil(501 * 0.9)]
 
 
-def test_prevalence_comes_from_the_best_source_there_is():
+def test_prevalence_comes_from_the_best_available_source():
     X, y = draw(300)
     y[y == 7] = 6
     count = np.bincount(y, minlength=8)
@@ -221,7 +221,7 @@ def test_predictions_are_those_of_the_estimator(digits):
     assert not hasattr(SetClassifier(GaussianNB()), "decision_function")
 
 
-def test_fit_parameters_reach_the_rows_that_are_trained_on():
+def test_fit_parameters_are_split_like_the_samples():
     X, y = draw(200)
     weight = np.arange(200.0)
     clf = SetClassifier(Given(np.arange(8)), method="lac", random_state=0)
@@ -247,7 +247,7 @@ def test_metadata_routing(digits):
 
 
 @pytest.mark.parametrize("method", ["aps", "raps"])
-def test_set_of_a_row_is_the_same_alone_and_in_any_batch(method, rng):
+def test_the_set_of_a_sample_is_the_same_alone_and_in_any_batch(method, rng):
     X, y = draw(600)
     clf = SetClassifier(frozen(), method=method, coverage=0.7, randomized=True, random_state=0)
     whole = clf.fit(X[:300], y[:300]).predict_set(X[300:])
@@ -273,7 +273,7 @@ CONTAINERS = {
 
 @pytest.mark.filterwarnings("ignore:X .* feature names")
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_set_of_a_row_is_the_same_in_every_container(container, rng):
+def test_the_set_of_a_sample_is_the_same_in_every_container(container, rng):
     X, y = rng.poisson(0.7, size=(400, 9)).astype(float), rng.integers(4, size=400)
     clf = SetClassifier(MultinomialNB(), method="aps", coverage=0.6, randomized=True)
     clf.set_params(random_state=0).fit(X, y)

@@ -13,11 +13,11 @@ from sktopk import SetClassifier
 from tests.decisions.test_set_classifier import CONFORMAL, METHODS
 from tests.given import Given, GivenScores, draw, frozen
 
-# Tests that ask the same of all methods give each what some of them use.
+# Tests of all methods pass parameters that only some methods use.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
 
 
-def test_too_few_rows_give_everything_and_say_how_many_are_needed():
+def test_too_few_samples_give_full_sets_and_a_warning_with_the_needed_number():
     X, y = draw(98)
     clf = SetClassifier(frozen(), method="lac", coverage=0.99)
     message = r"coverage=0.99 needs at least 99 calibration samples; got 98: every set holds all"
@@ -30,7 +30,7 @@ def test_too_few_rows_give_everything_and_say_how_many_are_needed():
 
 
 @pytest.mark.filterwarnings("ignore:30 of 200 calibration samples")
-def test_unknown_labels_count_as_rows_that_no_set_covers():
+def test_samples_with_unknown_labels_count_as_not_covered():
     X, y = draw(200)
     y[:10] = 99
     clf = SetClassifier(frozen(), method="lac")
@@ -101,7 +101,7 @@ def test_labels_must_fit_the_classifier():
 
 @pytest.mark.parametrize("kind", [Given, GivenScores])
 @pytest.mark.parametrize("method", METHODS)
-def test_nan_is_refused_by_name(kind, method):
+def test_nan_raises_an_error_that_names_the_argument(kind, method):
     X, y = draw(50)
     clf = SetClassifier(frozen(kind=kind), method=method, k=2).fit(X, y)
     X[3, 2] = np.nan
@@ -116,14 +116,14 @@ def test_nan_is_refused_by_name(kind, method):
         assert clf.threshold_ == before
 
 
-def test_rows_without_any_probability_are_refused():
+def test_samples_with_zero_probabilities_raise():
     X, y = draw(50)
     clf = SetClassifier(frozen(), method="lac").fit(X, y)
     with pytest.raises(ValueError, match="got probabilities that sum to 0 for sample 1"):
         clf.predict_set(np.array([X[0], 0 * X[0]]))
 
 
-# Classes that may have no row to train with.
+# Some classes may have no training sample.
 
 SHARE = 1 / np.arange(1, 201)
 MESSAGE = (
@@ -133,7 +133,7 @@ MESSAGE = (
 
 
 def draw_rare(centers, n, rng):
-    """Rows around the centres of classes whose shares fall as 1 / rank."""
+    """Samples around class centers; the share of a class is proportional to 1 / rank."""
     y = rng.choice(200, size=n, p=SHARE / SHARE.sum())
     return centers[y] + rng.normal(size=(n, 8)), y
 
@@ -147,7 +147,7 @@ def coverage(clf, X, y):
     "ignore:.* only one sample", "ignore:.* needs at least", "ignore:The number of unique classes"
 )
 @pytest.mark.parametrize("method", CONFORMAL)
-def test_warning_foretells_the_coverage(method):
+def test_the_warning_has_the_expected_coverage(method):
     told, most, reached, after = [], [], [], []
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -168,5 +168,5 @@ def test_warning_foretells_the_coverage(method):
         after.append(coverage(clf.set_params(coverage=0.999).fit(X, y), *new))
     slack = 4 * np.std(reached) / 12**0.5
     assert np.mean(reached) == pytest.approx(np.mean(told), abs=slack)
-    # Too few rows for such a coverage: every set holds all classes there are.
+    # With too few samples for this coverage, every set has all classes.
     assert np.mean(after) == pytest.approx(np.mean(most), abs=0.03)

@@ -1,4 +1,4 @@
-"""The built site, a server for it and a browser, or a reason why there is none."""
+"""The built site, a server for it and a browser, or the reason why tests are skipped."""
 
 import shutil
 import threading

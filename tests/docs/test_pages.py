@@ -1,4 +1,4 @@
-"""Pages as they are written: their code runs, references lead somewhere."""
+"""Pages in the sources: their code runs, and links and names exist."""
 
 import contextlib
 import doctest
@@ -41,7 +41,7 @@ NUMBER = re.compile(r"(?:\d+\.\d+|\d+)%?")
 
 @pytest.fixture
 def _letters(request, monkeypatch):
-    """`fetch_openml` reads its only dataset of the pages from a local copy."""
+    """Replace `fetch_openml` by a function that reads *letter* from a local copy."""
 
     def fetch_openml(name, *, version, return_X_y, as_frame):
         assert (name, return_X_y, as_frame) == ("letter", True, False)
@@ -71,7 +71,7 @@ def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, mo
             exec(compile(code, page, "exec"), namespace)
         text = printed.getvalue()
         assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()
-        # CPUs round differently
+        # CPUs differ in rounding
         assert numbers(text) == pytest.approx(numbers(shown), rel=0.05, abs=0.03)
 
 
@@ -178,6 +178,6 @@ def test_tables_show_the_recommendations(monkeypatch):
     expected = [markdown_row(task) for task in TASKS]
     assert rows("measured.md", "what we measured") == expected
     assert {*rows("../README.md", "what we measured")} < {*expected}
-    # The guide has two tables, with links in place of the measurements.
+    # The guide has two tables with links instead of measured values.
     without = [row.split(" | ")[:2] for row in expected]
     assert [row.split(" | ")[:2] for row in rows("guide/estimator.md", "what to expect")] == without

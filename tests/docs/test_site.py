@@ -1,4 +1,4 @@
-"""The built site: links and summaries without a browser, pages in one."""
+"""The built site: links and summaries without a browser, pages with a browser."""
 
 import re
 from urllib.parse import unquote, urldefrag, urlparse

@@ -1,4 +1,4 @@
-"""What a GPU has to show; skipped where there is none. `benchmarks/gpu.py` runs these first."""
+"""Tests that need a GPU and are skipped otherwise. `benchmarks/gpu.py` runs them first."""
 
 from contextlib import contextmanager
 
@@ -14,7 +14,7 @@ needs_gpu = [
 
 @contextmanager
 def no_waiting():
-    """Raise where the CPU waits for the GPU."""
+    """Raise an error where the CPU waits for the GPU."""
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield

@@ -26,9 +26,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
-# It changes the momentum, too.
+# This schedule also changes the momentum.
 CYCLIC, CYCLE = "CyclicLR", {"base_lr": 1e-3, "max_lr": 1e-2, "cycle_momentum": True}
-# The noise of a GPU is not that of the CPU.
+# A GPU draws other noise than the CPU.
 NOISED = [name for name in NAMED_LOSSES if name.startswith("noised")]
 SOME = ["smooth_topk", "noised_topk", "DeepTopPush", "RecallAtK", "FScore"]
 
@@ -64,7 +64,7 @@ def assert_same_fit(clf, expected, table, tolerance):
 
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in NOISED])
 def test_fits_equal_those_of_the_cpu(name, table):
-    # One minibatch of an ensemble trains in float64: what differs is the order of sums.
+    # An ensemble with one minibatch trains in float64: only the order of sums differs.
     params = {} if CLASSIFIERS[name].n_estimators == 1 else {"batch_size": len(table[1])}
     expected = copy.copy(fitted(name, table, device="cpu", **params))
     clf = fitted(name, table, **params)
@@ -75,13 +75,13 @@ def test_fits_equal_those_of_the_cpu(name, table):
 @pytest.mark.parametrize("name", SOME)
 def test_fits_with_one_seed_are_one_fit(name, table):
     first = copy.copy(fitted(name, table))
-    torch.randn(3, device=DEVICE)  # the generator of all has no part in it
+    torch.randn(3, device=DEVICE)  # the global generator has no effect
     assert_same_fit(fitted(name, table), first, table, 1e-9)
 
 
 @pytest.fixture
 def replayed(monkeypatch):
-    """A list, which gets the CUDA graph of each replayed step."""
+    """Return a list to which each replayed step appends its CUDA graph."""
     graphs, replay = [], torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(
         torch.cuda.CUDAGraph, "replay", lambda graph: graphs.append(graph) or replay(graph)
@@ -90,7 +90,7 @@ def replayed(monkeypatch):
 
 
 def recorded_and_not(name, table, replayed, monkeypatch, **params):
-    """The fit whose steps are replayed, and the same with steps that are started one by one."""
+    """Return a fit with replayed steps, and the same fit with steps that are not recorded."""
     clf = copy.copy(fitted(name, table, **params))
     n_replayed = len(replayed)
     assert n_replayed
@@ -138,7 +138,7 @@ def test_steps_that_differ_are_not_replayed(clf, table, replayed):
     assert not replayed
 
 
-def test_torchs_default_dtype_has_no_part_in_a_replay(table, replayed, default_dtype):
+def test_the_default_dtype_of_torch_does_not_affect_a_replay(table, replayed, default_dtype):
     default_dtype(torch.float64)
     fitted("DeepTopPush", table, dtype=np.float32)
     assert replayed
@@ -158,7 +158,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     y = (y == 0).astype(int) if len(clf.classes_) == 2 else y
     batches = batches_of(clf, X, y, np.ones(len(y)))
     steps = iter(batches.fetched())
-    first = next(steps)  # moves the row numbers of the epoch
+    first = next(steps)  # moves the sample indices of the epoch to the GPU
     batches.fetched = lambda: itertools.chain([first], steps)
     with no_waiting():
         results = [clf.net_.train_step(batch) for batch in batches]

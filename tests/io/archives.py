@@ -5,7 +5,7 @@ import zipfile
 
 
 def rewritten(path, change, compression=zipfile.ZIP_STORED):
-    """Rewrite a file after `change` of its members, a dict of bytes."""
+    """Rewrite a zip file after `change` was applied to its members, a dict of bytes."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -15,7 +15,7 @@ def rewritten(path, change, compression=zipfile.ZIP_STORED):
 
 
 def change_nodes(change):
-    """Return a change of members that calls `change` with each dict of the description."""
+    """Return a change of members that calls `change` for each dict of the JSON description."""
 
     def walk(node):
         if isinstance(node, dict):
@@ -33,7 +33,7 @@ def change_nodes(change):
 
 
 def with_node(name, node):
-    """Return a change of members that puts a node in the place of each entry of this name."""
+    """Return a change of members that replaces each entry of this name by a node."""
 
     def change(each):
         if "__loader__" in (each.get(name) or {}):

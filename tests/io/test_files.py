@@ -1,4 +1,4 @@
-"""Whatever happens to a writer, the old file or the new one is there."""
+"""After any failure of a writer, either the old file or the new file exists."""
 
 import multiprocessing
 import os
@@ -28,7 +28,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(blobs, path):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_missing_folder_is_named(path):
+def test_a_missing_folder_raises_an_error_that_names_it(path):
     with pytest.raises(FileNotFoundError, match=str(path)):
         dump(TopKClassifier(), path / "none")
 
@@ -43,7 +43,7 @@ def test_links_stay_links_and_modes_are_those_of_any_file(path):
     dump(TopKClassifier(), other)
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
     path.chmod(0o600)
-    # A link with a name that somebody might expect it to write under.
+    # A link with a name that a temporary file could have.
     path.with_name("model.tmp").symlink_to(other)
     before = other.read_bytes()
     dump(TopKClassifier(tau=3.0), path)
@@ -61,7 +61,7 @@ def test_a_name_may_be_as_long_as_the_system_allows(path):
 
 
 @pytest.mark.parametrize("name", ["x/", "x/.", "x/..", "."])
-def test_a_path_that_names_a_folder_is_refused(name, tmp_path):
+def test_a_path_of_a_folder_raises(name, tmp_path):
     (tmp_path / "x").write_bytes(b"old")
     for call in (load, lambda each: dump(TopKClassifier(), each)):
         with pytest.raises(IsADirectoryError, match="path must be the path of a file"):
@@ -75,7 +75,7 @@ def killed_dump(path):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_what_a_killed_process_left_behind_is_deleted_by_the_next(path):
+def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_writer(path):
     for _ in range(2):
         process = multiprocessing.get_context("fork").Process(target=killed_dump, args=(path,))
         process.start()

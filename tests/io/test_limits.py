@@ -1,4 +1,4 @@
-"""A file needs no more memory and time to load than its size allows."""
+"""The memory and time of loading a file are bounded by its size."""
 
 import io
 import json
@@ -32,7 +32,7 @@ NUMBER = node_of("JsonNode", "builtins.str", content="1", is_json=True)
 
 
 def nested(depth):
-    """A list of twice the list below, which has only the number of the list below."""
+    """A list with two references to a list, which has two references to a list, and so on."""
     node = list_of(NUMBER, NUMBER, __id__=1)
     for number in range(2, depth + 1):
         stub = node_of("ListNode", "builtins.list", content=[], __id__=number - 1)
@@ -46,7 +46,7 @@ def array_of(header, data=b""):
 
 
 def with_array(data, kind="numpy.ndarray"):
-    """A change that puts an array in the place of the parameter `loss`."""
+    """Return a change that replaces the parameter `loss` by an array."""
 
     def change(members):
         members["a.npy"] = data
@@ -89,7 +89,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_what_needs_more_than_the_file_is_refused_at_once(name, path):
+def test_content_that_needs_more_memory_than_the_file_raises_at_once(name, path):
     change, message = FORGED[name]
     dump(TopKClassifier(), path)
     rewritten(path, change)
@@ -99,7 +99,7 @@ def test_what_needs_more_than_the_file_is_refused_at_once(name, path):
     assert time.perf_counter() - start < 5
 
 
-def test_compressed_members_are_refused(path):
+def test_compressed_members_raise(path):
     dump(TopKClassifier(), path)
     change = with_array(array_of(("<f8", (10**6,)), bytes(8 * 10**6)))
     rewritten(path, change, zipfile.ZIP_DEFLATED)
@@ -108,7 +108,7 @@ def test_compressed_members_are_refused(path):
         load(path)
 
 
-def test_members_that_share_their_bytes_are_refused(path):
+def test_members_that_share_bytes_raise(path):
     dump(TopKClassifier(), path)
     rewritten(path, with_array(array_of(("<f8", (10**4,)), bytes(8 * 10**4))))
     with zipfile.ZipFile(path, "a") as archive:
@@ -123,7 +123,7 @@ def test_members_that_share_their_bytes_are_refused(path):
         load(path)
 
 
-def test_deep_nesting_is_refused(path):
+def test_deep_nesting_raises(path):
     text = json.dumps(NUMBER)
     for _ in range(5000):
         text = json.dumps(list_of("x")).replace('"x"', text)
@@ -149,7 +149,7 @@ def test_any_array_of_dump_is_loaded(shape, dtype, path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_a_device_and_a_folder_are_refused_at_once(path):
+def test_a_pipe_a_device_and_a_folder_raise_at_once(path):
     os.mkfifo(path)
     for each in (path, "/dev/zero"):
         with pytest.raises(OSError, match="path must be a regular file"):
@@ -160,7 +160,7 @@ def test_a_pipe_a_device_and_a_folder_are_refused_at_once(path):
         TopKClassifier().fit([[0.0], [1.0]], [0, 1], checkpoint=path)
 
 
-def test_a_network_larger_than_the_file_is_refused(iris, path):
+def test_a_network_larger_than_the_file_raises(iris, path):
     params = {"hidden_layer_sizes": (4,), "n_estimators": 1, "max_epochs": 1, "random_state": 0}
     dump(TopKClassifier(k=1, **params).fit(*iris), path)
     width = node_of("JsonNode", "builtins.str", content=str(2**14), is_json=True)

@@ -61,7 +61,7 @@ def test_no_module_is_imported_for_a_type_that_is_not_trusted(loader, tmp_path, 
 
 @pytest.mark.parametrize("name", ["posix.system", "builtins.eval", "pickle.loads", "os.mkdir"])
 @pytest.mark.parametrize("parameter", ["module", "net_", "classes_", "loss"])
-def test_a_function_in_the_place_of_a_value_is_refused(iris, path, name, parameter):
+def test_a_function_instead_of_a_value_raises(iris, path, name, parameter):
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     module, function = name.split(".")
     evil = {"__class__": function, "__module__": module, "__loader__": "FunctionNode"}
@@ -81,7 +81,7 @@ def test_a_function_without_a_name_is_not_written(path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_file_and_a_pickle_are_refused(iris, path, share):
+def test_a_truncated_file_and_a_pickle_raise(iris, path, share):
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
@@ -112,7 +112,7 @@ def test_files_and_processes_of_the_parameters_are_dropped(cancer, tmp_path, pat
             k: v for k, v in DEFAULTS.items() if k in params
         }
         assert params["k"] == 50
-    # Those of the estimator that was written are as they were.
+    # The parameters of the original estimator are unchanged.
     assert clf.estimator.verbose is True
 
 
@@ -122,7 +122,7 @@ def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     expected = clf.decision_function(X)
     dump(clf, path)
     node = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
-    # Equal values share their number with others in the file.
+    # In the file, equal values share one number.
     node |= {"content": "5", "is_json": True, "__id__": -1}
     rewritten(path, with_node("verbose", node))
     loaded = load(path)
@@ -155,7 +155,7 @@ def test_paths_and_arguments_are_checked(path):
         load(path)
 
 
-def test_the_missing_extra_is_named(path, monkeypatch):
+def test_a_missing_dependency_raises_an_error_with_the_extra_to_install(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
     for call in (partial(dump, TopKClassifier(), path), partial(load, path)):
         with pytest.raises(ImportError, match=r"sktopk\[io\]"):
@@ -204,7 +204,7 @@ UNTRUSTED = {
 
 
 @pytest.mark.parametrize("name", UNTRUSTED)
-def test_dump_says_what_load_will_ask_for(name, path):
+def test_dump_warns_of_the_types_that_load_will_need(name, path):
     estimator, says = UNTRUSTED[name], rf"does not trust .*load\(path, trusted=\['{name}'\]\)"
     with pytest.warns(UserWarning, match=says):
         dump(estimator, path)
@@ -224,7 +224,7 @@ NOT_PUBLIC.append(f"{losses.SmoothTopKLoss.__module__}.check_k")
 
 
 @pytest.mark.parametrize("name", NOT_PUBLIC)
-def test_what_only_looks_public_is_not_trusted(name, path, monkeypatch):
+def test_a_type_that_only_looks_public_is_not_trusted(name, path, monkeypatch):
     def another():
         """Somebody's function."""
 

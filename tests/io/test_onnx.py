@@ -1,4 +1,4 @@
-"""A graph says what the estimator says, and what has none is refused before it is written."""
+"""A graph has the outputs of the estimator; without a possible graph, an error is raised."""
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ QUICK = {"max_epochs": 3, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
 CALIBRATED = {"calibration": "temperature", **SMALL}
-# An estimator, labels, and the type of the samples.
+# Each case has an estimator, labels, and the type of the samples.
 CASES = {
     "default": (TopKClassifier(k=2, **QUICK), ["ä", "日本", ""], np.float32),
     "two members of an MLP": (TopKClassifier(k=2, module=MLP, **SMALL), [0, 1, 2], np.float32),
@@ -51,7 +51,7 @@ STEPS = {
 
 
 def assert_same(graph, estimator, X):
-    """Compare all outputs of a graph, also for no sample and one."""
+    """Compare all outputs of a graph, also for zero samples and for one sample."""
     session = onnxruntime.InferenceSession(graph)
     names = [output.name for output in session.get_outputs()]
     dtype = estimator.decision_function(X[:1]).dtype
@@ -80,7 +80,7 @@ def assert_same(graph, estimator, X):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_graph_says_what_the_estimator_says(iris, cancer, path, name):
+def test_a_graph_has_the_outputs_of_the_estimator(iris, cancer, path, name):
     clf, labels, dtype = CASES[name]
     X, y = iris if len(labels) == 3 else cancer
     X, y = X.astype(dtype), np.array(labels)[np.unique(y, return_inverse=True)[1]]
@@ -94,7 +94,7 @@ def test_steps_and_missing_values_are_part_of_the_graph(cancer, path, rng, name)
     absent = X.copy()
     absent[rng.random(X.shape) < 0.2] = np.nan
     clf = make_pipeline(*STEPS[name], clone(RANKER)).fit(absent, cancer[1])
-    # The samples to compare with need not have missing values.
+    # The samples of the comparison do not need missing values.
     assert_same(to_onnx(clf, path, X), clf, absent)
 
 
@@ -123,12 +123,12 @@ class Convolution(nn.Module):
         return self.layers(x)
 
 
-def test_images_and_a_network_of_ones_own(digits, path):
+def test_images_and_a_network_of_a_user(digits, path):
     X, y = digits[0].reshape(-1, 1, 8, 8).astype(np.float32), digits[1]
     clf = TopKClassifier(k=3, module=Convolution, **QUICK).fit(X, y)
     before = clf.decision_function(X)
     assert_same(to_onnx(clf, path, X), clf, X)
-    # The estimator is as it was, and trains on.
+    # The estimator is unchanged and can train on.
     np.testing.assert_array_equal(clf.decision_function(X), before)
     clf.partial_fit(X, y)
 
@@ -172,7 +172,7 @@ def test_a_graph_that_differs_is_never_written(cancer, path, method, monkeypatch
     assert list(path.parent.iterdir()) == []
 
 
-def test_what_has_no_graph_is_refused_by_name(cancer, iris, path):
+def test_estimators_without_a_graph_raise_errors_that_name_them(cancer, iris, path):
     X, y = cancer
     for estimator in (LogisticRegression(), sktopk.BudgetClassifier(clone(RANKER))):
         with pytest.raises(TypeError, match=f"sktopk with a network.*{type(estimator).__name__}"):

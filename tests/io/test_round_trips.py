@@ -1,4 +1,4 @@
-"""An estimator from a file predicts, and trains on, as the one that was written."""
+"""An estimator from a file predicts and trains on like the original."""
 
 import pickle
 import subprocess

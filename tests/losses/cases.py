@@ -1,4 +1,4 @@
-"""The table of losses that the tests ask their questions."""
+"""The list of losses with which the tests of all losses run."""
 
 import math
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from tests.losses.data import CLASS_COUNTS, binary_batch, class_batch, fixed_noi
 from tests.named_losses import without_address
 
 PRIVATE = {each.__name__: each for each in (cross_entropy_loss, topk_distribution_loss)}
-# Modules by the names of their functions, without underscores.
+# Modules by the names of their functions. Names are lower case and have no underscores.
 MODULES = {name.lower(): name for name in losses.__all__} | {"toppushloss": "DeepTopPushLoss"}
 
 
 def function_called(name):
-    """A loss, public or one that only estimators use."""
+    """Return a loss by name, public or only used by estimators."""
     return PRIVATE.get(name) or getattr(losses, name)
 
 
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ClassCase(Case):
-    """`bound` times the top-k error (k=1 for losses without k) is never above the loss."""
+    """The loss is at least `bound` times the top-k error (k=1 for losses without k)."""
 
     bound: float | None = None
     soft: bool = False
@@ -105,7 +105,7 @@ CLASSES = [
 
 @dataclass(frozen=True)
 class TopCase(Case):
-    """`reference` is the definition of the threshold t(scores, labels)."""
+    """`reference` is the slow definition of the threshold, t(scores, labels)."""
 
     of: str = "negatives"
     errors: str = "false_negatives"
@@ -150,7 +150,7 @@ def ranked(surrogate):
 
 
 def of_threshold(kind, of, arguments, surrogate="quadratic", errors="false_negatives"):
-    """`accuracy_at_top_loss` with another kind of threshold."""
+    """Return a case of `accuracy_at_top_loss` with this threshold."""
     parameters = {"threshold": kind(of, **arguments), "errors": errors, "surrogate": surrogate}
     definition = {
         losses.TopMean: top_references.top_mean,
@@ -172,7 +172,7 @@ TOP = [
 
 @dataclass(frozen=True)
 class ProgramCase(Case):
-    """`convex` in the scores: the gradient is a subgradient where scores tie, too.
+    """`convex` in the scores: the gradient is a subgradient also where scores tie.
 
     `shares`: samples of one class with equal scores have equal gradients.
     """
@@ -220,7 +220,7 @@ LOSSES = [*CLASSES, *OF_TWO]
 
 
 def first_of_each(cases):
-    """One case of each loss, where parameters do not matter."""
+    """Return the first case of each loss, for tests in which parameters do not matter."""
     return list({case.name: case for case in reversed(cases)}.values())[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Random linear programs whose kind of answer is known, and HiGHS to give the answer."""
+"""Random linear programs of known status (optimal, infeasible, unbounded), and the solver HiGHS."""
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ def optima(programs):
 
 
 def vertex_program(rng, n, n_ub, n_eq):
-    """A random program with one optimal vertex: n - n_eq tight inequalities."""
+    """A random program with one optimal vertex, at which n - n_eq inequalities are tight."""
     A_ub, A_eq, x = rng.normal(size=(n_ub, n)), rng.normal(size=(n_eq, n)), rng.normal(size=n)
     tight = np.arange(n_ub) < n - n_eq
     b_ub = A_ub @ x + np.where(tight, 0, rng.exponential(size=n_ub))
@@ -33,7 +33,7 @@ def vertex_program(rng, n, n_ub, n_eq):
 
 
 def feasible_bounded_program(rng, n, n_ub, n_eq):
-    """A random program known to be feasible and bounded, its optimum unknown."""
+    """A random program that is feasible and bounded, with unknown optimum."""
     A_ub, A_eq, x = rng.normal(size=(n_ub, n)), rng.normal(size=(n_eq, n)), rng.normal(size=n)
     c = -A_ub.T @ rng.exponential(size=n_ub) - A_eq.T @ rng.normal(size=n_eq)
     return c, A_ub, A_ub @ x + rng.exponential(size=n_ub), A_eq, A_eq @ x
@@ -71,7 +71,7 @@ SOLVABLE = (
 
 
 def infeasible_program(rng, n, n_ub, n_eq):
-    """A positive combination of the rows says 0 <= -gap."""
+    """An infeasible program: a positive combination of the rows is 0 <= -gap."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     weights = rng.exponential(size=n_ub) * (rng.random(n_ub) < 0.5)
     gap = 10 ** rng.uniform(-3, 1)
@@ -80,20 +80,20 @@ def infeasible_program(rng, n, n_ub, n_eq):
 
 
 def infeasible_equations(rng, n, n_ub, n_eq):
-    """The last equation is the sum of the others with a different right side."""
+    """An infeasible program: the last equation is the sum of the others with another right side."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     A_eq = np.concatenate([A_eq, A_eq.sum(0, keepdims=True)])
     return c, A_ub, b_ub, A_eq, np.append(b_eq, b_eq.sum() + 10 ** rng.uniform(-3, 1))
 
 
 def hopeless_program(rng, n, n_ub, n_eq):
-    """Infeasible, with costs that mostly would fall for ever."""
+    """An infeasible program whose costs mostly would be unbounded without its constraints."""
     _, *rows = infeasible_program(rng, n, n_ub, n_eq)
     return rng.normal(size=n), *rows
 
 
 def unbounded_program(rng, n, n_ub, n_eq, tight=0.0):
-    """A feasible point and a ray along which the cost falls; a share of rows is `tight` on it."""
+    """An unbounded program: the cost falls along a ray. A share `tight` of rows is tight on it."""
     ray = rng.normal(size=n)
     ray /= np.linalg.norm(ray)
     A_ub, A_eq, x = rng.normal(size=(n_ub, n)), rng.normal(size=(n_eq, n)), rng.normal(size=n)

@@ -73,7 +73,7 @@ def crossing(function, low, high):
 
 
 def at_rate(kind, rate, scores, labels, weights, margin):
-    """Mean hinges of positives and of negatives, where those of one kind are at the rate."""
+    """Mean hinges of positives and of negatives, if the mean of one class equals the rate."""
 
     def means(tau):
         sums = hinge_sums(scores, labels, weights, tau, margin)
@@ -92,7 +92,7 @@ def recall_at_fpr(scores, labels, weights, fpr, margin=1.0):
 
 
 def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
-    """The best threshold is a kink, or a root of the violation."""
+    """Find the best threshold among kinks and roots of the violation."""
     total, other = weights[labels == 1].sum(), weights[labels == 0].sum()
 
     def violation(tau):
@@ -111,7 +111,7 @@ def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=
 
 
 def precision_at_k(scores, labels, weights, k, margin=1.0):
-    """All sets of k rows; integer weights repeat rows."""
+    """Enumerate all sets of k samples; integer weights repeat samples."""
     scores, labels = (each.repeat(weights.round().astype(int)) for each in (scores, labels))
     k = min(k, len(scores))
     best_right = best_any = -math.inf

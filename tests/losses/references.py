@@ -1,4 +1,4 @@
-"""The losses as their definitions read: one row of floats, loops, and nothing else."""
+"""Slow definitions of the losses for one sample: lists of floats and loops only."""
 
 import math
 from itertools import combinations

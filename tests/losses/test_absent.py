@@ -1,4 +1,4 @@
-"""Samples of weight 0 and masked classes are absent, whatever else a batch holds."""
+"""Samples of weight 0 and masked classes do not affect the loss of any batch."""
 
 import math
 from functools import partial
@@ -74,7 +74,7 @@ def a_mean(scores, positive, weight):
 
 
 OWN = partial(losses.accuracy_at_top_loss, threshold=a_mean)
-# The function `a_mean` takes no groups, and the k of precision at k depends on all samples.
+# `a_mean` takes no groups, and precision at k depends on the number of all samples.
 GROUPED = [(case, True) for case in [*TOP, *PROGRAMS] if case.name != "precision_at_k_loss"]
 CASES = [(case, False) for case in [*TOP, *PROGRAMS, OWN]] + GROUPED
 
@@ -97,9 +97,9 @@ def test_samples_of_weight_zero_change_no_loss_of_two_classes(case, value, group
 @every([*TOP, *PROGRAMS, *AREAS])
 @pytest.mark.parametrize("offset", [0.0, 1e5, 2.0**24, -(2.0**24)])
 @pytest.mark.parametrize("n_absent", [2, 30])
-def test_samples_of_weight_zero_cost_no_digits_in_float32(case, offset, n_absent):
+def test_samples_of_weight_zero_cost_no_precision_in_float32(case, offset, n_absent):
     scores, target = case.batch(n_samples=14)
-    # Even whole numbers, which float32 holds up to 2**25.
+    # Even integers, which are exact in float32 up to 2**25.
     scores = (2 * (scores.detach() - scores.max()).round()).float()
     expected, slope = value_and_gradient(case, scores.double(), target)
     absent = torch.zeros(n_absent, *scores.shape[1:])
@@ -112,7 +112,7 @@ def test_samples_of_weight_zero_cost_no_digits_in_float32(case, offset, n_absent
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_threshold_of_ones_own_gets_the_finite_scores_of_all_samples(dtype):
+def test_a_threshold_function_of_a_user_gets_the_finite_scores_of_all_samples(dtype):
     scores = torch.tensor([3.0, 2.0, 1.0, math.nan, -math.inf, 7.0], dtype=dtype)
     target, weight = torch.tensor([1, 0, 1, 0, 0, 0]), torch.tensor([1, 1, 1, 0, 0, 0])
     given = []
@@ -132,7 +132,7 @@ PER_SAMPLE = [case for case in OF_CLASSES if case.name != "pairwise_auc_loss"]
 
 
 def n_needed(case):
-    """The number of present classes from which an absent label costs infinitely much."""
+    """Number of present classes from which the loss of an absent label is infinite."""
     if case.name == "topk_distribution_loss":
         return min(case.parameters["k"])
     k = case.parameters.get("k", 1)
@@ -142,10 +142,10 @@ def n_needed(case):
 
 @every(PER_SAMPLE)
 @pytest.mark.parametrize("n_present", range(1, N_CLASSES))
-def test_an_absent_label_costs_nothing_or_infinitely_much(case, n_present):
+def test_the_loss_of_an_absent_label_is_zero_or_infinite(case, n_present):
     scores, _ = class_batch(n_samples=N_CLASSES)
     target = torch.arange(N_CLASSES)
-    # The classes after the label are present, in a circle.
+    # The present classes follow the label, cyclically.
     ahead = (torch.arange(N_CLASSES) - target.unsqueeze(1)) % N_CLASSES
     masked = scores.detach().masked_fill((ahead == 0) | (ahead > n_present), -torch.inf)
     loss, gradient = value_and_gradient(case, masked, target, reduction="none")
@@ -156,7 +156,7 @@ def test_an_absent_label_costs_nothing_or_infinitely_much(case, n_present):
         assert (loss == math.inf).all()
         assert gradient.isfinite().all()
         assert (gradient.gather(1, target.unsqueeze(1)) < 0).all()
-    # The loss of a sample of weight 0 is no loss.
+    # A sample of weight 0 adds no loss.
     loss, gradient = value_and_gradient(case, masked, target, sample_weight=torch.zeros(N_CLASSES))
     assert loss == 0
     assert (gradient == 0).all()

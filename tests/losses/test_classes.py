@@ -117,7 +117,7 @@ def test_no_loss_where_every_class_fits_in_the_top_k(case):
     loss, gradient = value_and_gradient(case, alone, target)
     assert loss == 0
     assert (gradient == 0).all()
-    # Convex: the mean over the top k has the other classes. Transition: cross-entropy at first.
+    # The convex hinge averages over other classes, too. Transition starts like cross-entropy.
     if case.parameters.get("k") == 3 and case.name not in (
         "topk_hinge_convex_loss",
         "topk_transition_loss",
@@ -173,6 +173,6 @@ def test_every_k_divides_scores_by_the_same(params):
         ({0: 1, 2: 1}, ValueError, "k=0 must be at least 1"),
     ],
 )
-def test_wrong_distributions_are_refused(k, error, message):
+def test_wrong_distributions_raise(k, error, message):
     with pytest.raises(error, match=message):
         topk_distribution_loss(*class_batch(), loss=losses.smooth_topk_loss, k=k)

@@ -1,4 +1,4 @@
-"""Questions that every loss answers: values, gradients, weights, batches."""
+"""Tests of every loss: values, gradients, weights and batches."""
 
 import math
 
@@ -27,10 +27,10 @@ def test_equals_definition(case, seed):
 
 @every(CLASSES)
 def test_equals_definition_of_tied_classes(case):
-    # Neither k=2 nor k=3 cuts through tied classes.
+    # No tied classes have ranks on both sides of k=2 or of k=3.
     scores = torch.tensor([5.0, 5.0, 4.0, 1.0, 1.0, 1.0, 0.0]).double().expand(3, -1)
     target = torch.tensor([0, 2, 5])
-    # Which of equal classes belong to the top k changes these two losses, and is left open.
+    # These two losses depend on which of several tied classes belong to the top k.
     grouping = case.name in ("topk_grouping_loss", "topk_transition_loss")
     for each in (scores, torch.full_like(scores, 7.0))[: 1 if grouping else 2]:
         assert_same(case(each, target, reduction="none"), case.defined_rows(each, target))
@@ -50,12 +50,12 @@ ROW = [3.0, 2.0, 1.0, 0.5]
 THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
 ADJUSTED = {"k": 2, "class_counts": [2, 1, 1]}
 TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
-# Losses that have neither golden values nor a linear program (test_programs.py).
+# Losses without golden values and without a linear program (test_programs.py).
 HAND = [
     ("cross_entropy_loss", THIRDS, 2, {}, math.log(5)),
     # 0.5 log(1/0.2) + 0.5/3 (log(1/0.5) + log(1/0.3) + log(1/0.2))
     ("cross_entropy_loss", THIRDS, 2, {"label_smoothing": 0.5}, 1.389145362),
-    # The violations are 2 + 2 - 3 and, of the label itself, 0
+    # The violations are 2 + 2 - 3, and 0 for the label
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
     # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
@@ -88,12 +88,12 @@ def test_gradient_matches_finite_differences(case, weighted):
     assert torch.autograd.gradcheck(lambda s: case(s, target, sample_weight=weight), scores)
 
 
-# Noise is rounded in the units of the scores. The question of losses of two classes is in
-# test_absent.py.
+# Not for noised losses: noise is rounded in the units of the scores. test_absent.py has this test
+# for losses of two classes.
 @every([case for case in CLASSES if not case.noised])
 def test_adding_a_large_constant_changes_nothing_in_float32(case):
     scores, target = case.batch(dtype=torch.float32)
-    # Even whole numbers, which float32 holds up to 2**25; all of one sign.
+    # Even integers of one sign, which are exact in float32 up to 2**25.
     scores = 2 * (scores.detach() - scores.max()).round()
     expected, slope = value_and_gradient(case, scores.double(), target)
     for shift in (1e5, 2.0**24):
@@ -102,7 +102,7 @@ def test_adding_a_large_constant_changes_nothing_in_float32(case):
 
 
 @pytest.mark.parametrize("name", ["noised_topk_loss", "noised_topk_imbalanced_loss"])
-def test_noise_keeps_its_digits_beside_large_scores(name):
+def test_noise_keeps_its_precision_with_large_scores(name):
     generator = torch.Generator().manual_seed(0)
     scores = 2 * torch.randint(0, 3, (20, 6), generator=generator).float()
     options = {"k": 2, "sigma": 0.7, "noise": torch.randn(20, 6, 4, generator=generator)}
@@ -113,7 +113,7 @@ def test_noise_keeps_its_digits_beside_large_scores(name):
     assert loss(scores + 2.0**17, target, **options).item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_class_far_above_costs_the_adjusted_loss_no_digits():
+def test_a_very_high_score_costs_the_adjusted_loss_no_precision():
     scores = torch.tensor([[2.0**27, 1.5, 1.25, 0.75, 0.5]]).expand(4, -1)
     options = {"class_counts": [5, 4, 3, 2, 1], "k": 2, "reduction": "none"}
     found, exact = (
@@ -138,7 +138,7 @@ def test_weight_equals_repetition(case):
 
 
 @every(first_of_each(LOSSES))
-def test_reductions_leave_inputs_alone(case):
+def test_reductions_do_not_change_the_inputs(case):
     scores, target = case.batch()
     weight = torch.linspace(0.5, 3, len(scores), dtype=scores.dtype)
     inputs = scores, target, weight
@@ -186,7 +186,7 @@ def test_batch_of_one_class(case):
         for s, y, weight in batches:
             loss, gradient = value_and_gradient(case, s, y, sample_weight=weight)
             assert_same(loss, case.defined(scores[kept], target[kept]))
-            # A threshold among all samples needs no negatives.
+            # A threshold that ranks among all samples needs no negatives.
             of = getattr(case, "of", "all")
             needs_both = case in PROGRAMS or case.counted != label
             if needs_both or (of != "all" and (of == "positives") != label):

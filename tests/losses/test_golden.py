@@ -1,4 +1,4 @@
-"""The losses against exact and published values, where the file of them is at hand."""
+"""The losses compared with exact and published values, if their file exists."""
 
 import math
 import os
@@ -22,7 +22,7 @@ ARRAYS = dict(np.load(GOLDEN)) if GOLDEN.is_file() else {}
 
 
 def entry_of(prefix):
-    """The tensors of one entry of the file, scalars as Python numbers."""
+    """Return the tensors of one entry of the file, with scalars as Python numbers."""
     names = [name for name in ARRAYS if name.startswith(f"{prefix}/")]
     entry = {name.rpartition("/")[2]: ARRAYS[name] for name in names}
     return {k: v.item() if v.ndim == 0 else torch.from_numpy(v) for k, v in entry.items()}
@@ -32,10 +32,10 @@ def golden_names(prefix):
     return sorted({name.split("/")[0] for name in ARRAYS if name.startswith(prefix)})
 
 
-# Parameters that have other names in the file.
+# Names of parameters in the file that differ from our names.
 NAMES = {"margin": "alpha", "sigma": "eps", "max_margin": "max_m", "noise": "Z"}
 IMBALANCED = ["k", "sigma", "noise", "class_counts", "max_margin", "scale"]
-# The entry, the loss, its parameters of the entry, and the names of value and gradient.
+# The entry, the loss, the parameters, and the names of its value and gradient in the file.
 CASES = [
     *((name, "smooth_topk_loss", ["k", "tau", "margin"]) for name in golden_names("st_")),
     *((name, "topk_hinge_loss", ["k", "margin"]) for name in ("hard_k1", "hard_k3")),
@@ -91,7 +91,7 @@ AT_TOP = {
     "at_KthNeg": lambda y, p: KthLargest("negatives", k=p),
     "at_RecAtK": lambda y, p: KthLargest("all", k=p),
     "at_MeanTopKNeg": lambda y, p: TopMean("negatives", k=p),
-    # Means of floor(n p) + 1 scores.
+    # Thresholds that are means of floor(n p) + 1 scores.
     "at_TauFPL": lambda y, p: TopMean("negatives", k=math.floor((y == 0).sum() * p) + 1),
     "at_TopMean": lambda y, p: TopMean("all", k=math.floor(len(y) * p) + 1),
 }

@@ -1,4 +1,4 @@
-"""A threshold or a program for each group: the losses are means over groups, as loops find it."""
+"""Losses with groups equal the mean over groups that a loop computes."""
 
 import math
 
@@ -10,7 +10,7 @@ from sktopk.losses import accuracy_at_top_loss
 from tests.losses.cases import OF_TWO, PROGRAMS, TOP, every, first_of_each
 from tests.losses.data import assert_same, value_and_gradient
 
-# The k of precision at k is at most the number of samples of a group.
+# For precision at k, k must not exceed the number of samples of a group.
 GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
 SOME = [*TOP[:10], *first_of_each(PROGRAMS)[:-1]]
 N_SAMPLES, N_GROUPS = 56, 7
@@ -35,7 +35,7 @@ def some_weights(groups):
 
 
 def slow_mean(case, scores, target, groups, weight=None):
-    """The mean over the groups that count, one group after the other."""
+    """The mean over the groups with a defined loss, computed in a loop."""
     each = []
     for group in groups.unique():
         rows = groups == group
@@ -53,7 +53,7 @@ def test_value_and_gradient_of_ties_are_those_of_a_loop_over_groups(case):
     expected = slow_mean(case, scores, target, groups)
     loss, gradient = value_and_gradient(case, scores, target, groups=groups)
     assert_same(loss, expected.detach(), 1e-7)
-    # Multipliers are not unique where the scores of a program tie.
+    # If scores tie, the multipliers (gradients) of a program are not unique.
     if case in TOP:
         assert_same(gradient, torch.autograd.grad(expected, scores)[0], 1e-7)
 
@@ -113,10 +113,10 @@ def test_groups_that_all_lack_a_class_have_no_loss(case):
 
 
 @every(SOME)
-def test_minus_infinity_and_undefined_scores(case):
+def test_scores_of_minus_infinity_and_nan(case):
     scores, target, groups = batch()
     scores = scores.detach()
-    if case in PROGRAMS:  # as a loop has it, also where that is infinite
+    if case in PROGRAMS:  # equal to the loop, also if the loss is infinite
         for row in (groups == 1).nonzero().flatten():
             lower = scores.index_fill(0, row, -math.inf)
             expected = slow_mean(case, lower, target, groups)
@@ -145,7 +145,7 @@ def test_many_groups_of_every_size_in_float32_and_half_precision(case, dtype):
     assert_same(loss.double(), expected, 1e-4)
 
 
-def test_groups_of_a_function_of_ones_own():
+def test_groups_with_a_threshold_function_of_a_user():
     def mean(scores, positive, weight, groups):
         sums = torch.zeros(int(groups.max()) + 1, dtype=scores.dtype).index_add(0, groups, scores)
         return sums / torch.bincount(groups, minlength=len(sums))
@@ -164,7 +164,7 @@ def test_groups_of_a_function_of_ones_own():
 
 
 @pytest.mark.parametrize("k", [2, 30])
-def test_the_top_of_a_group_of_fewer_samples_is_all_of_it(k):
+def test_a_group_with_fewer_than_k_samples_is_selected_completely(k):
     scores, target, groups = batch()
     each = []
     for group in groups.unique():
@@ -188,12 +188,12 @@ def test_the_top_of_a_group_of_fewer_samples_is_all_of_it(k):
     ],
 )
 @pytest.mark.parametrize("loss", [losses.top_push_loss, losses.fbeta_loss])
-def test_bad_groups_are_refused(loss, groups, error, message):
+def test_bad_groups_raise(loss, groups, error, message):
     with pytest.raises(error, match=message):
         loss(torch.zeros(3), torch.tensor([0, 1, 0]), groups=groups)
 
 
-def test_groups_are_refused_where_there_are_none():
+def test_groups_raise_for_losses_without_groups():
     scores, target, groups = batch()
     with pytest.raises(ValueError, match="solver='program' must come without groups"):
         losses.fbeta_loss(scores, target, groups=groups, solver="program")

@@ -1,4 +1,4 @@
-"""Every loss as users meet it: modules, compilation, refusals."""
+"""The interface of every loss: modules, compilation and errors."""
 
 import copy
 import inspect
@@ -41,7 +41,7 @@ def test_module_has_the_parameters_and_defaults_of_its_function(case):
     of_call = {"scores", "target", "sample_weight", "groups", "noise"}
     assert list(of_module) == [name for name in of_function if name not in of_call]
     for name, parameter in of_module.items():
-        # The modules of several classes have the estimator's defaults of k and sigma.
+        # Modules of several classes have the defaults of k and sigma of `TopKClassifier`.
         default = {"k": 5, "sigma": 0.2}.get(name) if case in CLASSES else None
         assert parameter.default == (default or of_function[name].default)
     given = signature.bind(**case.parameters)
@@ -84,7 +84,7 @@ def test_module_draws_from_its_generator(case):
     module.generator = torch.Generator().manual_seed(3)
     drawn = module(scores, target)
     module.generator.manual_seed(3)
-    torch.rand(1)  # the global generator has no part in it
+    torch.rand(1)  # the global generator has no effect
     assert_same(module(scores, target), drawn, 0)
 
 
@@ -102,12 +102,12 @@ def test_a_subclass_keeps_the_function():
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @every([*first_of_each(CLASSES), *TOP[4:9], *first_of_each(PROGRAMS)])
 def test_compiles_without_graph_breaks(case):
-    """Nor does a GPU wait for the CPU: a graph has no values that Python looks at."""
+    """A compiled graph also makes no GPU wait, because Python reads no values of it."""
     torch.compiler.reset()
     scores, target = case.batch()
     labels = target if scores.ndim == 2 else target == 1
     noise = case.noise_of(scores, slice(None))
-    # A search for a root looks at numbers, which no graph can do.
+    # A search for a root reads values, which a graph does not allow.
     whole = "SurrogateQuantile" not in str(case)
     compiled = torch.compile(lambda *a, **n: case(*a, **n), fullgraph=whole, backend="aot_eager")
     loss = compiled(scores, labels, **noise)
@@ -116,7 +116,7 @@ def test_compiles_without_graph_breaks(case):
 
 
 @every(first_of_each(LOSSES))
-def test_refuses_wrong_tensors(case):
+def test_wrong_tensors_raise(case):
     scores, target = case.batch()
     n = len(scores)
     noise = {"noise": None} if case in DRAWING else {}
@@ -143,7 +143,7 @@ def test_refuses_wrong_tensors(case):
 
 
 @every(first_of_each(OF_TWO))
-def test_refuses_wrong_labels_and_options(case):
+def test_wrong_labels_and_options_raise(case):
     scores, target = case.batch()
     for value, shown in ((2 * target, "2"), (torch.where(target == 1, math.nan, 0.0), "nan")):
         with pytest.raises(ValueError, match=f"target must hold 0 and 1; got {shown}"):
@@ -155,7 +155,7 @@ def test_refuses_wrong_labels_and_options(case):
         case(scores.unsqueeze(1), target)
 
 
-# Names of parameters, values that are out of range, and what is said of them.
+# Parameters, values out of range, and the expected messages.
 FINITE = (-1.0, math.inf, math.nan), "must be finite and"
 RANGES = {
     **dict.fromkeys(("margin", "sigma", "gamma", "max_margin", "scale", "label_smoothing"), FINITE),
@@ -165,7 +165,7 @@ RANGES = {
 
 
 @every(first_of_each(LOSSES))
-def test_refuses_parameters_out_of_range(case):
+def test_parameters_out_of_range_raise(case):
     scores, target = case.batch()
     names = inspect.signature(case.function).parameters
     ranges = RANGES | {"tau": RANGES["recall"] if case in TOP else FINITE}
@@ -187,7 +187,7 @@ def test_refuses_parameters_out_of_range(case):
             case(scores, target, k=scores.shape[1])
 
 
-def test_refuses_what_only_one_loss_has():
+def test_wrong_parameters_of_single_losses_raise():
     scores, target = class_batch()
     with pytest.raises(ValueError, match=r"label_smoothing=1\.5 must be at most 1"):
         CLASSES[0](scores, target, label_smoothing=1.5)
@@ -210,7 +210,7 @@ def test_refuses_what_only_one_loss_has():
         ("both", "errors='both' must be one of 'false_negatives', 'false_positives'"),
     ],
 )
-def test_refuses_errors(errors, message):
+def test_an_unknown_kind_of_errors_raises(errors, message):
     scores, target = binary_batch()
     with pytest.raises(ValueError, match=message):
         accuracy_at_top_loss(scores, target, threshold=KthLargest("all", k=2), errors=errors)

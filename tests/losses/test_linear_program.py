@@ -1,4 +1,4 @@
-"""linear_program against HiGHS, closed forms and finite differences, and what it refuses."""
+"""linear_program compared with HiGHS, closed forms and finite differences, and its errors."""
 
 import ctypes
 import warnings
@@ -26,7 +26,7 @@ def test_optimum_is_that_of_highs(make):
         assert (result.status == 0).all()
         close(result.fun, expected, rtol=1e-10, atol=1e-10)
         close((arguments[0] * result.x).sum(-1), result.fun, rtol=1e-9, atol=1e-9)
-        # Also where rounding makes redundant rows contradict each other.
+        # Rounding can make redundant rows contradict each other.
         rounded = linear_program(*(part.float() for part in arguments))
         assert rounded.fun.dtype == rounded.x.dtype == torch.float32
         assert (rounded.status == 0).all()
@@ -49,7 +49,7 @@ def test_programs_without_optimum_are_recognised(make, kind):
         assert (result.status[known] == status).all()
         assert (result.fun[known] == fun).all()
         assert kind == "highs" or (result.n_iter[known] < 100).all()
-    # Rounded to float32, equations that contradict each other may have a solution far off.
+    # In float32, contradictory equations may have a solution far away.
     assert n_open <= (5 if kind == "float32" and make.__name__ == "infeasible_equations" else 0)
 
 
@@ -72,7 +72,7 @@ def test_optimality_conditions(method):
 
 
 VALUES = np.random.default_rng(0).normal(size=(50, 1))
-# Costs, rows and sides of inequalities and of equations, and the optimum.
+# Costs, matrices and right sides of inequalities and equations, and the optimum.
 BY_HAND = {
     # The smallest t with t >= every value: the maximum, although all rows but one are slack.
     "maximum": ([1], -np.ones((50, 1)), -VALUES[:, 0], None, None, VALUES.max()),
@@ -94,7 +94,7 @@ def test_programs_with_answers_that_need_no_solver(name):
     assert result.fun.item() == pytest.approx(expected, abs=1e-12)
     assert result.status == {np.inf: 2, -np.inf: 3}.get(expected, 0)
     assert len(result.multipliers_ub) == (0 if b_ub is None else len(b_ub))
-    if name == "no costs":  # any feasible point is optimal
+    if name == "no costs":  # without costs, any feasible point is optimal
         assert 4 - 1e-6 <= result.x.sum() <= 5 + 1e-6
 
 
@@ -125,7 +125,7 @@ def test_batch_equals_programs_alone(method, rng):
 
 
 @exact_method
-def test_unsolvable_programs_leave_the_others_alone(method, rng):
+def test_unsolvable_programs_do_not_affect_the_others(method, rng):
     good = [lp.vertex_program(rng, 4, 8, 1) for _ in range(3)]
     bad = lp.infeasible_program(rng, 4, 7, 1), lp.unbounded_program(rng, 4, 8, 1)
     arguments = lp.stacked([good[0], bad[0], good[1], bad[1], good[2]])
@@ -262,7 +262,7 @@ def test_unsolved_programs_have_the_gradient_zero(output, upstream, rng):
 
 @every_output
 @pytest.mark.parametrize("method", ["newton", "penalty"])
-def test_stopping_early_is_told_and_has_the_gradient_zero(output, method, rng):
+def test_stopping_early_gives_a_warning_and_a_zero_gradient(output, method, rng):
     arguments = with_gradient(lp.tensors(lp.vertex_program(rng, 8, 20, 3)))
     with pytest.warns(RuntimeWarning, match="1 stopped by max_iter"):
         result = linear_program(*arguments, method=method, max_iter=2)
@@ -274,7 +274,7 @@ def test_stopping_early_is_told_and_has_the_gradient_zero(output, method, rng):
 
 
 @every_output
-def test_second_derivatives_are_refused(output, rng):
+def test_second_derivatives_raise(output, rng):
     arguments = with_gradient(lp.tensors(lp.vertex_program(rng, 4, 7, 1)))
     result = solved(output)(*arguments).sum()
     with pytest.raises(RuntimeError, match="linear_program can be differentiated once"):
@@ -292,7 +292,7 @@ def test_result_dtypes(dtype, method):
 
 
 @every_method
-def test_arguments_are_left_alone(method, rng):
+def test_arguments_do_not_change(method, rng):
     arguments = lp.tensors(lp.vertex_program(rng, 4, 7, 1))
     copies = [argument.clone() for argument in arguments]
     linear_program(*arguments, method=method)

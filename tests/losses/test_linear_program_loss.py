@@ -9,7 +9,7 @@ from sktopk.losses import LinearProgramLoss
 
 
 def mean_hinge(scores, target):
-    """z_i >= 1 - s_i for positives and 1 + s_i for the others, z >= 0; the least mean of z."""
+    """Minimize mean(z), with z >= 0 and z_i >= 1 - s_i (positives) or 1 + s_i (negatives)."""
     n = len(scores)
     signed = torch.where(target == 1, scores, -scores)
     rows = -torch.eye(n).repeat(2, 1)

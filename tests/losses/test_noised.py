@@ -1,4 +1,4 @@
-"""The noise of the noised losses: its distribution, its source and its limit."""
+"""The noise of the noised losses: distribution, random generator and limits."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def random_scores(n_classes, spread, seed=3):
 
 
 def kth_largest(scores, k, sigma, **noise):
-    """The k-th largest noised score of each row, and the probability of each class to be it."""
+    """Return the k-th largest noised score of each sample, and the share of draws of each class."""
     label, options = torch.zeros(len(scores), dtype=torch.long), {"reduction": "none", **noise}
     loss, gradient = value_and_gradient(
         losses.noised_topk_loss, scores, label, k=k - 1, sigma=sigma, margin=100.0, **options
@@ -33,7 +33,7 @@ def chi_square(deviation, variance):
     return ((statistic - freedom) / (2 * freedom) ** 0.5).item()
 
 
-# The rest of the classes far below, among and equal to the largest ones.
+# The other classes are far below, among, or tied with the largest scores.
 REGIMES = [(60, 3, 1.0, 0.3), (60, 2, 0.0, 1.0), (200, 6, 0.3, 0.5)]
 
 
@@ -43,7 +43,7 @@ def test_draws_have_the_distribution_of_full_noise_and_its_expectation(
     n_classes, k, spread, sigma, completed, monkeypatch
 ):
     if completed:
-        # So high a level that most draws lack k classes above it, and get their other noise.
+        # Most draws have fewer than k classes above this high level, and draw all noise.
         monkeypatch.setattr(_order_statistics, "_expected_rises", lambda k: 0.6 * k)
     n_draws, scores = 50_000, random_scores(n_classes, spread)
     every = scores.expand(n_draws, -1)
@@ -113,7 +113,7 @@ def test_noise_is_fresh_and_follows_the_generator(n_classes):
         ({"n_noise": 2.5}, TypeError, r'n_noise must be an integer or "exact"; got 2\.5'),
     ],
 )
-def test_refuses_noise(name, noise, error, message):
+def test_wrong_arguments_of_noise_raise(name, noise, error, message):
     if name == "noised_topk_imbalanced_loss":
         noise = noise | {"class_counts": [1] * 5}
     scores, target = random_scores(5, 1.0), torch.tensor([0])

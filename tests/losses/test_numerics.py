@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs/api/losses.rst"
 
 
 class Other(Case):
-    """A loss that the table does not have, without a definition."""
+    """A loss that is not in cases.py and has no slow definition."""
 
     batch = staticmethod(class_batch)
 
@@ -42,13 +42,13 @@ MORE = [
 ]
 not_finite = pytest.mark.parametrize("value", [math.nan, math.inf])
 OF_CLASSES = [*CLASSES, *MORE, DRAWN]
-# Where the surrogate matters little.
+# For tests that hardly depend on the surrogate.
 SOME = [*TOP[:10], *first_of_each(PROGRAMS), PROGRAMS[-1]]
 COMPARED = [*CLASSES, *MORE, *SOME]
 
 
 def put(scores, position, value):
-    """The scores with another value at this place among all of them."""
+    """Return the scores with another value at this flat index."""
     again = scores.detach().clone()
     again.view(-1)[position] = value
     return again
@@ -81,13 +81,13 @@ def test_nan_or_infinity_in_any_sample_makes_the_loss_of_two_classes_nan(case, v
         assert math.isinf(value) or gradient.isnan().any()
         if case in TOP:
             assert case(bad, target, reduction="none").isnan().all()
-            # Also where there is nothing to count.
+            # The result is NaN also if no sample counts.
             assert case(bad, torch.zeros_like(target)).isnan()
 
 
 @every(first_of_each(LOSSES))
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0])
-def test_weights_that_are_not_finite_and_nonnegative_are_refused(case, value):
+def test_weights_that_are_infinite_nan_or_negative_raise(case, value):
     scores, target = case.batch()
     weight = torch.ones(len(scores)).index_fill(0, torch.tensor([1]), value)
     with pytest.raises(ValueError, match=f"sample_weight must be finite and .*; got {value:g}"):
@@ -127,7 +127,7 @@ def test_nan_and_bad_weights_make_a_loss_under_vmap_nan():
     assert_same(found[2], losses.topk_hinge_loss(scores[2], target[2], k=1), 1e-6)
 
 
-# A masked class takes no part in the smoothing, where the limit is infinite.
+# Smoothing ignores a masked class, but the limit of the loss is infinite.
 @every([case for case in [*OF_CLASSES, *SOME] if "label_smoothing" not in case.parameters])
 def test_minus_infinity_is_the_limit(case):
     scores, target = case.batch()
@@ -145,7 +145,7 @@ INFINITE_FROM = 2.0**120
 
 
 def scores_of_size(size, shape, seed):
-    """Scores up to this size, some of them equal, some far smaller."""
+    """Scores up to this size; some are equal, and some are far smaller."""
     rng = np.random.default_rng(seed)
     scores = rng.uniform(-1, 1, shape) * size
     if seed == 1:
@@ -156,7 +156,7 @@ def scores_of_size(size, shape, seed):
 
 
 def assert_near(loss, exact):
-    """Equal up to rounding of the loss."""
+    """Check that values are equal up to rounding of the loss."""
     if exact >= INFINITE_FROM:
         assert loss > INFINITE_FROM / 2
         return
@@ -235,8 +235,8 @@ def test_scores_near_the_largest_float32(name, scores, label, parameters, expect
     assert gradient.isfinite().all() or loss.isinf()
 
 
-def test_transition_weight_keeps_its_digits_in_float32():
-    # All probability is in the top k, so the loss is 0, though cross-entropy is 1e4.
+def test_the_transition_weight_keeps_its_precision_in_float32():
+    # The top k have probability 1, so that the loss is 0, although cross-entropy is 1e4.
     scores, _ = class_batch(n_samples=50, n_classes=6, dtype=torch.float32)
     scores = scores.detach()
     scores[:, 2], scores[:, 3:] = -1e4, -2e4
@@ -245,7 +245,7 @@ def test_transition_weight_keeps_its_digits_in_float32():
     assert_same(loss, torch.zeros(50), 1e-6)
 
 
-# The losses that the page names in its paragraph about second derivatives.
+# The losses that docs/api/losses.rst names in its paragraph about second derivatives.
 (PARAGRAPH,) = re.findall(r"^Second derivatives exist.*?\n\n", PAGE.read_text(), re.M | re.S)
 ONCE = set(re.findall(r":func:`(\w+)`", PARAGRAPH))
 
@@ -259,7 +259,7 @@ def has_second_derivative(case):
     return name == "pairwise_auc_loss" and case.parameters.get("surrogate") != "logistic"
 
 
-# The k of precision at k is at most the number of samples of a group.
+# For precision at k, k must not exceed the number of samples of a group.
 GROUPED = [(case, True) for case in OF_TWO if case.name != "precision_at_k_loss"]
 UNGROUPED = [(case, False) for case in [*LOSSES, *MORE]]
 
@@ -282,7 +282,7 @@ def test_second_derivatives_exist_as_the_page_says(case, grouped):
 
 
 @every([case for case in [*LOSSES, *MORE] if has_second_derivative(case)])
-def test_second_derivatives_are_finite_beside_minus_infinity(case):
+def test_second_derivatives_are_finite_with_scores_of_minus_infinity(case):
     scores, target = case.batch(n_samples=8)
     position = (0, (int(target[0]) + 1) % scores.shape[1]) if scores.ndim == 2 else (target == 0)
     scores = scores.detach().clone()
@@ -290,13 +290,13 @@ def test_second_derivatives_are_finite_beside_minus_infinity(case):
     scores.requires_grad_()
     loss = case(scores, target)
     (gradient,) = torch.autograd.grad(loss, scores, create_graph=True)
-    # The gradient of a piecewise linear loss has no graph, so add a term that has one.
+    # The gradient of a piecewise linear loss has no graph: add a term with a graph.
     (second,) = torch.autograd.grad(gradient.square().sum() + 0 * loss, scores)
     assert gradient.isfinite().all()
     assert second.isfinite().all()
 
 
-def test_a_loss_without_second_derivative_has_the_first_again_and_again():
+def test_a_loss_without_second_derivative_can_repeat_the_first():
     scores, target = binary_batch()
     loss = losses.fbeta_loss(scores, target)
     first, second = (torch.autograd.grad(loss, scores, retain_graph=True) for _ in range(2))

@@ -66,7 +66,7 @@ def test_gradient_where_scores_tie(case):
             for of_class in (target == 0, target == 1):
                 tied = gradient[of_class & (scores == s)]
                 assert_same(tied, tied[:1].expand_as(tied))
-    # Equal scores are pushed apart. The ramp has no gradient for pairs that do not lead.
+    # The gradient separates equal scores. The ramp has no gradient for ties.
     equal, target = torch.zeros(12, dtype=torch.float64), torch.arange(12) < 3
     loss, gradient = value_and_gradient(case, equal, target)
     if case.parameters.get("surrogate") != "ramp":
@@ -74,7 +74,7 @@ def test_gradient_where_scores_tie(case):
         assert case(equal - 1e-3 * gradient, target) < loss
 
 
-def test_all_samples_are_at_the_top_where_their_weights_sum_to_less():
+def test_all_samples_are_at_the_top_if_their_weights_sum_to_less_than_k():
     scores, target = binary_batch(n_samples=40)
     options = {"k": 5, "sample_weight": torch.full((40,), 0.1)}
     loss, gradient = value_and_gradient(losses.precision_at_k_loss, scores, target, **options)
@@ -84,17 +84,17 @@ def test_all_samples_are_at_the_top_where_their_weights_sum_to_less():
 
 @pytest.mark.parametrize("solver", ["closed_form", "program"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_beyond_any_precision_beta_leaves_recall_alone(solver, dtype):
+def test_a_huge_beta_gives_recall_only(solver, dtype):
     scores = torch.randn(12, generator=torch.Generator().manual_seed(0), dtype=dtype)
     target = torch.arange(12) % 3 == 0
     options = {"beta": 1e30, "solver": solver}
     loss, gradient = value_and_gradient(losses.fbeta_loss, scores, target, **options)
-    # All are flagged at some threshold, where no positive has an error.
+    # At a low threshold all samples are flagged, and no positive is an error.
     assert abs(loss.item()) < 1e-6
     assert gradient.isfinite().all()
 
 
-# The pairwise loss: its pairs, several classes, and the areas that it bounds.
+# The pairwise loss: pairs, several classes, and the areas under curves that it bounds.
 
 every_surrogate = pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "logistic", "ramp"])
 every_average = pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
@@ -160,7 +160,7 @@ def test_pairs_equal_all_pairs_of_a_larger_batch(surrogate):
 
 
 @pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "ramp"])
-def test_sorts_where_pairs_would_not_fit(surrogate):
+def test_large_inputs_are_sorted_because_pairs_would_not_fit_in_memory(surrogate):
     # Positives and negatives alternate at a distance of 1: a positive at the odd rank r meets
     # the negatives above it at every odd distance.
     n = 100_000
@@ -177,7 +177,7 @@ def test_sorts_where_pairs_would_not_fit(surrogate):
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_ramp_tends_to_the_areas_of_scikit_learn(multi_class, n_classes, rng):
-    # Scores that sum to 1 in each row, as scikit-learn wants them, and labels of every class.
+    # Scores sum to 1 in each row, as scikit-learn requires, and every class has labels.
     scores = torch.from_numpy(rng.dirichlet(np.ones(n_classes), 40))
     target = torch.from_numpy(rng.permutation(np.arange(40) % n_classes))
     options = {"surrogate": "ramp", "margin": 1e-9, "multi_class": multi_class}
@@ -210,7 +210,7 @@ def test_one_of_several_classes_has_zero_loss_and_gradient(multi_class, solver, 
         ({"scores": torch.zeros(1, 6, 7)}, ValueError, r"must have shape \(n_samples,\); got sh"),
     ],
 )
-def test_refuses_wrong_arguments_of_pairs(parameters, error, message):
+def test_wrong_arguments_of_pairs_raise(parameters, error, message):
     scores, target = class_batch()
     with pytest.raises(error, match=message):
         pairwise_auc_loss(**{"scores": scores, "target": target} | parameters)

@@ -1,4 +1,4 @@
-"""Do a few candidates tell what all classes would?"""
+"""Losses of a sample of the classes compared with losses of all classes."""
 
 from itertools import product
 
@@ -14,7 +14,7 @@ LABELS = torch.tensor([4, 1, 4])
 
 
 def distinct(candidates):
-    """Each class among the candidates and the logarithm of its weight."""
+    """Return each class among the candidates and the logarithm of its weight."""
     present = candidates.log_weight > -torch.inf
     pairs = zip(candidates.classes[present].tolist(), candidates.log_weight[present], strict=True)
     return {j: log_weight.item() for j, log_weight in pairs}
@@ -38,7 +38,7 @@ def test_the_sum_of_exponentials_is_unbiased_exactly(monkeypatch):
     scores = torch.randn(3, 7, dtype=torch.float64, generator=seeded())
     # exp(loss) is the sum of exponentials divided by the exponential of the label.
     whole, estimates = cross_entropy_loss(scores, LABELS, reduction="none").exp(), []
-    # Each way in which two draws can come out, all equally likely.
+    # All pairs of two draws; the pairs are equally likely.
     for draw in product(range(7), repeat=2):
         monkeypatch.setattr(torch, "randint", lambda *a, draw=draw, **k: torch.tensor(draw))
         c = sample_candidates(LABELS, 7, 2)
@@ -72,8 +72,8 @@ def test_on_average_the_loss_and_its_gradient_are_those_of_all_classes(loss, par
         losses.append(loss(scores, candidates.target, **parameters, reduction="none"))
         mean += torch.autograd.grad(losses[-1].mean(), weight)[0] / n_draws
     losses = torch.stack(losses).detach()
-    # Beside chance, the logarithm's curvature: with a sum p of relative variance v, the k-subsets
-    # have about p^k / k!, of relative variance k^2 v. And the factor of the docstring.
+    # The tolerance covers chance, the factor of the docstring, and a bias by the curvature of the
+    # logarithm: if a sum p has relative variance v, the sum of k-subsets, p^k / k!, has k^2 v.
     tau, k = parameters.get("tau", 1.0), parameters.get("k", 1)
     bias = (2 * k - 1) * losses.var(0).mean() / (2 * tau) + tau * (k - 1) / n_candidates
     chance = losses.mean(1).std() / n_draws**0.5
@@ -92,7 +92,7 @@ def test_a_generator_makes_draws_reproducible_and_leaves_the_others_alone():
     assert not torch.equal(one.classes, sample_candidates(LABELS, 10**6, 50).classes)
 
 
-def test_any_integers_will_do_as_labels_and_none_are_modified():
+def test_labels_of_any_integer_type_are_accepted_and_not_modified():
     target = torch.tensor([9, 2], dtype=torch.int32)
     candidates = sample_candidates(target, 100, 5, generator=seeded())
     assert len(candidates.classes) == 7
@@ -115,6 +115,6 @@ def test_any_integers_will_do_as_labels_and_none_are_modified():
         ((torch.tensor([1]), 0, 3), ValueError, "n_classes=0 must be at least 1"),
     ],
 )
-def test_bad_arguments_are_named(arguments, error, message):
+def test_bad_arguments_raise_errors_that_name_them(arguments, error, message):
     with pytest.raises(error, match=message):
         sample_candidates(*arguments)

@@ -1,4 +1,4 @@
-"""The smooth loss where sums over subsets are astronomically large: many classes, large k."""
+"""The smooth loss with many classes and large k, where sums over subsets overflow."""
 
 import math
 from functools import partial
@@ -28,8 +28,8 @@ def definition(scores, label, k, tau, margin):
     return tau * torch.logaddexp(x, torch.zeros_like(x))
 
 
-# n_classes beyond 4096, or between 32 and 64 for each of the 2 k + 1 largest, takes the selection
-# in two steps; k of hundreds needs the tilt; k = 1 is a sum.
+# The largest scores are selected in two steps if n_classes > 4096, or if n_classes / (2 k + 1) is
+# between 32 and 64. A k in the hundreds needs the tilt, and k = 1 is a simple sum.
 CASES = [
     (405, 5, 1.0), (50, 1, 0.1), (5000, 5, 1.0), (5000, 50, 0.1), (2000, 100, 1e-3),
     (1500, 300, 1.0), (400, 399, 1.0),
@@ -41,10 +41,10 @@ CASES = [
 def test_value_and_gradient_equal_the_definition(n_classes, k, tau, tied):
     generator = torch.Generator().manual_seed(n_classes + k)
     scores = 3 * torch.randn(2, n_classes, generator=generator, dtype=torch.float64)
-    # The largest scores are at the end, where the selection in two steps has no whole groups.
+    # The largest scores are in the last, incomplete group of the selection in two steps.
     scores[:, -2:] += 100
     scores = scores.round() if tied else scores
-    # One label far up, one far down.
+    # One label has a very high score, one a very low score.
     labels = torch.stack([scores[0].argmax(), scores[1].argmin()])
     options = {"k": k, "tau": tau, "reduction": "none"}
     loss, gradient = value_and_gradient(smooth_topk_loss, scores, labels, **options)
@@ -52,7 +52,7 @@ def test_value_and_gradient_equal_the_definition(n_classes, k, tau, tied):
         row = partial(definition, label=label, k=k, tau=tau, margin=1.0)
         expected, slope = value_and_gradient(row, scores[i])
         torch.testing.assert_close(loss[i], expected, rtol=1e-9, atol=1e-9)
-        # The recurrence itself is good to about n_classes rounding errors.
+        # The recurrence has an error of about n_classes roundings.
         torch.testing.assert_close(gradient[i], slope, rtol=0, atol=1e-10)
 
 
@@ -63,7 +63,7 @@ SIZES = [(6, 5), (700, 1), (700, 600), (100_000, 3), (100_000, 150), (3000, 600)
 def test_closed_form_of_equal_scores_for_every_k(n_classes, k):
     scores = torch.full((1, n_classes), 7.0, dtype=torch.float64)
     loss = smooth_topk_loss(scores, torch.tensor([0]), k=k)
-    # sigma_k / sigma_(k-1) of n - 1 equal elements is (n - k) / k of one.
+    # sigma_k / sigma_(k-1) of n - 1 equal elements is (n - k) / k times an element.
     assert loss.item() == pytest.approx(math.log1p(math.e * (n_classes - k) / k), rel=1e-12)
 
 

@@ -35,13 +35,13 @@ def value_and_gradient(threshold, scores, positive, weight=None):
 
 
 def rank_found(threshold, n, weight=None, dtype=torch.float64):
-    """The number of rows at and above the threshold, of n rows with scores n, ..., 1."""
+    """The number of samples at or above the threshold, among n samples with scores n, ..., 1."""
     scores = torch.arange(n, 0, -1, dtype=dtype)
     return n - int(threshold(scores, torch.ones(n, dtype=torch.bool), weight).item()) + 1
 
 
 @pytest.mark.parametrize("tau", [0.07, 0.29, 0.001, Fraction(1, 3), 1.0])
-def test_share_is_the_rank_that_is_meant(tau):
+def test_a_share_gives_the_rank_of_its_decimal_value(tau):
     threshold = KthLargest("positives", tau=float(tau))
     for n in [*range(1, 130), 1000, 100_000]:
         assert rank_found(threshold, n) == references.rank_of_share(tau, n), n
@@ -50,13 +50,13 @@ def test_share_is_the_rank_that_is_meant(tau):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("weight", ["0.1", "0.3", "0.7", "1.1", "1/3"])
 def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
-    # Ten rows of weight 0.7 weigh 7, though in float32 a little less.
+    # Ten samples of weight 0.7 weigh 7, but in float32 a little less.
     exact = Fraction(weight)
     for n in range(10, 200, 10):
         weights = torch.full((n,), float(exact), dtype=dtype)
         for j in range(1, math.floor(exact * n) + 1):
             assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
-        # Less than one row is no whole one.
+        # Less than one sample does not count as a whole sample.
         j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
         found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
         assert found == min(math.ceil(j / exact), n)
@@ -73,7 +73,7 @@ def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
     st.sampled_from([torch.float32, torch.float64]),
 )
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_a_light_row_counts_beside_heavy_ones(rows, rank, dtype):
+def test_a_sample_of_small_weight_counts_among_heavy_samples(rows, rank, dtype):
     scores, weights = map(list, zip(*rows, strict=True))
     total = sum(weights)
     if "k" in rank:
@@ -172,7 +172,7 @@ def test_surrogate_quantile_is_the_root(surrogate, of, seed, tau):
 @every_surrogate
 @pytest.mark.parametrize("tau", [0.01, 1.0])
 def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
-    # A score of -inf adds nothing to the sum; the mean is over all n.
+    # A score of -inf adds 0 to the sum; the mean is over all n samples.
     scores = torch.tensor([3.0, 1.0] + 8 * [-torch.inf]).double()
     threshold = SurrogateQuantile("all", tau, surrogate)
     value, gradient = value_and_gradient(threshold, scores, scores > 0)
@@ -190,7 +190,7 @@ BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
 
 @pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
 @every_surrogate
-def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
+def test_both_kinds_of_errors_are_the_weighted_sum_of_each_kind(surrogate, threshold):
     scores, target = binary_batch(n_samples=30)
     weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
     options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}
@@ -211,7 +211,7 @@ def test_both_kinds_are_the_weighted_sum_of_each(surrogate, threshold):
 @every_surrogate
 def test_surrogates_are_convex_bounds_by_definition(surrogate):
     def of_surrogate(z):
-        """The surrogate of the distances z: the losses of negatives of these scores at 0."""
+        """The surrogate at distances z: losses of negatives with scores z and threshold 0."""
         return accuracy_at_top_loss(
             *(z, torch.zeros(len(z))),
             threshold=lambda scores, positive, weight: scores.new_zeros(()),

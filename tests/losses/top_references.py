@@ -1,6 +1,6 @@
-"""Accuracy at the top as its definitions read: lists of floats, loops, and nothing else.
+"""Slow definitions of accuracy at the top: lists of floats and loops only.
 
-A row of weight w is w equal rows, so that none of this knows of weights.
+A sample of weight w is given as w equal samples, because these functions have no weights.
 """
 
 import math
@@ -15,12 +15,12 @@ WANTED = {"negatives": (0,), "positives": (1,), "all": (0, 1)}
 
 
 def rank_of_share(tau, n):
-    """Return ceil(n tau), at least 1, of a share as it is written: 0.07 of 100 is 7."""
+    """Return ceil(n tau), at least 1, with the decimal value of tau: 0.07 of 100 is 7."""
     return max(1, math.ceil(n * Fraction(str(tau))))
 
 
 def ranked(scores, labels, of):
-    """Return the scores of some of the rows, from the largest one down."""
+    """Return the scores of some of the samples in descending order."""
     return sorted((s for s, y in zip(scores, labels, strict=True) if y in WANTED[of]), reverse=True)
 
 
@@ -56,13 +56,13 @@ def surrogate_quantile(scores, labels, of, tau, surrogate="quadratic"):
 
 
 def weighted_kth_largest(scores, weights, j):
-    """Return the largest score at and above which the rows weigh j; all weigh at least j."""
+    """Return the largest score with weight of at least j at or above it."""
     above = [sum(w for w, r in zip(weights, scores, strict=True) if r >= s) for s in scores]
     return max(s for s, mass in zip(scores, above, strict=True) if mass >= j)
 
 
 def weighted_top_mean(scores, weights, j):
-    """Return the mean of the part of weight j that has the largest scores."""
+    """Return the mean of the largest scores with total weight j."""
     total, left = 0, j
     for s, w in sorted(zip(scores, weights, strict=True), reverse=True):
         total, left = total + min(w, left) * s, left - min(w, left)
@@ -70,7 +70,7 @@ def weighted_top_mean(scores, weights, j):
 
 
 def losses(scores, labels, threshold, errors, surrogate):
-    """Return the loss of each row, eq. 5 without the sum; t is None where nothing has one."""
+    """Return the loss of each sample (eq. 5 without the sum); 0 if there is no threshold (None)."""
     loss = SURROGATES[surrogate]
     if threshold is None:
         return [0.0] * len(scores)

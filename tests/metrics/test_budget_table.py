@@ -1,4 +1,4 @@
-"""budget_table: the numbers against loops, the intervals against how often they hold the truth."""
+"""budget_table: values compared with loops, and the coverage of its intervals."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ def budget_table(*args, **kwargs):
 @pytest.fixture
 def rows(rng):
     fraud = rng.random(800) < 0.1
-    # Rounded, so that rows tie.
+    # Rounded, so that samples tie.
     return np.where(fraud, "fraud", "clear"), (rng.normal(size=800) + 1.5 * fraud).round(1)
 
 
@@ -31,7 +31,7 @@ def test_numbers_are_those_of_the_scores(rows):
         assert row.recall == pytest.approx(recall_at_k_score(y_true, y_score, **options))
 
 
-def test_a_day_has_fewer_rows_than_were_tested(rows):
+def test_a_budget_of_a_day_with_fewer_samples_than_the_test_set(rows):
     y_true, y_score = rows
     # 5 of 100 samples a day is the same share as 40 of these 800.
     day = budget_table(y_true, y_score, budgets=5, n_rows=100, pos_label="fraud").iloc[0]
@@ -43,17 +43,17 @@ def test_a_day_has_fewer_rows_than_were_tested(rows):
         assert day[f"recall{end}"] == pytest.approx(whole[f"recall{end}"])
 
 
-def test_between_two_numbers_of_rows_lies_what_lies_between(rows):
+def test_fractional_budgets_interpolate_between_numbers_of_samples(rows):
     y_true = [1, 0, 1, 0, 0, 0]
     table = budget_table(y_true, [6, 5, 4, 3, 2, 1], budgets=1, n_rows=4, n_bootstraps=10)
-    # A quarter of six rows is one and a half: the first row and half of the second.
+    # A quarter of six samples is 1.5: the first sample and half of the second sample.
     assert table.loc[0, "hits"] == pytest.approx(1 * 4 / 6)
     assert table.loc[0, "precision"] == pytest.approx(1 / 1.5)
     assert table.loc[0, "recall"] == 0.5
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
-    # The share of positives among the best tenth of all rows that there are.
+def test_intervals_have_about_their_nominal_coverage():
+    # The true value: the share of positives among the best tenth of the population.
     rng = np.random.default_rng(0)
     every = rng.random(400_000) < 0.1
     score = rng.normal(size=400_000) + 1.5 * every
@@ -64,8 +64,8 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         row = budget_table(every[part], score[part], budgets=100, n_bootstraps=100).iloc[0]
         held += row["precision_low"] <= truth <= row["precision_high"]
         found.append(row["precision"])
-    # With probability .93, fewer than 128 of 150 trials are rarer than 1e-3. Intervals that are
-    # too wide would hold the truth in all trials.
+    # If the coverage is .93, fewer than 128 of 150 trials have probability < 1e-3. Intervals that
+    # are too wide would contain the true value in all trials.
     assert 128 <= held < 150
     width = row["precision_high"] - row["precision_low"]
     assert width == pytest.approx(2 * 1.96 * np.std(found), rel=0.35)
@@ -103,6 +103,6 @@ def test_without_positives_recall_is_nan():
         ({"n_bootstraps": 5}, ValueError, "n_bootstraps == 5, must be >= 10"),
     ],
 )
-def test_what_is_not_allowed_is_named(params, error, message, rows):
+def test_wrong_arguments_raise_errors_that_name_them(params, error, message, rows):
     with pytest.raises(error, match=message):
         budget_table(*rows, pos_label="fraud", **params)

@@ -1,4 +1,4 @@
-"""Displays of curves and bars: the arrays they hold, and that they draw these arrays."""
+"""Displays of curves and bars: their arrays, and that they draw these arrays."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ every_curve = pytest.mark.parametrize("display_class", CURVES)
 
 @pytest.fixture(scope="module")
 def data():
-    """Two classes, the rarer one positive: to train on, and to test on."""
+    """Training and test samples of two classes; the rarer class is positive."""
     X, y = make_classification(600, weights=[0.8], n_informative=4, flip_y=0.1, random_state=0)
     y = np.where(y == 1, "yes", "no")
     return X[:300], y[:300], X[300:], y[300:]
@@ -167,7 +167,7 @@ def test_chance_and_ideal_lines_are_those_of_a_random_and_a_perfect_order():
 
 
 def expected_gain(gain, scores, k):
-    """Gain of the k best samples, as the mean over the orders of those that tie with the k-th."""
+    """Gain of the k best samples, averaged over the orders of the samples tied with the k-th."""
     cut = sorted(scores, reverse=True)[k - 1]
     above = [g for g, s in zip(gain, scores, strict=True) if s > cut]
     tied = [g for g, s in zip(gain, scores, strict=True) if s == cut]
@@ -175,7 +175,7 @@ def expected_gain(gain, scores, k):
 
 
 @pytest.mark.parametrize("metric", ["precision", "recall", "value"])
-def test_each_point_is_what_k_samples_bring(metric, rng):
+def test_each_point_is_the_gain_of_k_samples(metric, rng):
     y, scores = rng.random(40) < 0.3, rng.integers(0, 12, size=40)
     value = rng.random(40) * 100
     given = {"value": value} if metric == "value" else {"metric": metric}
@@ -234,7 +234,7 @@ def test_recall_without_positives_is_nan_with_a_warning(data):
     results = cross_validate(GaussianNB(), X, y, cv=KFold(3), **of_folds)
     with pytest.warns(UndefinedMetricWarning, match="no positives, recall is NaN"):
         display = BudgetCurveDisplay.from_cv_results(results, X, y)
-    # The fold without positives leaves the lines of the others.
+    # A fold without positives does not change the lines of the other folds.
     np.testing.assert_allclose(display.chance, np.arange(1, 101) / 100)
     assert display.ideal[-1] == 1
 
@@ -287,7 +287,7 @@ def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, show
         ({"budget": 0.5}, TypeError, r"budget must be an integer; got 0\.5"),
     ],
 )
-def test_bad_options_of_budgets_are_refused(options, error, message):
+def test_bad_options_of_budgets_raise(options, error, message):
     with pytest.raises(error, match=message):
         BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **options)
 

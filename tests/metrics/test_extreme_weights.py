@@ -1,4 +1,4 @@
-"""Weights that are far apart, against sums of fractions, which round nothing."""
+"""Very different weights: scores compared with sums of fractions, which are exact."""
 
 import math
 from fractions import Fraction
@@ -25,7 +25,7 @@ def cases(n_cases=300):
 
 
 def blocks(y, y_score, weight):
-    """Weight of the positives and of all rows of each score, the highest first."""
+    """Weight of the positives and of all samples for each score, from the highest score."""
     rows = [
         (s, Fraction(w), Fraction(w) * int(p))
         for s, w, p in zip(y_score, weight, y, strict=True)
@@ -36,7 +36,7 @@ def blocks(y, y_score, weight):
 
 
 def best(y, y_score, weight, groups, k):
-    """Positives found and places, in expectation over the order of ties."""
+    """Expected numbers of positives and of samples at the top, over all orders of ties."""
     found = places = Fraction(0)
     for group in set(groups[weight > 0].tolist()):
         left, rows = Fraction(k), groups == group
@@ -84,15 +84,15 @@ def test_thresholds_and_curves():
 
 @pytest.mark.parametrize("light", [1e-3, 1e-8, 1e-20, 1e-30])
 @pytest.mark.parametrize("rare", [0, 1])
-def test_bedroc_of_one_light_row_is_its_height(light, rare):
-    # If the weight of the row vanishes, S depends only on the share of the others above it.
+def test_bedroc_of_one_sample_of_tiny_weight_depends_on_its_rank(light, rare):
+    # If the weight of the sample vanishes, S depends only on the share of the others above it.
     y = np.array([1 - rare, rare, 1 - rare])
     score = metrics.bedroc_score(y, [3, 2, 1], alpha=2.0, sample_weight=[1.0, light, 3.0])
     height = (math.exp(-0.5) - math.exp(-2.0)) / (1 - math.exp(-2.0))
     assert score == pytest.approx(height if rare else 1 - height, rel=2 * light + 1e-12)
 
 
-def test_weights_whose_sum_is_no_number_are_refused():
+def test_weights_with_an_infinite_sum_raise():
     message = r"sample_weight must have a finite sum; got up to 1e\+308"
     with pytest.raises(ValueError, match=message):
         metrics.bedroc_score([0, 1, 1], [1, 2, 3], sample_weight=[1e308, 1e308, 1.0])

@@ -1,6 +1,6 @@
-"""The pictures look as they did when somebody looked at them.
+"""Displays draw the same images as the baseline, which was checked by eye.
 
-After a wanted change look at the new ones, which this writes:
+After an intended change, write a new baseline and look at the images:
 
     pytest tests/metrics/test_images.py --mpl-generate-path=tests/metrics/baseline
 """
@@ -64,7 +64,7 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_looks_as_before(name):
     figure = PICTURES[name]().figure_
-    # Letters differ between versions of FreeType. Other tests read the texts.
+    # Text is removed because FreeType versions differ. Other tests check the text.
     for ax in figure.axes:
         ax.set(xlabel="", ylabel="")
         ax.tick_params(which="both", labelbottom=False, labelleft=False)

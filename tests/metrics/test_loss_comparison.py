@@ -34,7 +34,7 @@ def test_intervals_are_those_of_the_summary(overlap, confidence):
         (0.125, 0.5, "inconclusive"),
         (-0.25, 0.5, "inconclusive"),
         (0.0, 0.625, "inconclusive"),
-        # A clear difference is one, however little it matters.
+        # A significant difference is reported, even within the margin.
         (0.125, 0.0625, "better"),
         (0.0, 0.0, "equivalent"),
     ],
@@ -53,7 +53,7 @@ def search(request):
     X, y = X[:200], y[:200] % 2
     pipe = make_pipeline(StandardScaler(), SGDClassifier(random_state=0))
     grid = {"sgdclassifier__loss": LOSSES, "sgdclassifier__alpha": [1e-4, 10.0]}
-    # The last one speaks of no loss.
+    # The last case names no loss.
     grids = [grid, {"sgdclassifier__alpha": [1e-3]}]
     scoring = ["accuracy", "roc_auc"]
     return GridSearchCV(pipe, grids, scoring=scoring, refit=False, cv=4).fit(X, y), X, y
@@ -100,7 +100,7 @@ def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
         ({"param": PARAM}, r"metric must be one of \['accuracy', 'roc_auc'\]; got 'score'"),
     ],
 )
-def test_unknown_columns_of_cv_results_are_refused(search, options, message):
+def test_unknown_columns_of_cv_results_raise(search, options, message):
     with pytest.raises(ValueError, match=message):
         LossComparisonDisplay.from_cv_results(search[0].cv_results_, overlap=0.25, **options)
 
@@ -118,7 +118,7 @@ def test_unknown_columns_of_cv_results_are_refused(search, options, message):
         ({"focal": [0.5, np.nan]}, ValueError, r"scores\['focal'\] .* got nan in run 1"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(change, error, message):
+def test_results_that_cannot_be_compared_raise(change, error, message):
     scores = {"cross_entropy": [0.5, 0.6], "focal": change.get("focal", [0.4, 0.7])}
     options = {"scores": scores, "overlap": 0.2} | change
     options.pop("focal", None)

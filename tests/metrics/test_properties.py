@@ -15,17 +15,17 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sktopk import metrics
 from tests.metrics.top_cases import function_called
 
-# Infinities, denormals and few distinct numbers: many ties.
+# Infinite, denormal and few distinct numbers, so that there are many ties.
 scores_of = st.sampled_from(
     np.float32([-np.inf, -3e38, -1.0, -1e-40, -0.0, 0.0, 1e-45, 0.5, 1.0, 2.0**24, 3e38, np.inf])
 )
-# 0.1 and 0.7 are sums whose rounding matters.
+# Sums of 0.1 and 0.7 have rounding errors.
 weight_of = st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0, 3.0])
 share = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.0]) | st.floats(1e-6, 1)
 ranks = st.integers(1, 9) | st.floats(0.01, 0.99)
 ties = st.sampled_from(["expected", "optimistic", "pessimistic"])
 
-# The parameters of a score of rows, and those with which it never falls as they rise.
+# The parameters of a score, and the parameters in which the score is nondecreasing.
 ROWS = {
     "precision_at_k_score": ({"k": ranks, "ties": ties}, None),
     "recall_at_k_score": ({"k": ranks, "ties": ties}, "k"),
@@ -41,7 +41,7 @@ ROWS = {
 
 
 def quietly(score, *args, **kwargs):
-    """The score, and whether it warned that it is undefined."""
+    """Return the score, and whether it warned that it is undefined."""
     with warnings.catch_warnings(record=True, action="always") as caught:
         value = score(*args, **kwargs)
     undefined = any(issubclass(each.category, UndefinedMetricWarning) for each in caught)
@@ -72,7 +72,7 @@ def test_scores_of_rows(name, data):
     if name != "enrichment_factor_score":  # at most n / k
         assert value <= 1 + 1e-12
 
-    # Rows in another order, and scores of the same order.
+    # Permuted samples, and other scores in the same order.
     order = np.arange(len(y_true))[::-1]
     other_weight = None if weight is None else weight[order]
     again, _ = score(y_true[order], y_score[order], sample_weight=other_weight)
@@ -80,7 +80,7 @@ def test_scores_of_rows(name, data):
     by_rank = np.unique(y_score, return_inverse=True)[1]
     assert score(y_true, by_rank, sample_weight=weight)[0] == value
 
-    # A row of weight 0 is absent; weight 2 is the row twice.
+    # A sample of weight 0 is absent; weight 2 equals two copies.
     twice = np.repeat(order, 2)
     double = np.ones(len(y_true)) if weight is None else weight
     other_weight = None if weight is None else weight[twice]
@@ -94,8 +94,8 @@ def test_scores_of_rows(name, data):
         with_absent, _ = score(absent[1], absent[2], sample_weight=absent[0])
         assert with_absent == pytest.approx(value, abs=1e-12)
 
-    # Better scores of positives, and more generous parameters, never cost anything. But a positive
-    # above the threshold of a recall may make another one superfluous, or bring in negatives.
+    # A higher score of a positive, or a larger parameter, never decreases the metric. Precision at
+    # a recall is an exception: the threshold can move to another positive and add negatives.
     if y_true.any() and name != "precision_at_recall_score":
         row = data.draw(st.sampled_from(np.flatnonzero(y_true).tolist()))
         better = y_score.astype(np.float64)
@@ -116,7 +116,7 @@ def test_scores_of_rows(name, data):
 
 
 def row_hit(score, column, k, ties):
-    """Sort the row; share the places left at the cut among the tied labels."""
+    """Hit of one sample: tied labels at rank k share the remaining places."""
     in_order = sorted(score, reverse=True)
     cut = in_order[min(k, len(in_order)) - 1]
     if score[column] != cut:

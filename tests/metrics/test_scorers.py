@@ -1,4 +1,4 @@
-"""Scorers of top-k accuracy, the top and sets, where scikit-learn and skorch call them."""
+"""Scorers of top-k accuracy, rankings and sets, called by scikit-learn and skorch."""
 
 import pickle
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ from sktopk import SetClassifier, metrics
 from sktopk.metrics import _scorer, make_set_scorer, make_top_scorer, make_topk_scorer
 from tests.metrics.top_cases import SCORES, function_called
 
-# Of each score the last of its cases.
+# The last case of each score.
 TOP = {score.__name__.removesuffix("_score"): params for score, params in SCORES}
 every_name = pytest.mark.parametrize("name", TOP)
 CLASSIFIERS = [
@@ -88,8 +88,8 @@ def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(average, rng):
 
 @pytest.mark.parametrize("n_classes", [3, 4])
 @pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
-def test_pairwise_scores_are_refused(n_classes, make):
-    """Three classes have three pairs."""
+def test_pairwise_scores_raise(n_classes, make):
+    """`decision_function` of three pairs of classes looks like scores of three classes."""
     X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(ValueError, match=f"for each of its {n_classes} classes.*SVC"):
@@ -104,7 +104,7 @@ class Recorded(LogisticRegression):
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
 @pytest.mark.parametrize("table", [np.asarray, sparse.coo_array, pd.DataFrame])
-def test_scores_of_many_samples_and_classes_are_counted_in_pieces(table, digits, monkeypatch):
+def test_scores_of_many_samples_and_classes_are_computed_in_chunks(table, digits, monkeypatch):
     X, y = digits
     model = make_pipeline("passthrough", Recorded(C=1e-3, max_iter=500)).fit(X, y)
     y, X = np.where(np.arange(400) % 7, y, "z"), table(X)  # "z" was not seen in training
@@ -115,7 +115,7 @@ def test_scores_of_many_samples_and_classes_are_counted_in_pieces(table, digits,
     assert Recorded.n_rows == [400] + [70] * 5 + [50]
     with pytest.raises(ValueError, match="same number of samples; got 395 and 400"):
         scorer(model, X, y[:395])
-    assert len(Recorded.n_rows) == 7  # refused before any sample is scored
+    assert len(Recorded.n_rows) == 7  # the error comes before any sample is scored
 
 
 @every_classifier
@@ -141,7 +141,7 @@ def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, 
     assert np.isnan(result["test_score"]).tolist() == [True, False]
 
 
-def test_a_classifier_that_knows_its_positive_label_is_asked(frauds):
+def test_a_scorer_uses_the_positive_label_of_the_classifier(frauds):
     X, y = frauds
     fitted = GaussianNB().fit(X, y)
     expected = make_top_scorer("recall_at_k", k=5, pos_label="a sale")(fitted, X, y)
@@ -179,7 +179,7 @@ def test_set_scorers_are_the_scores(sets, weight):
     assert search.fit(X, y).best_params_ == {"coverage": 0.5}
 
 
-def test_set_scorers_refuse_what_gives_no_sets(sets):
+def test_set_scorers_raise_for_estimators_without_sets(sets):
     clf, X, y = sets
     pipe = make_pipeline(StandardScaler(), clf).fit(X, y)
     with pytest.raises(TypeError, match=r"(?s)must have predict_set.*a pipeline inside"):
@@ -209,7 +209,7 @@ def test_search_and_cross_validation_take_it(scorer, frauds):
 
 
 @pytest.mark.parametrize("scorer", [*SCORERS, make_set_scorer("coverage")])
-def test_a_tuned_threshold_says_what_it_needs(scorer, frauds):
+def test_a_tuned_threshold_raises_an_error_with_the_solution(scorer, frauds):
     X, y = frauds
     with pytest.raises(AttributeError, match=r"TunedThresholdClassifierCV .*BudgetClassifier"):
         TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(X, y)
@@ -250,7 +250,7 @@ def test_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
 
 
 @pytest.mark.parametrize("shape", ["one", "column", "two"])
-def test_any_object_with_classes_and_scores_will_do(shape, rng):
+def test_any_object_with_classes_and_scores_can_be_scored(shape, rng):
     X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
     one = X[:, 0]
     scores = {"one": one, "column": one[:, None], "two": np.column_stack([-one, one])}[shape]
@@ -286,7 +286,7 @@ def test_survives_pickle_and_clone(scorer):
         assert repr(other) == repr(scorer)
 
 
-def test_what_is_no_classifier_is_refused(frauds):
+def test_objects_that_are_no_classifiers_raise(frauds):
     class OnlyLabels(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):
             self.classes_ = np.unique(y)

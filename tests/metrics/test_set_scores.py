@@ -11,7 +11,7 @@ LABELS = ["ash", "elm", "oak", "yew"]
 
 @pytest.fixture
 def sets(rng):
-    # "fir" is no column, "yew" is in no row.
+    # "fir" has no column, and "yew" is the label of no sample.
     y_true = rng.choice(["ash", "elm", "oak", "fir"], size=60, p=[0.6, 0.2, 0.1, 0.1])
     y_set = rng.random((60, 4)) < 0.5
     y_set[:5] = False
@@ -56,7 +56,7 @@ def test_labels_may_come_in_any_order_and_kind():
 
 
 @pytest.mark.parametrize("n_rows", [0, 2])
-def test_no_rows_of_weight_are_undefined(n_rows):
+def test_scores_without_positive_weight_are_undefined(n_rows):
     y_set, weight = np.ones((n_rows, 3)), np.zeros(n_rows)
     with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no sample of"):
         score = set_coverage_score([1] * n_rows, y_set, labels=[1, 2, 3], sample_weight=weight)

@@ -1,4 +1,4 @@
-"""Input of the scores of the top of a ranking: kinds, errors and undefined cases."""
+"""Input of the scores of rankings: types, errors and undefined cases."""
 
 import math
 import warnings
@@ -85,7 +85,7 @@ def test_no_negatives(score, params):
         (np.arange(50) / 7, "for example y_true >= 6.429"),
     ],
 )
-def test_labels_that_do_not_tell_which_is_positive_are_refused(y_true, message):
+def test_labels_without_a_clear_positive_label_raise(y_true, message):
     with pytest.raises(ValueError, match=message):
         precision_at_k_score(y_true, np.arange(len(y_true)), k=1)
 
@@ -105,7 +105,7 @@ def test_labels_that_do_not_tell_which_is_positive_are_refused(y_true, message):
         ("bedroc", "alpha", [0, -1, math.inf, math.nan]),
     ],
 )
-def test_parameters_out_of_range_are_refused(score, name, refused):
+def test_parameters_out_of_range_raise(score, name, refused):
     score = function_called(f"{score}_score")
     for value in refused:
         with pytest.raises(ValueError, match=rf"^{name}.*{value}"):
@@ -116,7 +116,7 @@ def test_parameters_out_of_range_are_refused(score, name, refused):
 
 
 @every_score
-def test_masked_entries_are_refused_by_name(score, params):
+def test_masked_entries_raise_errors_that_name_the_argument(score, params):
     rows = {"y_true": [0, 1, 1], "y_score": [0.9, 0.8, 0.7], "sample_weight": [1.0, 1.0, 1.0]}
     for name in rows:
         case = {**rows, name: np.ma.masked_array(rows[name], mask=[1, 0, 0])}
@@ -138,14 +138,14 @@ MASKED_ROWS = np.ma.masked_array(np.eye(3), mask=np.eye(3))
         (lambda: metrics.budget_table(MASKED, [1, 2, 3], budgets=1), "y_true"),
     ],
 )
-def test_masked_labels_sets_and_groups_are_refused(call, name):
+def test_masked_labels_sets_and_groups_raise(call, name):
     with pytest.raises(ValueError, match=f"^{name} must have no masked entries; got "):
         call()
     unmasked = np.ma.masked_array([0, 1, 1], mask=False)
     assert precision_at_k_score(unmasked, [1, 2, 3], k=1) == 1
 
 
-def test_labels_that_once_stood_beside_a_missing_value():
+def test_object_labels_from_which_missing_values_were_dropped():
     scores = [0.1, 0.9, 0.5]
     flags, numbers = pd.Series([None, False, True, False]), pd.Series(["x", 0, 2, 0])[1:]
     assert flags.dropna().dtype == object
@@ -164,7 +164,7 @@ KINDS = [DATES, DATES.astype("M8[D]").astype(object), pd.Series(DATES, dtype=obj
 
 
 @pytest.mark.parametrize("dates", KINDS, ids=["dates", "objects", "series"])
-def test_dates_that_are_missing_are_refused_by_name(dates):
+def test_missing_dates_raise_errors_that_name_the_argument(dates):
     options = {"labels": DATES[:2].tolist()}
     for score, rows, params in (
         (topk_accuracy_score, np.eye(3)[:, :2], options),

@@ -1,4 +1,4 @@
-"""The scores of the top of a ranking, against their definitions written as loops."""
+"""The scores of rankings compared with their definitions, written as loops."""
 
 import math
 
@@ -63,7 +63,7 @@ def test_weight_two_is_the_sample_twice_in_groups(score, k, ties):
 
 @at_k
 @pytest.mark.parametrize("k", [2, 0.3])
-def test_k_of_each_group_is_looked_at(score, k):
+def test_k_samples_of_each_group_are_selected(score, k):
     y_true, y_score, _ = large_case(0)
     day = np.random.default_rng(0).choice(["Mon", "Tue", "Wed", "a quiet day"], len(y_true))
     day[:3] = "Sun"
@@ -79,7 +79,7 @@ def test_k_of_each_group_is_looked_at(score, k):
         assert score(y_true, y_score, k=k, groups=groups) == pytest.approx(expected)
 
 
-def test_places_without_rows_are_misses_of_precision_and_a_warning():
+def test_missing_samples_count_as_misses_of_precision_with_a_warning():
     y_true, y_score = [1, 0, 1], [3, 2, 1]
     with pytest.warns(UserWarning, match=r"k=8 exceeds .* 3 selected samples are divided by 8"):
         assert precision_at_k_score(y_true, y_score, k=8) == 2 / 8
@@ -88,7 +88,7 @@ def test_places_without_rows_are_misses_of_precision_and_a_warning():
 
 
 @pytest.mark.filterwarnings("error")
-def test_fraction_takes_no_more_than_the_weight_there_is():
+def test_a_fraction_selects_at_most_the_total_weight():
     rows = dict(y_true=[0, 1, 0], y_score=[3, 2, 1], sample_weight=[0.3, 0.6, 0.6])
     assert precision_at_k_score(**rows, k=0.9) == pytest.approx(0.4)
     assert metrics.enrichment_factor_score(**rows, fraction=0.9) == pytest.approx(1.0)
@@ -97,7 +97,7 @@ def test_fraction_takes_no_more_than_the_weight_there_is():
 @at_k
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("k", [0.05, 0.3])
-def test_fraction_of_weights_that_sum_to_less_than_a_row(score, grouped, k):
+def test_a_fraction_of_weights_with_a_sum_below_one(score, grouped, k):
     rng = np.random.default_rng(0)
     y_true, y_score = rng.integers(2, size=60), rng.normal(size=60)
     options = {"k": k, "groups": rng.integers(3, size=60) if grouped else None}
@@ -107,7 +107,7 @@ def test_fraction_of_weights_that_sum_to_less_than_a_row(score, grouped, k):
         assert found == pytest.approx(expected)
 
 
-def test_fraction_is_rounded_up_to_rows_but_not_by_rounding_errors():
+def test_a_fraction_is_rounded_up_to_samples_but_not_by_rounding_errors():
     y_score = -np.arange(100.0)
     seventh, eighth = (np.arange(100) == i for i in (6, 7))
     assert 0.07 * 100 > 7

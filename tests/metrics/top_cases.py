@@ -1,4 +1,4 @@
-"""The scores of the top of a ranking: their definitions as loops, and the cases to ask."""
+"""The scores of rankings: their definitions as loops, and test cases."""
 
 import math
 from itertools import permutations, product
@@ -11,7 +11,7 @@ from sktopk.metrics import _top_curves
 
 
 def function_called(name):
-    """A score of labels and scores, public or only a scorer's."""
+    """Return a score function by name, public or only used by a scorer."""
     return getattr(metrics, name, None) or getattr(_top_curves, name)
 
 
@@ -33,7 +33,7 @@ def enrichment_factor(in_order, fraction):
 
 
 def auc_at_quantile(in_order, quantile, normalize=False):
-    """Gauss's quadrature of precision, row by row: of a row a part may be looked at."""
+    """Mean precision by Gauss quadrature, sample by sample; the last sample counts in part."""
     n, end = len(in_order), quantile * len(in_order)
     nodes, weights = np.polynomial.legendre.leggauss(12)
     area = 0.0
@@ -117,7 +117,7 @@ def positives_at_top(y, s, w, k):
 
 def true_positive_rate_at_fpr(y, s, w, fpr):
     at = [rates(y, s, w, threshold) for threshold in [*set(s), math.inf]]
-    # No finite score in these cases is infinite: a threshold above all of them flags nothing.
+    # The scores of these cases are finite: a threshold above all of them flags nothing.
     return max(tpr for _, tpr, _, reached in at if reached <= fpr + 1e-9)
 
 
@@ -134,7 +134,7 @@ every_score = pytest.mark.parametrize(("score", "params"), SCORES)
 
 
 def orders(score):
-    """All orders of the rows, best first, in which ties can be broken."""
+    """All orders of the samples, best first, in which ties can be broken."""
     blocks = [np.flatnonzero(score == s) for s in sorted(set(score), reverse=True)]
     for chosen in product(*map(permutations, blocks)):
         yield [row for block in chosen for row in block]
@@ -151,7 +151,7 @@ def tied_case(seed, n=9):
 
 
 def large_case(seed, n=300):
-    """Many rows, some tied, of whole-number weights, some 0."""
+    """Many samples, some tied, with integer weights, some 0."""
     rng = np.random.default_rng(seed)
     y_true = (rng.random(n) < 0.2).astype(int)
     y_score = (y_true + rng.normal(size=n)).round(1)

@@ -59,7 +59,7 @@ def test_a_ranker_is_compared_with_its_positive_label(estimator, frauds):
 
 
 @pytest.mark.parametrize("given", ["scorer", "estimator", "neither"])
-def test_one_positive_label_is_for_all(given, frauds):
+def test_all_classifiers_use_the_same_positive_label(given, frauds):
     X, y = frauds
     scorer, ranker = FRAUD, clone(RANKER).set_params(pos_label=None)
     if given == "scorer":
@@ -115,8 +115,8 @@ def test_intervals_know_how_many_test_samples_two_splits_share(params, overlap, 
 
 
 @pytest.mark.parametrize("n_repeats", [1, 2, 5])
-def test_intervals_of_repeated_folds_hold_the_truth_as_often_as_they_say(n_repeats):
-    # Each sample has a difference between two classifiers, whose mean in the population is 0.
+def test_intervals_of_repeated_folds_have_their_nominal_coverage(n_repeats):
+    # Each sample has a difference between two classifiers; its population mean is 0.
     rng, n_runs = np.random.default_rng(0), 5 * n_repeats
     fold = [np.tile(np.arange(5), 20)[rng.permutation(100)] for _ in range(n_repeats)]
     scores = {"cross_entropy": np.zeros(n_runs)}
@@ -128,11 +128,11 @@ def test_intervals_of_repeated_folds_hold_the_truth_as_often_as_they_say(n_repea
     overlap = (n_repeats - 1) / (n_runs - 1)
     found = LossComparison(frame, overlap=overlap).summary()[1:]
     held = np.sum((found["low"] <= 0) & (found["high"] >= 0))
-    # With probability .95, fewer than 363 or more than 394 of 400 trials are rarer than 1e-3.
+    # If the coverage is .95, fewer than 363 or more than 394 of 400 trials have probability < 1e-3.
     assert 363 <= held <= 394
 
 
-# Tables, and what the baselines make of them.
+# Frames, and how the baselines encode them.
 
 
 def scores_of(X, y, *steps):

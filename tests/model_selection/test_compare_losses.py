@@ -38,7 +38,7 @@ CLF, FITS = TopKClassifier(k=1, **QUICK), []
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
-    """Notes the rows it is fitted to (column 0 of X); right for `quality` of the rows."""
+    """Records the samples of each fit (column 0 of X); predicts a share `quality` correctly."""
 
     def __init__(self, learning_rate=1.0, best_rate=1.0, fail=None, random_state=None):
         self.learning_rate = learning_rate
@@ -55,7 +55,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        # The label is column 1; the further from the best rate, the more rows are wrong.
+        # The label is column 1; errors increase with the distance from the best learning rate.
         share = 1 / (1 + abs(np.log(self.learning_rate / self.best_rate)))
         right = np.arange(len(X)) < share * len(X)
         guess = np.where(right, X[:, 1], (X[:, 1] + 1) % len(self.classes_))
@@ -69,14 +69,14 @@ def _forget_fits():
 
 @pytest.fixture(autouse=True)
 def _few_trees(monkeypatch):
-    """These tests make hundreds of fits and do not depend on the number of trees."""
+    """These tests run hundreds of fits and do not depend on the number of trees."""
     few = partial(HistGradientBoostingClassifier, max_iter=5)
     monkeypatch.setattr(_baselines, "HistGradientBoostingClassifier", few)
 
 
 @pytest.fixture
 def rows(rng):
-    """60 rows of three classes; column 0 is the row, column 1 the label."""
+    """60 samples of three classes; column 0 is the sample number, column 1 the label."""
     y = np.arange(60) % 3
     return np.column_stack([np.arange(60), y, rng.normal(size=60) + y]), y
 
@@ -120,11 +120,11 @@ def test_the_weighted_baseline_of_two_classes_tunes_its_threshold(rng):
     assert np.isfinite(weighted.scores["weighted_cross_entropy"]).all()
 
 
-def test_losses_share_rows_and_seeds_and_choose_off_the_test_rows(rows):
+def test_losses_share_samples_and_seeds_and_never_choose_with_test_samples(rows):
     X, y = rows
     losses = {"one": Recorder(), "two": Recorder()}
     frame = compare(X, y, losses, cv=3, n_seeds=2, grid="default").frame
-    # Six runs of each loss, each of four settings and the fit of the best.
+    # Each loss has six runs, and each run fits four settings and then the best setting.
     runs = [FITS[start : start + 5] for start in range(0, 60, 5)]
     finals = []
     for first, second in zip(runs[::2], runs[1::2], strict=True):
@@ -145,14 +145,14 @@ def test_losses_share_rows_and_seeds_and_choose_off_the_test_rows(rows):
     assert all(each == [1 if loss in untuned else 4] for loss, each in n_candidates.items())
 
 
-def test_the_setting_that_held_out_rows_prefer_is_used(rows):
+def test_the_setting_with_the_best_score_on_held_out_samples_is_used(rows):
     frame = compare(*rows, {"a": Recorder(best_rate=3.0)}, grid="default").frame
     chosen = frame[frame["loss"] == "a"]
     assert [each["learning_rate"] for each in chosen["params"]] == [3.0, 3.0]
     assert chosen["score"].eq(1.0).all()
 
 
-def test_settings_that_diverge_are_counted_and_not_chosen(rows):
+def test_settings_that_diverge_are_reported_and_not_chosen(rows):
     X, y = rows
     trees = {BOOSTING: {"boosting__learning_rate": [0.1, 0.2]}}
     grid = {name: {"learning_rate": [0.05, 1e38]} for name in NETWORKS}
@@ -165,7 +165,7 @@ def test_settings_that_diverge_are_counted_and_not_chosen(rows):
         compare(X, y, grid=grid | trees)
 
 
-def test_failures_name_their_run(rows):
+def test_an_error_names_the_run_that_failed(rows):
     X, y = rows
     broken = Recorder(fail=(1, OSError))
     with pytest.raises(RuntimeError, match=r"loss='a' in fold 1, repeat 0 \(seed \d+\).*OSError"):
@@ -201,7 +201,7 @@ def test_a_scorer_ranks_each_group_if_it_asks_for_groups():
     np.testing.assert_allclose(four, 4 * one)
 
 
-def test_seeds_on_the_same_rows_are_one_split(rows):
+def test_seeds_on_the_same_samples_are_one_split(rows):
     X, y = rows
     fixed = compare(X, y, {"a": Recorder()}, n_seeds=3, cv=StratifiedKFold(2))
     assert fixed.frame["split"].nunique() == 2
@@ -220,7 +220,7 @@ def test_seeds_on_the_same_rows_are_one_split(rows):
         ("images", "2 dimensions; got 3"),
     ],
 )
-def test_boosting_is_omitted_with_a_reason(kind, why, rng, monkeypatch):
+def test_omitted_boosting_is_reported_with_a_reason(kind, why, rng, monkeypatch):
     monkeypatch.setattr(_baselines, "MOST_BYTES_TO_BOOST", 4096)
     y = np.arange(320) % (35 if kind == "many classes" else 3)
     X = rng.normal(size=(320, 2, 2) if kind == "images" else (320, 8))
@@ -247,7 +247,7 @@ def test_frames_pipelines_and_jobs(blobs):
     assert one.metric == "top-2 accuracy"
 
 
-def test_warnings_of_fits_are_told_once(rows):
+def test_warnings_of_fits_are_given_once(rows):
     losses = {"logistic": LogisticRegression(max_iter=1)}
     with pytest.warns(UserWarning, match=r"logistic: lbfgs failed to converge") as caught:
         compare(*rows, losses)
@@ -273,7 +273,7 @@ def test_warnings_of_fits_are_told_once(rows):
         ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "disjoint train and test"),
     ],
 )
-def test_bad_arguments_are_refused_before_training(params, error, message, rows):
+def test_bad_arguments_raise_before_the_training(params, error, message, rows):
     with pytest.raises(error, match=message):
         compare(*rows, **params)
 

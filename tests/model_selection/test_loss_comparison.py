@@ -1,4 +1,4 @@
-"""LossComparison: numbers against the definition, words against numbers."""
+"""LossComparison: numbers compared with their definition, verdicts with numbers."""
 
 from math import sqrt
 
@@ -45,7 +45,7 @@ def test_summary_is_the_corrected_test_step_by_step(overlap, test_to_training):
         assert row["p_value"] == pytest.approx(2 * t.sf(abs(mean) / error))
         assert row["low"] == pytest.approx(mean - t.ppf(0.95) * error)
         assert row["high"] == pytest.approx(mean + t.ppf(0.95) * error)
-        # The interval and the test are one statement.
+        # The interval excludes 0 if and only if the test is significant.
         assert (row["p_value"] < 0.1) == (row["low"] > 0 or row["high"] < 0)
 
 
@@ -66,7 +66,7 @@ def test_seeds_on_one_split_are_averaged():
 def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
     base, noise = 0.8 + 0.01 * rng.random(6), rng.normal(size=6)
     noise -= noise.mean()
-    # One loss has p = .03, which is no evidence for the best of three losses.
+    # p = .03 is significant for a single loss, but not for the best of three losses.
     error = sqrt((1 / 6 + 0.25) * noise.var(ddof=1))
     gained = base + 0.01 * (noise + stats.t(5).isf(0.015) * error)
     scores = {"cross_entropy": base, "a": gained, "b": base + 0.001 * noise, "c": base - 0.1}
@@ -83,12 +83,12 @@ def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
     assert comparison(scores, losses=["c"]).verdict == lost + numbers
 
 
-# The .975 quantiles of Student's t by the degrees of freedom, all at once: each takes a while.
+# The .975 quantiles of Student's t for all degrees of freedom at once: single calls are slow.
 T_975 = stats.t(np.arange(1, 1006)).ppf(0.975)
 
 
 def spread_runs(mean, spread, n_runs):
-    """Differences of that mean and standard deviation."""
+    """Return runs whose differences have this mean and standard deviation."""
     runs = np.resize([1.0, -1.0], n_runs) - np.resize([1.0, -1.0], n_runs).mean()
     return mean + spread * runs / runs.std(ddof=1)
 
@@ -96,7 +96,7 @@ def spread_runs(mean, spread, n_runs):
 @pytest.mark.parametrize("n_test", [0, 20])
 @pytest.mark.parametrize("margin", [0.01, 0.03])
 @pytest.mark.parametrize("mean", [0.0, 0.004, 0.01, -0.02])
-def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
+def test_an_inconclusive_verdict_has_the_number_of_needed_folds_or_samples(mean, margin, n_test):
     n_runs, spread = 5, 0.04
     frame = comparison({"cross_entropy": np.zeros(5), "a": spread_runs(mean, spread, 5)}, n_test)
     frame.margin = margin
@@ -119,7 +119,7 @@ def test_it_says_how_many_folds_or_rows_would_tell(mean, margin, n_test):
     assert ("more fold" in frame.verdict) == bool(enough)
 
 
-def test_scores_that_do_not_pair_are_refused():
+def test_scores_that_cannot_be_paired_raise():
     frame = comparison(SCORES).frame
     with pytest.raises(ValueError, match=r"finite.*'focal'|'focal'.*finite"):
         LossComparison(frame.drop(index=frame.index[frame["loss"] == "focal"][0])).summary()

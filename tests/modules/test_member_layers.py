@@ -21,7 +21,7 @@ def rows(n_samples=7, n_members=None, n_features=5):
 
 
 def one_by_one(net, x):
-    """Scores (n_samples, n_members, n_outputs), each member a loop over its layers."""
+    """Scores (n_samples, n_members, n_outputs), computed network by network and layer by layer."""
     h, scores = net.encoder(x), []
     for m in range(net.n_members):
         own = h if h.dim() == 2 else h[m]
@@ -58,7 +58,7 @@ def test_derivatives_of_both_orders_are_those_of_finite_differences():
     assert torch.autograd.gradgradcheck(scores, values)
 
 
-# Within torch, which says it of itself.
+# This warning comes from torch.
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_every_transform_has_its_derivatives():
     net, x = network((4,), n_members=2), rows(3)

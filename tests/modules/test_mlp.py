@@ -1,4 +1,4 @@
-"""MLP has the layers and draws of torch, and its normalized last layer cosines as scores."""
+"""MLP has the layers and initial weights of torch; its normalized last layer returns cosines."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ def test_layers_have_the_names_of_a_sequential_network_and_the_size_of_the_molec
 
 @pytest.mark.parametrize("params", [{"batch_norm": True, "dropout": 0.3}, {"normalize": True}])
 @pytest.mark.parametrize("sizes", [(), (7, 4)])
-def test_a_generator_draws_what_torchs_own_would(params, sizes):
+def test_a_generator_draws_the_same_weights_as_torch(params, sizes):
     torch.manual_seed(3)
     network = MLP(5, 3, sizes, **params)
     own = MLP(5, 3, sizes, **params, generator=torch.Generator().manual_seed(3))
@@ -74,7 +74,7 @@ def test_dropout_is_that_of_torch(p):
     assert torch.equal(layer.eval()(x), x)
 
 
-def test_a_network_of_ones_own_has_the_default_dtype_unless_it_is_given_one(default_dtype):
+def test_a_network_has_the_default_dtype_unless_a_dtype_is_given(default_dtype):
     default_dtype(torch.float64)
     params = {"batch_norm": True, "dropout": 0.5}
     assert {each.dtype for each in MLP(5, 3, **params).parameters()} == {torch.float64}
@@ -95,7 +95,7 @@ def test_scores_are_cosines_with_their_gradient(layer):
     assert torch.autograd.gradcheck(layer, features)
 
 
-def test_rows_of_zeros_score_zero_with_moderate_gradient(layer):
+def test_samples_of_zeros_have_score_zero_and_a_moderate_gradient(layer):
     features = torch.zeros((2, 4), dtype=torch.float64, requires_grad=True)
     layer.weight.data[1] = 0.0
     scores = layer(features)

@@ -1,4 +1,4 @@
-"""The network of a table: members that share nothing, columns scaled and encoded inside."""
+"""TabularMLP: independent networks, and columns that are scaled and encoded inside."""
 
 import math
 
@@ -12,7 +12,7 @@ NAN, INF = math.nan, math.inf
 
 
 def table(n=300, d=5, seed=0, dtype=torch.float64):
-    """Columns of several kinds: normal, heavy tails, few values, mostly one value, binary."""
+    """Columns of several kinds: normal, heavy-tailed, few values, mostly one value, binary."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn((n, d), generator=generator, dtype=dtype)
     x[:, 1] = x[:, 1].mul(4).exp()
@@ -27,7 +27,7 @@ def network(X, n_outputs=3, seed=0, **params):
     return TabularMLP(X.shape[1], n_outputs, **params).to(X.dtype).from_data(X)
 
 
-def test_members_start_apart_and_as_linear_layers_do():
+def test_networks_have_different_initial_weights_distributed_as_in_linear_layers():
     net = network(table(), n_members=50, hidden_layer_sizes=(40,))
     for layer in net.layers:
         for values in (layer.weight, layer.bias):
@@ -38,7 +38,7 @@ def test_members_start_apart_and_as_linear_layers_do():
             assert values.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
 
 
-def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
+def test_dropout_drops_a_share_of_units_and_scales_the_others():
     X = table()
     net = network(X, n_members=2, dropout=0.4, hidden_layer_sizes=(200,))
     net.layers[-1].weight.data.fill_(1 / 200)
@@ -46,7 +46,7 @@ def test_dropped_units_are_a_share_and_the_others_make_up_for_them():
     net.layers[0].bias.data.fill_(1.0)
     kept = net(X)[..., 0] - net.layers[-1].bias[:, 0]
     assert kept.mean().item() == pytest.approx(1, abs=0.02)
-    # Rows differ, each a mean of 200 draws that are 0 or 1 / 0.6.
+    # Samples differ: each value is a mean of 200 draws of 0 or 1 / 0.6.
     assert kept.std().item() == pytest.approx((0.4 / 0.6 / 200) ** 0.5, rel=0.2)
 
 
@@ -58,7 +58,7 @@ def encoded(net, X, j):
 
 
 def edges_of(net, j):
-    """Ends of the bins of column j, in its own unit."""
+    """Edges of the bins of column j, in the units of the column."""
     encoder = net.encoder
     own = (encoder.bin_column == j) & (encoder.bin_slope > 0)
     start, end = encoder.bin_start[own], (encoder.bin_start + 1 / encoder.bin_slope)[own]
@@ -66,12 +66,12 @@ def edges_of(net, j):
 
 
 def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(default_dtype):
-    """The package of Gorishniy et al., whose buffers have torch's default type."""
+    """Compare with the package of Gorishniy et al., whose buffers have torch's default dtype."""
     default_dtype(torch.float64)
     rtdl = pytest.importorskip("rtdl_num_embeddings")
     X = table(n=401)
     net = network(X, n_bins=8)
-    # The quantiles at i / 8 of 401 values without ties are values themselves.
+    # The quantiles at i / 8 of 401 distinct values are among the values.
     torch.testing.assert_close(edges_of(net, 1), X[:, 1].sort().values[::50])
     theirs = rtdl.PiecewiseLinearEncoding([edges_of(net, j) for j in range(4)])
     new = 2 * table(n=300, seed=1)
@@ -79,7 +79,7 @@ def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(default_dty
     for rows in (X, inside, new):
         ours = net.encoder(rows)[:, 5 : 5 + net.encoder.n_encoded][:, net.encoder.bin_slope > 0]
         code = theirs(rows[:, :4])
-        # Theirs leaves the first and the last bin open, as the paper does; ours closes both.
+        # Their first and last bins are open, as in the paper; ours are closed.
         assert ((code.clamp(0, 1) - code).abs().max() > 1e-6) == (rows is new)
         torch.testing.assert_close(ours, code.clamp(0, 1), rtol=0, atol=1e-6)
 
@@ -131,7 +131,7 @@ def test_any_column_gives_numbers(name):
     assert all(buffer.isfinite().all() for buffer in net.buffers())
 
 
-def test_a_missing_value_is_the_median_and_said_to_be_missing():
+def test_a_missing_value_is_replaced_by_the_median_and_has_an_indicator():
     X = table(n=301)
     X[::5, 0] = NAN
     net, missing, filled = network(X, missing_indicator=True), X[:, 0].isnan(), X.clone()
@@ -150,7 +150,7 @@ def test_an_indicator_of_some_columns_leaves_the_others_at_their_median():
     assert out[:, d:].tolist() == X[:, 3:4].isnan().double().tolist()
 
 
-def test_a_category_is_a_column_and_any_other_value_none():
+def test_a_category_has_a_column_and_other_values_are_zeros():
     X = table(n=40)
     X[:, 1] = torch.arange(40) % 3
     X[0, 1], X[1, 1], X[2, 1], X[3, 1] = NAN, -1.0, 3.0, 0.5
@@ -161,7 +161,7 @@ def test_a_category_is_a_column_and_any_other_value_none():
     for row, value in enumerate(X[:, 1].tolist()):
         expected = [float(value == each) / 3**0.5 for each in range(3)]
         assert of_categories[row].tolist() == pytest.approx(expected)
-    # Nothing else is made of such a column, even where it would be a far one.
+    # The column gets no other encoding, even for values far away.
     assert (out[:, 1] == 0).all()
     others = out[:, [0, 2, 3, 4]], without.encoder(X)[:, [0, 2, 3, 4]]
     torch.testing.assert_close(*others)
@@ -173,7 +173,7 @@ def test_a_category_is_a_column_and_any_other_value_none():
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (4, 6), (5,)])
-def test_other_rows_are_refused(shape):
+def test_samples_of_a_wrong_shape_raise(shape):
     with pytest.raises(ValueError, match=r"X must have shape \(n_samples, 5\)"):
         TabularMLP(5, 2).from_data(torch.zeros(shape))
 
@@ -209,14 +209,14 @@ def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, decimal
     net = TabularMLP(1, 2, n_bins=n_bins, dtype=torch.float64)
     net.from_data(X.unsqueeze(1), WEIGHTS[weights](X))
     assert 0 < int((net.encoder.bin_slope > 0).sum()) <= n_bins
-    # The bins end with the samples, however light, if these are not too far away.
+    # The outer bins end at the extreme samples, also light ones, unless they are far away.
     center, scale = net.encoder.center, net.encoder.scale
     ends = ((torch.stack([X.min(), X.max()]) - center) * scale).clamp(-1e6, 1e6)
     torch.testing.assert_close((edges_of(net, 0)[[0, -1]] - center) * scale, ends)
 
 
 @pytest.mark.parametrize("column", [-1, 2, 2**40])
-def test_a_state_with_a_column_that_does_not_exist_is_refused(column):
+def test_a_state_with_a_column_that_does_not_exist_raises(column):
     network = TabularMLP(2, 3, n_bins=4)
     state = network.state_dict()
     network.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""Minibatches of an epoch, and the samples that each network draws from them."""
+"""Minibatches of an epoch, and the samples of each network in them."""
 
 from itertools import product
 from unittest.mock import MagicMock
@@ -55,13 +55,13 @@ FOLDS["uneven"] = np.repeat([0, 1, 2, -1], [200, 100, 50, 55])
 
 @pytest.mark.parametrize("batch_size", [34, 1000])
 @pytest.mark.parametrize("name", FOLDS)
-def test_a_network_draws_nothing_that_it_holds_out_and_nearly_all_else(name, batch_size):
+def test_a_network_draws_nearly_all_samples_that_it_does_not_hold_out(name, batch_size):
     fold = FOLDS[name]
     batches = batches_of(batch_size, Folds(fold, np.arange(N), M, np.arange(M)), min_positives=1)
     for m, rows in enumerate(drawn(batches)):
         assert len({*rows}) == len(rows)
         assert (fold[rows] != m).all()
-        # In minibatches, all networks draw equally many samples if they can.
+        # In minibatches, all networks get the same number of samples if possible.
         left_out = N - len(rows) - np.count_nonzero(fold == m)
         assert left_out == 0 if batch_size > N or name == "uneven" else left_out <= 0.05 * N
     for batch in batches:
@@ -89,7 +89,7 @@ def test_batches_have_whole_groups_or_parts_of_several(batch_size):
         found = np.bincount(np.concatenate(epoch), minlength=len(Y))
         assert (found[Y == 0] == 1).all()
         assert (found >= 1).all()
-        # Each part in a batch of its own.
+        # Each part has its own minibatch.
         comes_in = np.bincount(np.concatenate([np.unique(DAY[batch]) for batch in epoch]))
         np.testing.assert_array_equal(comes_in, batches.n_parts)
         for batch in epoch:
@@ -126,7 +126,7 @@ def test_every_epoch_has_whole_groups_and_no_minibatch_of_one():
             assert 2 <= min(lengths) <= max(lengths) < 2 * batch_size + 2
 
 
-# What a GPU does otherwise, as far as a machine without one can tell.
+# Behaviour on a GPU, as far as it can be tested without a GPU.
 
 META = torch.device("meta")
 TABLE = np.arange(40.0, dtype=np.float32).reshape(10, 4)
@@ -137,16 +137,18 @@ def rows_of(table, device=META, dtype=torch.float32):
 
 
 @pytest.mark.parametrize(("free", "resident"), [(320, True), (319, False)])
-def test_a_table_moves_once_if_it_takes_at_most_half_of_what_is_free(free, resident, monkeypatch):
+def test_data_that_take_at_most_half_of_the_free_memory_are_copied_once(
+    free, resident, monkeypatch
+):
     monkeypatch.setattr(_batches, "free_memory", lambda device: free)
     assert rows_of(TABLE).resident == resident
     assert rows_of(TABLE)[torch.arange(2)].device == META
-    # What counts is what it takes there.
+    # The size on the GPU counts.
     assert rows_of(TABLE.astype(np.float64)).resident == resident
     assert not rows_of(TABLE, dtype=torch.float64).resident
 
 
-def test_sparse_rows_and_files_stay_where_they_are(tmp_path):
+def test_sparse_samples_and_memory_maps_are_not_copied(tmp_path):
     assert not rows_of(csr_array(TABLE)).resident
     for mode in ("r", "r+"):
         np.save(tmp_path / "X.npy", TABLE)
@@ -154,7 +156,7 @@ def test_sparse_rows_and_files_stay_where_they_are(tmp_path):
     assert Rows(TABLE, META, torch.float32).resident is False
 
 
-def test_rows_are_copied_one_batch_ahead(monkeypatch):
+def test_samples_are_copied_one_minibatch_ahead(monkeypatch):
     monkeypatch.setattr(torch, "cuda", MagicMock())
     monkeypatch.setattr(torch.Tensor, "record_stream", MagicMock())
     rows, asked = Rows(TABLE, CPU, torch.float32), []

@@ -1,4 +1,4 @@
-"""Two processes that train together learn what one process learns from the joined batches."""
+"""Two processes that train together equal one process with the joined minibatches."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClass
 from sktopk.modules import MLP
 
 N_ROWS, N_FEATURES = 120, 5
-# Two of them have a network that the user made parallel.
+# In two cases, the user has made the network parallel.
 ESTIMATORS = {
-    # The validation score of a ranking is that of each process, in the mean.
+    # The validation score of a ranking is the mean of the scores of the processes.
     name: getattr(sktopk, f"{name}Classifier")(n_iter_no_change=None)
     for name in ("AUC", "FScore", "RecallAtFPR", "RecallAtPrecision", "Threshold", "TopK")
 }
@@ -33,7 +33,7 @@ def data():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N_ROWS, N_FEATURES))
     y = (X[:, 0] + 0.5 * rng.standard_normal(N_ROWS) > 1).astype(int)
-    # As many of each class in both halves.
+    # Both halves have the same number of samples of each class.
     order = np.argsort(y, kind="stable")
     order = np.concatenate([order[::2], order[1::2]])
     return X[order], y[order], 1 + np.arange(N_ROWS) % 3
@@ -49,7 +49,7 @@ def half(rank):
 
 
 def three_classes():
-    """Rows of which the second half lacks the class 0."""
+    """Samples of three classes; the second half lacks class 0."""
     X, _, weight = data()
     y = np.digitize(X[:, 0] - X[:, 1], [-1, 1])
     first = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y > 0)])
@@ -57,9 +57,9 @@ def three_classes():
 
 
 def fit(name, rows):
-    """What a network learned, and what was derived from it.
+    """Return what a network learned, and the attributes that depend on it.
 
-    That of tables sees the scales of the rows of the first process, and leaves out rows of each.
+    TabularMLP has the column scales of the first process, and holds out samples of both processes.
     """
     clf, more = ESTIMATORS[name], {}
     X, y, weight = three_classes() if isinstance(clf, TopKClassifier) else data()
@@ -86,7 +86,7 @@ def with_buffers(n_features, n_outputs):
 
 
 def stopped_by_one(rank):
-    """How long both trained, and their buffers, if the first stops after three epochs."""
+    """Return the epochs and buffers of both processes if the first stops after three epochs."""
     X, y, _ = three_classes()
     clf = TopKClassifier(
         k=2, module=with_buffers, callbacks=[] if rank else [StopAfterThree()], random_state=0,
@@ -103,7 +103,7 @@ class Interrupt(Callback):
 
 
 def broken_by_one(rank):
-    """What each is told if training breaks off in both at once."""
+    """Return the errors of both processes if the training fails in both at once."""
     X, y, _ = data()
     clf = DeepTopPushClassifier(max_epochs=3, batch_size=N_ROWS, n_iter_no_change=None)
     clf.set_params(callbacks=[Interrupt()], random_state=0)
@@ -128,7 +128,7 @@ def work(rank, folder):
     except ValueError as error:
         result["uneven"] = str(error)
     torch.save(result, f"{folder}/{rank}.pt")
-    # Neither closes what the other still reads from.
+    # Neither process closes a connection from which the other still reads.
     distributed.barrier()
     distributed.destroy_process_group()
 
@@ -141,7 +141,7 @@ def of_each_rank(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_fit_is_of_all_processes_together(name, of_each_rank):
+def test_fit_trains_with_all_processes_together(name, of_each_rank):
     expected = fit(name, slice(None))
     for result in of_each_rank:
         torch.testing.assert_close(result[name], expected, rtol=1e-5, atol=1e-5)
@@ -157,6 +157,6 @@ def test_an_error_arrives_as_it_was_raised(of_each_rank):
     assert [each["broken"] for each in of_each_rank] == ["stop here"] * 2
 
 
-def test_uneven_shares_are_refused_instead_of_waited_for(of_each_rank):
+def test_uneven_shares_raise_instead_of_waiting_forever(of_each_rank):
     for result in of_each_rank:
         assert "every process must have the same number of batches" in result["uneven"]

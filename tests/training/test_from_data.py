@@ -1,4 +1,4 @@
-"""A network of the user's own that asks for the rows before it is trained."""
+"""A user's network that gets the training samples before the training."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ CLASSIFIERS = {
 
 
 class Standardized(nn.Module):
-    """A linear model of columns that are standardised by the rows it was shown."""
+    """A linear model that standardizes columns with the samples it was shown."""
 
     def __init__(self, n_features, n_outputs):
         super().__init__()
@@ -61,8 +61,8 @@ def test_each_network_is_shown_the_samples_once(name, n_estimators):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_it_trains_and_predicts_with_what_it_took_from_them(name):
-    # The same steps as of a linear model of standardised rows.
+def test_the_network_trains_and_predicts_with_what_it_computed_from_the_samples(name):
+    # The steps equal the steps of a linear model on standardized samples.
     plain = fitted(name, (X - X.mean(0)) / X.std(0, ddof=1), module=nn.Linear)
     own = fitted(name)
     expected = plain.decision_function((X - X.mean(0)) / X.std(0, ddof=1))
@@ -70,26 +70,26 @@ def test_it_trains_and_predicts_with_what_it_took_from_them(name):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_rows_that_are_held_out_are_not_shown(name):
+def test_held_out_samples_are_not_shown(name):
     clf = fitted(name, n_iter_no_change=1)
     (shown,) = networks(clf)[0].shown
     assert len(shown) == 180
     assert {*map(tuple, shown.numpy())} < {*map(tuple, X)}
 
 
-def test_sparse_rows_come_dense():
+def test_sparse_samples_are_shown_as_dense_arrays():
     (shown,) = networks(fitted("labels", sparse.csr_array(X)))[0].shown
     np.testing.assert_array_equal(shown.numpy(), X)
 
 
-def test_parts_show_the_first_of_them():
+def test_partial_fit_shows_the_first_chunk():
     clf = TopKClassifier(k=1, module=Standardized, n_estimators=1, random_state=0)
     clf.partial_fit(X[:80], Y[:80]).partial_fit(X[80:], Y[80:])
     (shown,) = networks(clf)[0].shown
     np.testing.assert_array_equal(shown.numpy(), X[:80])
 
 
-def test_of_many_rows_it_is_shown_some_from_the_first_to_the_last():
+def test_a_subset_of_many_samples_is_shown():
     numbers = np.arange(40_000, dtype=np.float32)
     rows = np.column_stack([numbers, numbers, numbers])
     (shown,) = networks(fitted("labels", rows, numbers > 2e4, max_epochs=1))[0].shown
@@ -100,7 +100,7 @@ def test_of_many_rows_it_is_shown_some_from_the_first_to_the_last():
 
 
 class OfTables(nn.Sequential):
-    """A network of the user's own that takes what the default network takes."""
+    """A user's network that takes the input of the default network."""
 
     takes_tables = True
 

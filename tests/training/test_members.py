@@ -1,4 +1,4 @@
-"""Networks of an ensemble learn as if each were alone, from samples it does not hold out."""
+"""Each network of an ensemble learns independently, from the samples that it does not hold out."""
 
 import copy
 
@@ -49,11 +49,11 @@ def own_weights(clf, m):
     ids=["two heads", "logit_adjusted", "PatMat", "FScore"],
 )
 def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, monkeypatch):
-    """Their labels and weights may be anything: its weights do not depend on them."""
+    """The weights of a network do not depend on labels and weights of its held-out samples."""
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal(shuffled_order(X, 0), y, M)
     monkeypatch.setattr("sktopk._estimators._fit.deal", lambda *args: fold)
-    # Scales of columns are of all samples, in their weights, too: no weight changes there.
+    # The scales of columns use the weights of all samples, so keep the sample weights.
     clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N)
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()
     before = [copy.deepcopy(own_weights(clf, m)) for m in range(M)]
@@ -77,7 +77,7 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels():
     rows[-4:] = [[9, 9, 9], [9, 9, 9], [8, 8, 8], rows[0]]
     clf = TopKClassifier(k=1, n_estimators=3, max_epochs=1, random_state=0).fit(rows, y)
     out = np.isnan(clf.oob_decision_function_).any(axis=1)
-    # Classes that would lie in one fold are seen by all networks, with the samples equal to them.
+    # Classes that would lie in one fold, and samples equal to theirs, train all networks.
     expected = np.isin(y, (3, 4, 5)) | (rows == rows[0]).all(axis=1)
     np.testing.assert_array_equal(out, expected)
 
@@ -95,14 +95,14 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
     clf.fit(rows, y, sample_weight=np.r_[0.0, WEIGHT[1:]])
     scores = clf.net_.module_.eval()(torch.from_numpy(rows[1:])).detach().numpy()
     found = clf.oob_decision_function_
-    assert np.isnan(found[0]).all()  # of weight 0
+    assert np.isnan(found[0]).all()  # sample of weight 0
     for i in range(N - 1):
         expected = scores[i, :, :]
         if name == "two classes":
             expected = expected[:, 1:] - expected[:, :1]
         elif name == "ranker":
             expected = expected - clf.threshold_
-        # Which fold is which network's depends on the seed of the keys.
+        # Which fold a network holds out depends on the seed.
         distance = np.abs(expected - found[i + 1]).max(axis=1)
         assert distance.min() < 1e-9
     own = found[1:]
@@ -114,7 +114,7 @@ def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
 
 
 class Together(nn.Module):
-    """A network whose output is (n_samples, n_members, n_outputs), as TabM's is."""
+    """A network with output (n_samples, n_members, n_outputs), like TabM."""
 
     def __init__(self, n_features, n_outputs, n_members=4):
         super().__init__()
@@ -128,7 +128,7 @@ class Together(nn.Module):
 def test_a_module_of_all_networks_is_built_once():
     clf = TopKClassifier(k=2, n_estimators=4, max_epochs=1, module=Together)
     assert type(clf.fit(X, Y).net_.module_) is Together
-    # Networks that share weights are stopped together.
+    # Networks with shared weights stop at the same epoch.
     clf.set_params(n_iter_no_change=1, max_epochs=9, learning_rate=0.3).fit(X, Y)
     assert clf.decision_function(X).shape == (N, 5)
     clf.set_params(module=lambda n_features, n_outputs: Together(n_features, n_outputs))

@@ -1,4 +1,4 @@
-"""The loss of each network on the samples that it draws, against the public losses."""
+"""The loss of each network on its samples, compared with the public losses."""
 
 from types import SimpleNamespace
 
@@ -32,7 +32,7 @@ N = 60
 
 
 def middle(scores, positive, weight):
-    """A user's threshold, of which the package knows nothing."""
+    """A threshold function of a user."""
     weight = torch.ones_like(scores) if weight is None else weight
     mean = (weight * scores).sum() / weight.sum()
     return mean + (weight * (scores - mean) ** 2).sum().sqrt() / weight.sum().sqrt()
@@ -98,7 +98,7 @@ def check_equal(found, expected, scores):
 
 
 def counts(threshold, rows, n_fresh, positive, weight):
-    """What the docstring of TopLoss says that each sample counts for, one after the other."""
+    """The number of samples that each sample stands for (docstring of TopLoss), in a loop."""
     of = getattr(threshold, "of", "all")
     labels = {"negatives": [0], "positives": [1], "all": [0, 1]}[of]
     group = [i for i in dict.fromkeys(rows) if positive[i] in labels]
@@ -121,8 +121,8 @@ def counts(threshold, rows, n_fresh, positive, weight):
 @weighted_or_not
 @every_kind
 @every_threshold
-def test_on_a_part_it_is_the_loss_of_samples_that_count_for_others(threshold, kind, weighted):
-    """With two hard examples, of which one is drawn again."""
+def test_samples_of_a_minibatch_stand_for_others_in_the_loss(threshold, kind, weighted):
+    """There are two hard examples; one of them is also in the minibatch."""
     scores, positive, weight = table(weighted, n_members=1)
     for fresh in (range(24), range(30, 60, 2), range(12, 44)):
         fresh, hard = torch.tensor(fresh), torch.tensor([fresh[3], 27])
@@ -146,7 +146,7 @@ def test_on_a_part_it_is_the_loss_of_samples_that_count_for_others(threshold, ki
 
 
 def test_the_threshold_keeps_its_share_while_the_scores_move():
-    """Every step draws new scores: what was hard is no longer."""
+    """Every step has new scores, so that earlier hard examples are no longer hard."""
     rng = np.random.default_rng(0)
     n, shares, hard = 4000, [], torch.empty(0, dtype=torch.long)
     objective = TopLoss(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
@@ -161,15 +161,15 @@ def test_the_threshold_keeps_its_share_while_the_scores_move():
         hard = rows[objective.hardest[0]]
         assert len(hard.unique()) == len(hard)
         shares.append((scores[:n] >= objective.threshold_now).double().mean())
-    # Of 100 samples the fifth: (5 / 101) of them lie above it in the mean.
+    # The threshold is the fifth of 100 scores: on average, 5 / 101 of new scores exceed it.
     assert np.mean(shares) == pytest.approx(0.05, abs=0.004)
 
 
 @every_program
-def test_a_part_is_weighted_to_the_proportions_of_the_training_set(loss):
+def test_a_minibatch_is_weighted_to_the_proportions_of_the_training_set(loss):
     scores = torch.tensor([[1.0, 0.4, -0.2, 0.8, -0.5]], dtype=torch.float64, requires_grad=True)
     positive = torch.tensor([1, 1, 0, 0, 0]) == 1
-    # The training set has each negative ten times.
+    # The training set has ten copies of each negative.
     whole = torch.cat([torch.arange(2), torch.arange(2, 5).repeat(10)])
     drawn = Drawn(totals(positive[whole], torch.ones(32, dtype=torch.float64), 1))
     ones = torch.ones(5, dtype=torch.float64)
@@ -178,7 +178,7 @@ def test_a_part_is_weighted_to_the_proportions_of_the_training_set(loss):
 
 
 def of_groups(case, kind, scores, positive, groups, weight):
-    """The public loss: the mean over the groups, for programs those with both classes."""
+    """The public loss: the mean over groups, for programs over groups with both classes."""
     if not isinstance(case, torch.nn.Module):
         params = {"threshold": case, "groups": groups, "sample_weight": weight, **kind}
         return accuracy_at_top_loss(scores, positive, **params)
@@ -198,7 +198,7 @@ def grouped(weighted):
 
 
 def with_groups(objective, batches, n_parts, scores, positive, groups, weight):
-    """The losses of minibatches of samples of several groups."""
+    """Return the losses of minibatches with samples of several groups."""
     made = type("Batches", (SimpleNamespace,), {"__len__": lambda self: len(batches)})
     parts, target = made(n_parts=np.array(n_parts)), positive.long().numpy()
     of_each = Groups(groups.numpy(), target, weight.numpy(), None, 1, parts, torch.device("cpu"))
@@ -232,7 +232,7 @@ def test_minibatches_of_whole_groups_have_the_loss_of_the_groups(name, weighted)
     check_equal(found.mean(), expected, scores)
 
 
-def test_a_part_stands_for_its_group():
+def test_a_part_of_a_group_stands_for_the_whole_group():
     data = scores, positive, groups, _ = grouped(False)
     case, kind = KthLargest("all", k=4), {"errors": "false_negatives", "surrogate": "hinge"}
     rows = (groups == 2).nonzero()[:, 0]
@@ -244,7 +244,7 @@ def test_a_part_stands_for_its_group():
         times[own] = (positive[rows] == label).sum() / own.sum()
     t = case(scores[0, part], positive[part], times)
     expected = (1 + t - scores[0, part][positive[part]]).clamp(min=0).mean()
-    # One of the groups with positives, in fifteen minibatches of which it has three.
+    # One group with positives; it has three of fifteen minibatches.
     torch.testing.assert_close(found, expected * 15 / len(groups[positive].unique()) / 3)
 
 

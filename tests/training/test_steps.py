@@ -55,7 +55,7 @@ def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
         callbacks=[start], net_params={"optimizer": torch.optim.SGD}, calibration=None,
         n_iter_no_change=None, hidden_layer_sizes=(5,),
     )  # fmt: skip
-    # At a constant rate, unlike `fit`.
+    # At a constant learning rate, unlike in `fit`.
     clf.partial_fit(X, y, sample_weight=weight, **given)
     scores = start.module(torch.from_numpy(X))
     scores = scores.unsqueeze(1) if clf.n_estimators == 1 else scores
@@ -72,19 +72,19 @@ def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
 
 
 def assert_steps(clf, loss, y=Y, share=0.0):
-    """A single network and an ensemble take it, without and with weights."""
+    """Check steps of a single network and of an ensemble, without and with weights."""
     for network, weight in product(NETWORKS, (None, WEIGHT)):
         assert_step(clone(clf).set_params(**network), loss, y, weight, share)
 
 
 def named(name, k=K, **params):
-    """A loss of `TopKClassifier` as a function of (scores, target, weight)."""
+    """Return a loss of `TopKClassifier` as a function of (scores, target, weight)."""
 
     def loss(scores, target, weight):
         more = dict(params)
         if name in COUNTS:
             own = np.ones(len(Y)) if weight is None else weight.numpy()
-            # The classifier's weights have mean 1.
+            # The classifier scales the weights to mean 1.
             more["class_counts"] = torch.from_numpy(np.bincount(target.numpy(), own))
         function = function_called(f"{name}_loss")
         if "topk" in name:
@@ -174,7 +174,7 @@ def test_parameters_that_only_the_loss_has_reach_it():
 
 
 class Squares(nn.Module):
-    """A user's loss with sample weights."""
+    """A loss of a user, with sample weights."""
 
     def forward(self, scores, target, sample_weight=None):
         each = (scores.softmax(1) - nn.functional.one_hot(target, 5)).square().sum(1)
@@ -210,7 +210,7 @@ def top(function, **params):
 
 
 def middle(scores, positive, weight=None):
-    """A user's threshold."""
+    """A threshold function of a user."""
     return scores.mean() if weight is None else (scores * weight).sum() / weight.sum()
 
 
