@@ -10,9 +10,9 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.preprocessing import StandardScaler
 
 mpl.use("Agg")
-# Tests run side by side; two threads each would spin against each other.
+# Tests run in parallel processes; with several threads each, they would compete for cores.
 torch.set_num_threads(1)
-# The same examples in every run; `make test-nightly` draws new ones, and more of them.
+# The same examples in every run; `make test-nightly` draws new and more examples.
 settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile(
     "nightly",

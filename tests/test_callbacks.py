@@ -97,14 +97,14 @@ def test_a_schedule_of_the_user_replaces_the_cycle(schedule, expected):
     np.testing.assert_allclose(noted, 0.01 * expected)
 
 
-def test_a_frozen_layer_stays_as_it_began():
+def test_a_frozen_layer_does_not_change():
     fitted = quick(callbacks=[Freezer("0.*")]).fit(ROWS, Y).net_.module_
     begun = quick(callbacks=[Freezer("0.*")], learning_rate=1e-12).fit(ROWS, Y).net_.module_
     assert torch.equal(fitted[0].weight, begun[0].weight)
     assert not torch.equal(fitted[-1].weight, begun[-1].weight)
 
 
-def test_the_same_objects_serve_the_next_fit():
+def test_the_same_callbacks_work_in_the_next_fit():
     """A clone copies the callbacks; the estimator resets them in each fit."""
     clf = quick(callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", 2)])
     first = fitted_state(clf.fit(ROWS, Y))
@@ -256,7 +256,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_callback_that_would_do_nothing_raises(case):
+def test_a_callback_without_effect_raises(case):
     callback, params, says = REFUSED[case]
     with pytest.raises(ValueError, match=f"^callbacks.*{says}"):
         fitted([callback], **params)

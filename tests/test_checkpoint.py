@@ -161,7 +161,7 @@ def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_p
     check_same(fitted_state(clf), fitted_state(quick(**params).fit(X, Y)))
 
 
-def test_an_unseeded_fit_continues_with_its_own_seed(tmp_path):
+def test_a_fit_without_seed_continues_with_its_random_state(tmp_path):
     with crashing(after=3):
         quick(random_state=None).fit(X, Y, checkpoint=tmp_path / "file")
     files, fits = (tmp_path / "file").read_bytes(), []
@@ -173,7 +173,7 @@ def test_an_unseeded_fit_continues_with_its_own_seed(tmp_path):
     check_same(*fits)
 
 
-def test_a_fit_that_had_stopped_early_stays_stopped(tmp_path, monkeypatch):
+def test_a_fit_that_stopped_early_does_not_train_on(tmp_path, monkeypatch):
     def make():
         return quick(n_iter_no_change=1, max_epochs=50, learning_rate=0.2)
 

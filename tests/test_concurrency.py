@@ -138,7 +138,7 @@ def test_eight_threads_predict_with_one_model_at_once(name):
 
 @pytest.mark.parametrize("call", ["fit", "partial_fit"])
 @pytest.mark.parametrize("name", ["default", "hard samples"])
-def test_predictions_during_a_training_are_those_before_or_after_it(name, call):
+def test_predictions_during_a_training_use_the_old_or_the_new_state(name, call):
     clf, _ = fit(name)
     # The second fit has other classes or another positive label: a mixture would fail or differ.
     y = target(clf) if call == "partial_fit" else 1 - (target(clf) > 0)

@@ -59,7 +59,7 @@ DATASETS = {
 
 
 @pytest.mark.parametrize("case", DATASETS)
-def test_fit_and_predictions_equal_those_of_the_array(case):
+def test_fit_and_predictions_equal_the_fit_of_an_array(case):
     dataset, y = DATASETS[case]
     for params in ({}, {"module": MLP, "n_estimators": 1, "batch_size": 500}):
         expected, found = make(**params).fit(X, y), make(**params).fit(dataset)
@@ -78,7 +78,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_folds_and_calibration_equal_those_of_the_array(kind):
+def test_folds_and_calibration_equal_the_fit_of_an_array(kind):
     rows = TABLES[kind](X)
     dataset = TensorDataset(torch.from_numpy(rows), TENSORS[1])
     expected, found = (
@@ -89,7 +89,7 @@ def test_folds_and_calibration_equal_those_of_the_array(kind):
     np.testing.assert_array_equal(found.oob_decision_function_, expected.oob_decision_function_)
 
 
-def test_a_slice_dataset_is_its_samples():
+def test_a_slice_dataset_equals_its_samples():
     clf, samples = make().fit(X, Y), SliceDataset(TensorDataset(*TENSORS))
     np.testing.assert_array_equal(clf.decision_function(samples), clf.decision_function(X))
     assert clf.score(samples[100:200], Y[100:200]) == clf.score(X[100:200], Y[100:200])
@@ -108,7 +108,7 @@ SPLITTABLE = {
 @pytest.mark.filterwarnings("ignore:.* calibration sample")
 @pytest.mark.parametrize("case", ["arrays", "tensors", "subset"])
 @pytest.mark.parametrize("name", SPLITTABLE)
-def test_cross_validation_of_a_dataset_equals_that_of_the_array(name, case):
+def test_cross_validation_of_a_dataset_equals_an_array(name, case):
     y = (Y == 1).astype(int)
     options = {"cv": 2, "error_score": "raise"}
     found = cross_val_score(SPLITTABLE[name], DATASETS[case][0], y, **options)
@@ -121,7 +121,7 @@ def test_cross_validation_of_a_dataset_equals_that_of_the_array(name, case):
         np.testing.assert_array_equal(top, expected.predict_top(X, 9))
 
 
-def test_labels_weights_validation_and_parts_equal_those_of_the_array():
+def test_labels_weights_validation_and_partial_fit_equal_an_array():
     weight, params = np.arange(len(X)) % 4, {"n_iter_no_change": 2}
     expected = make(**params).fit(X, Y, weight, X_val=X[:50], y_val=Y[:50]).partial_fit(X, Y)
     found = make(**params).fit(Rows(X), Y, weight, X_val=Items(X[:50], Y[:50]))

@@ -122,7 +122,7 @@ def test_every_way_to_train_takes_groups(clf):
         check_same(fitted_state(each), fitted_state(clf))
 
 
-def test_score_and_predict_top_are_those_of_a_loop():
+def test_score_and_predict_top_equal_a_loop():
     clf = sktopk.RecallAtKClassifier(4, **SMALL).fit(X, Y, groups=DAY)
     X_new, y_new, day_new = some_days(15, seed=2)
     y_new[day_new == 3] = 0

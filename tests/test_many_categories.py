@@ -71,7 +71,7 @@ CASES += [(name, "five classes") for name in ("TopKClassifier", "TopBoostClassif
 
 @pytest.mark.parametrize("n_categories", [200, 2000])
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_scores_are_as_good_as_those_of_one_hot_and_target_encoding(name, kind, n_categories):
+def test_scores_are_as_good_as_with_one_hot_and_target_encoding(name, kind, n_categories):
     train, test, best = case_of(kind, n_categories)
     clf = clone(ESTIMATORS[name])
     if name == "TopBoostClassifier" and kind.startswith("five"):
@@ -91,13 +91,13 @@ def test_trees_of_several_noisy_classes_are_about_as_good_as_one_hot_encoding(n_
 
 @pytest.mark.parametrize("n_categories", [200, 2000])
 @pytest.mark.parametrize("name", SMALL)
-def test_out_of_fold_scores_of_categories_that_mean_nothing_are_those_of_chance(name, n_categories):
+def test_out_of_fold_scores_of_meaningless_categories_are_random(name, n_categories):
     X, y = draw("nothing", n_categories, 4000)
     clf = clone(SMALL[name]).fit(X, y)
     assert 0.46 < roc_auc_score(y, clf.oob_decision_function_) < 0.54
 
 
-def test_categories_that_mean_nothing_cost_little_with_many_classes():
+def test_meaningless_categories_cost_little_accuracy_with_many_classes():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 30, 1500)
     X = pd.DataFrame(

@@ -40,7 +40,7 @@ json.dump([alone, added, optional, drawn], sys.stdout)
 """
 
 
-def test_imports_are_as_late_as_they_can_be():
+def test_imports_are_lazy():
     parts = " ".join(f"sktopk.{part}" for part in PARTS)
     displays = [name for name in dir(sktopk.metrics) if name.endswith("Display")]
     optional = "matplotlib skops onnx onnxruntime polars hypothesis lightgbm"
@@ -64,7 +64,7 @@ def test_metrics_and_decisions_load_no_torch_here_nor_in_workers():
     assert json.loads(run.stdout) == [[], [], []]
 
 
-def test_public_names_are_of_the_package_wherever_they_live():
+def test_public_names_have_the_module_of_the_package():
     for name in sktopk.__all__:
         value = getattr(sktopk, name)
         assert value.__module__ == "sktopk"

@@ -65,7 +65,9 @@ def asked(name):
 @pytest.mark.parametrize(
     ("name", "parameter"), [(name, parameter) for name in NETS for parameter in asked(name)]
 )
-def test_it_works_or_the_error_names_the_parameter(name, parameter, tmp_path, monkeypatch):
+def test_an_estimator_works_or_the_error_names_the_parameter(
+    name, parameter, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)  # some values are the names of files
     for case, value in VALUES.items():
         if parameter == "max_epochs" and isinstance(value, int) and value > 9:

@@ -43,7 +43,7 @@ def as_list(found):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:.* tie at the cuts")
-def test_it_predicts_as_the_last_step_on_transformed_samples(name):
+def test_a_pipeline_predicts_like_its_last_step_on_transformed_samples(name):
     last, (X, y), calls = CASES[name]
     method = name.split()[0]
     pipe = make_pipeline(StandardScaler(), "passthrough", PCA(9), None, clone(last)).fit(X, y)

@@ -41,7 +41,7 @@ NAMED += [BOOSTING, clone(BOOSTING).set_params(n_members=1, log_loss_share=1)]
 
 
 @pytest.mark.parametrize("ranker", NAMED, ids=name)
-def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
+def test_a_ranker_does_not_depend_on_the_names_of_the_labels(ranker, rows):
     X, positive = rows
     plain = clone(ranker).fit(X, positive.astype(int))
     # The positive label comes first in sorted order.
@@ -68,7 +68,7 @@ def test_a_ranker_is_the_same_whatever_the_labels_are_called(ranker, rows):
 
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True), (0.0, 1.0)], ids=repr)
 @pytest.mark.parametrize("pos_label", [0, 1, None])
-def test_of_known_labels_the_second_is_positive_without_a_warning(labels, pos_label, rows):
+def test_the_second_of_known_labels_is_positive_without_a_warning(labels, pos_label, rows):
     X, positive = rows
     given = None if pos_label is None else labels[pos_label]
     clf = sktopk.AUCClassifier(pos_label=given, **SHORT)
@@ -77,7 +77,7 @@ def test_of_known_labels_the_second_is_positive_without_a_warning(labels, pos_la
 
 
 @pytest.mark.parametrize("labels", [("ok", "fraud"), ("a sale", "fraud"), (2, 1), (-1, 0)], ids=str)
-def test_of_other_labels_the_rare_one_is_positive_with_a_warning(labels, rows):
+def test_the_rare_one_of_other_labels_is_positive_with_a_warning(labels, rows):
     X, positive = rows
     y, (other, rare) = np.array(labels)[positive.astype(int)], labels
     clf, (warned,) = said(sktopk.DeepTopPushClassifier(**SHORT), X, y)
@@ -89,7 +89,7 @@ def test_of_other_labels_the_rare_one_is_positive_with_a_warning(labels, rows):
     np.testing.assert_array_equal(told.predict_top(X, 9), clf.predict_top(X, 9))
 
 
-def test_rare_is_less_than_a_quarter_of_the_weight(rows):
+def test_a_rare_label_has_less_than_a_quarter_of_the_weight(rows):
     X, _ = rows
     for n_first, expected in [(99, "approve"), (100, "reject"), (390, "reject")]:
         y = np.where(np.arange(400) < n_first, "approve", "reject")

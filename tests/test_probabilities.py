@@ -112,7 +112,7 @@ PEERS = {
 
 
 @pytest.mark.parametrize("case", PEERS)
-def test_calibrated_probabilities_are_about_those_of_scikit_learn(case, binary):
+def test_calibrated_probabilities_are_near_probabilities_of_scikit_learn(case, binary):
     X, y = binary
     parts = X[:400], y[:400], X[400:800], y[400:800]
     bare = PEERS[case](calibration=None).fit(*parts[:2])
@@ -175,7 +175,7 @@ def test_probabilities_of_samples_far_away_sum_to_one():
 
 
 @pytest.mark.parametrize("case", PEERS)
-def test_calibration_is_that_of_the_fit(case, binary):
+def test_predict_proba_uses_the_calibration_of_the_fit(case, binary):
     X, y = binary[0][:200], binary[1][:200]
     clf = PEERS[case](max_epochs=2, log_loss_share=0).fit(X, y)
     proba, calibration = clf.predict_proba(X), clf.calibration

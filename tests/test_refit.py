@@ -102,7 +102,7 @@ def test_the_extra_state_of_a_module_may_be_anything(blobs):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_with_validation_samples_warn_of_nothing(blobs, frame):
+def test_frames_with_validation_samples_give_no_warning(blobs, frame):
     X, y = blobs
     X = frame({f"x{i}": X[:, i] for i in range(4)})
     with warnings.catch_warnings(action="error"):

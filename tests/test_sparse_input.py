@@ -44,7 +44,7 @@ def labels(case):
 
 @pytest.mark.parametrize("case", ESTIMATORS)
 @pytest.mark.parametrize("module", [None, MLP], ids=["default", "MLP"])
-def test_fit_and_predictions_equal_those_of_the_dense_table(case, module):
+def test_fit_and_predictions_equal_a_fit_of_dense_samples(case, module):
     params = {"n_estimators": 2} if module is None else {"n_estimators": 1, "module": module}
     y = labels(case)
     found = ESTIMATORS[case](**params).fit(X, y)
@@ -60,7 +60,7 @@ def test_fit_and_predictions_equal_those_of_the_dense_table(case, module):
         found.partial_fit(X[part], y[part])
         dense.partial_fit(X[part].toarray(), y[part])
     np.testing.assert_allclose(dense.decision_function(X), found.decision_function(X), **close)
-    assert not X.has_canonical_format  # as it was
+    assert not X.has_canonical_format  # X is unchanged
 
 
 def test_callbacks_and_networks_of_a_user_see_dense_minibatches():

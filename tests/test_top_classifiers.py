@@ -64,7 +64,7 @@ def rank_of_threshold(clf, y):
 
 @each_top
 def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier, rare):
-    # Half of the rankers in float32.
+    # Test half of the rankers in float32.
     X = rare[0][:300].astype(np.float32 if classifier in TOP[::2] else np.float64)
     y = rare[1][:300]
     clf = quick(classifier, max_epochs=15).fit(X, y)
@@ -92,7 +92,7 @@ def cut_value(clf, y, flagged):
 
 
 @pytest.mark.parametrize("classifier", PROGRAMS, ids=name)
-def test_the_threshold_of_a_program_is_the_best_of_all(classifier, rare):
+def test_the_threshold_of_a_program_maximizes_the_metric(classifier, rare):
     X, y, times = rare[0][:150].round(1), rare[1][:150], np.arange(150) % 3  # some scores tie
     rows = np.repeat(np.arange(150), times)
     clf = quick(classifier, learning_rate=0.1)
@@ -109,7 +109,7 @@ def test_the_threshold_of_a_program_is_the_best_of_all(classifier, rare):
     [sktopk.DeepTopPushClassifier(), sktopk.FScoreClassifier(), sktopk.PatMatClassifier(0.05)],
     ids=name,
 )
-def test_the_threshold_of_an_ensemble_is_that_of_scores_as_if_unseen(classifier, rare):
+def test_the_threshold_of_an_ensemble_comes_from_out_of_fold_scores(classifier, rare):
     X, y = rare[0][:120], rare[1][:120]
     # float64, because one minibatch holds all samples.
     whole = {"batch_size": 120, "max_epochs": 12, "n_estimators": 3, "random_state": 0}

@@ -36,7 +36,7 @@ def trace(classifier, X, y, **params):
     return estimates, true[0], clf
 
 
-def test_delayed_sample_climbs_to_the_true_threshold_and_stays(rare):
+def test_the_estimated_threshold_increases_to_the_true_threshold(rare):
     estimates, true, clf = trace(sktopk.DeepTopPushClassifier(), *rare, max_epochs=2)
     assert (np.diff(estimates) >= -1e-7).all()
     np.testing.assert_allclose(estimates[len(clf.history_[0]["threshold"]) :], true, atol=1e-7)

@@ -172,7 +172,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
 @pytest.mark.filterwarnings("ignore:.*about as high as for constant scores:UserWarning")
 @pytest.mark.parametrize("share", [0, 0.5])
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier, FScoreClassifier])
-def test_the_loss_of_validation_samples_is_that_of_training(cls, share):
+def test_the_loss_of_validation_samples_is_the_training_loss(cls, share):
     # Validate on the training samples, in one minibatch, with a network that does not change.
     clf = quick(cls, log_loss_share=share, learning_rate=1e-12, batch_size=300, max_epochs=2)
     clf.fit(X, target(clf), X_val=X, y_val=target(clf))
@@ -378,7 +378,7 @@ def test_a_compiled_network_learns_the_same(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_verbose_0_shows_nothing_and_2_a_table(capsys):
+def test_verbose_0_shows_nothing_and_verbose_2_shows_a_table(capsys):
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0).fit(X, Y)
     assert capsys.readouterr() == ("", "")
     clf.set_params(verbose=2).fit(X, Y)
@@ -387,7 +387,7 @@ def test_verbose_0_shows_nothing_and_2_a_table(capsys):
 
 @pytest.mark.parametrize("in_pipeline", [False, True])
 @pytest.mark.parametrize(("max_epochs", "patience"), [(3, None), (90, 1)])
-def test_a_fit_shows_one_bar_that_is_full_in_the_end(in_pipeline, max_epochs, patience, capsys):
+def test_a_fit_shows_one_progress_bar_that_ends_full(in_pipeline, max_epochs, patience, capsys):
     params = {"k": 2, "n_estimators": 2, "n_iter_no_change": patience, "verbose": 1}
     clf = clf_or_pipe = TopKClassifier(max_epochs=max_epochs, random_state=0, **params)
     if in_pipeline:

@@ -50,7 +50,7 @@ def test_every_estimator_trains(case):
         *((f"{name}Classifier", {}) for name in ("FScore", "PatMatNP")),
     ],
 )
-def test_the_unit_of_weights_does_not_matter(name, params):
+def test_the_scale_of_weights_does_not_matter(name, params):
     clf = clone(ESTIMATORS[name]).set_params(**params)
     expected = clf.fit(X, Y, sample_weight=LIGHT).decision_function(X)
     for unit in (1e-290, 1e-10, 1e3):

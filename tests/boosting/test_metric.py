@@ -35,7 +35,7 @@ def test_topk_accuracy_works_if_samples_lack_classes(average):
     assert (name, found, larger_is_better) == (f"topk_accuracy_2_{average}", expected, True)
 
 
-def test_groups_are_those_of_lightgbm():
+def test_groups_equal_groups_of_lightgbm():
     expected = metrics.precision_at_k_score(Y, SCORE, k=2, groups=np.repeat([0, 1], [10, 30]))
     assert metric("precision_at_k", k=2)(Y, SCORE, group=[10, 30])[1] == expected
     with pytest.raises(ValueError, match="group must be None for name='bedroc'"):

@@ -61,7 +61,7 @@ def differences(function, score):
 
 
 @every_loss
-def test_gradient_is_that_of_the_mixture(name):
+def test_the_gradient_equals_the_gradient_of_the_mixture(name):
     target, score = rows(name)
     of_log = differences(lambda s: log_loss(target, s), score)
     of_top = differences(lambda s: value(name, target, s), score)
@@ -162,7 +162,7 @@ def test_wrong_arguments_raise_errors_that_name_them(call, error, says):
         call()
 
 
-def test_initial_score_is_where_the_log_loss_of_a_constant_is_least():
+def test_the_initial_score_minimizes_the_log_loss_of_a_constant():
     target, weight = np.array([0, 0, 0, 1, 1]), np.array([1.0, 1, 1, 1, 2])
     start = initial_score(target, sample_weight=weight)
     assert start == pytest.approx(np.log(3 / 3))

@@ -42,7 +42,7 @@ def test_one_slope_keeps_the_order_of_several_classes():
     assert log_loss(y[600:], proba) < log_loss(y[600:], plain) + 0.01
 
 
-def test_the_trees_and_the_threshold_are_those_without_calibration():
+def test_calibration_does_not_change_the_trees_and_the_threshold():
     one, other = (make(calibration=each).fit(X, Y) for each in ("sigmoid", None))
     np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
     assert not hasattr(other, "predict_proba")

@@ -34,7 +34,7 @@ def test_categories_are_native_categories_of_lightgbm():
     ours = make("cross_entropy", n_members=1).fit(FRAME, Y)
     np.testing.assert_allclose(ours.predict_proba(FRAME), own.predict_proba(X), atol=1e-6)
     assert "cat" in ours.boosters_[0].model_to_string()
-    # An unknown category is a missing value, as in LightGBM.
+    # LightGBM treats an unknown category as a missing value.
     unknown, missing = FRAME.assign(town="atlantis"), FRAME.assign(town=None)
     expected = own.predict_proba(X.assign(town=pd.Categorical([None] * N, X.town.cat.categories)))
     for table in (unknown, missing):
@@ -90,7 +90,7 @@ def test_too_few_samples_for_a_split_give_a_warning_and_no_flagged_samples(pos_l
 
 
 @pytest.mark.parametrize("n_samples", [60, 100, 200])
-def test_the_share_of_flagged_new_samples_is_that_of_the_loss(n_samples):
+def test_the_share_of_flagged_new_samples_is_the_share_of_positives(n_samples):
     draw, shares = np.random.default_rng(1), []
     new = draw.normal(size=(2000, 3))
     for _ in range(5):

@@ -36,7 +36,7 @@ RANKS = [
 
 
 @pytest.mark.parametrize(("loss", "k", "params", "threshold"), RANKS)
-def test_threshold_is_that_of_the_loss(binary, loss, k, params, threshold):
+def test_the_threshold_equals_the_threshold_of_the_loss(binary, loss, k, params, threshold):
     X, y = binary
     clf = make(loss, k=k, loss_params=params).fit(X, y)
     scores = clf.decision_function(X) + clf.threshold_
@@ -48,7 +48,7 @@ def test_threshold_is_that_of_the_loss(binary, loss, k, params, threshold):
 
 
 @pytest.mark.parametrize("loss", ["fbeta", TopPushKLoss(k=3)])
-def test_a_loss_without_a_threshold_flags_as_many_as_are_positive(binary, loss):
+def test_a_loss_without_a_threshold_flags_the_number_of_positives(binary, loss):
     X, y = binary
     assert make(loss).fit(X, y).predict(X).sum() == y.sum()
 
@@ -87,7 +87,7 @@ def test_samples_of_weight_0_are_ignored_and_class_weight_is_a_weight(binary):
     np.testing.assert_allclose(found, expected)
 
 
-def test_is_repeatable(binary):
+def test_fits_with_a_seed_are_repeatable(binary):
     X, y = binary
     params = {"lightgbm_params": {"feature_fraction": 0.5}, "n_iter_no_change": 10}
     one, other = (make(**params).fit(X, y).decision_function(X) for _ in range(2))
@@ -101,7 +101,7 @@ def test_parameters_of_lightgbm_set_the_bins(binary):
         assert (tree.groupby("split_feature")["threshold"].nunique() == 1).all()
 
 
-def test_probabilities_are_there_where_the_scores_are_log_odds(binary):
+def test_probabilities_exist_if_the_scores_are_log_odds(binary):
     X, y = binary
     clf = make().fit(X, y)
     with pytest.raises(AttributeError, match=r"predict_proba is available only .*Calibrated"):

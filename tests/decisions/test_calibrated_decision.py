@@ -135,7 +135,7 @@ def test_weights_are_a_named_parameter_that_reaches_the_classifier_inside(make, 
 
 
 @both
-def test_samples_of_weight_zero_are_left_out(make, data):
+def test_samples_of_weight_zero_are_ignored(make, data):
     X, y = data
     weight = (np.arange(900) % 3 > 0).astype(float)
     clf = make(LogisticRegression(), random_state=0).fit(X, y, weight)

@@ -43,7 +43,7 @@ def test_a_class_with_too_few_calibration_samples_is_in_every_set():
 @pytest.mark.filterwarnings("ignore:randomized=True is ignored by method")
 @pytest.mark.parametrize("method", CONFORMAL)
 @pytest.mark.parametrize("randomized", [False, True])
-def test_classes_are_covered_whatever_the_method(method, randomized):
+def test_classes_are_covered_with_every_method(method, randomized):
     proba, y = draw(6000, seed=3)
     clf = SetClassifier(frozen(), method=method, coverage=0.8, conditional="class")
     clf.set_params(randomized=randomized, random_state=0).fit(proba[:3000], y[:3000])

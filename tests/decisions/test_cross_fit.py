@@ -89,7 +89,7 @@ def test_samples_that_trained_every_tree_do_not_calibrate():
 
 
 @pytest.mark.parametrize("step", ["", "patmatclassifier__"], ids=["network", "pipeline"])
-def test_samples_of_weight_zero_are_left_out(step):
+def test_samples_of_weight_zero_are_ignored(step):
     X, y = overlapping(90, np.random.default_rng(0))
     weight = (np.arange(90) % 3 > 0).astype(float)
     clf = PatMatClassifier(tau=0.1, **SMALL)

@@ -94,7 +94,7 @@ def test_precision_is_missed_with_probability_at_most_delta(n, prevalence, preci
     assert np.median(recall) >= 0.5 * ideal_recall[best >= precision].max()
 
 
-def test_precision_tests_go_down_from_the_most_promising_threshold(rng):
+def test_precision_is_tested_downwards_from_the_most_promising_threshold(rng):
     scores, positive = draw(rng, 400, 0.3)
     clf = fit(scores, positive, 0.7, "precision", delta=0.1, random_state=0)
     order = check_random_state(0).permutation(400)
@@ -205,7 +205,7 @@ def tail(n_new, n_old, hits, found):
 
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 @pytest.mark.parametrize(("n", "n_old"), [(1, 1), (5, 8), (12, 3), (7, 0)])
-def test_an_interval_of_hits_holds_every_number_that_is_not_rejected(n, n_old, delta):
+def test_an_interval_of_hits_has_all_numbers_that_a_test_does_not_reject(n, n_old, delta):
     new = column(np.arange(n + 1) + 10.0)  # the lowest score is not among the n best
     for found in range(n_old + 1):
         # Calibration samples below all new samples do not count, whatever their label.

@@ -210,7 +210,7 @@ def test_prevalence_comes_from_the_best_available_source():
     assert SetClassifier(frozen(), method="lac").fit(X, y).prevalence_ is None
 
 
-def test_predictions_are_those_of_the_estimator(digits):
+def test_predictions_equal_predictions_of_the_estimator(digits):
     X, y, X_test, y_test = digits
     clf = SetClassifier(LogisticRegression(max_iter=300), method="aps", random_state=0).fit(X, y)
     inner = clf.estimator_

@@ -73,7 +73,7 @@ def test_fits_equal_those_of_the_cpu(name, table):
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_fits_with_one_seed_are_one_fit(name, table):
+def test_fits_with_the_same_seed_are_equal(name, table):
     first = copy.copy(fitted(name, table))
     torch.randn(3, device=DEVICE)  # the global generator has no effect
     assert_same_fit(fitted(name, table), first, table, 1e-9)
@@ -169,13 +169,13 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside torch
 @pytest.mark.parametrize("way", [{"precision": "bf16"}, {"compile": True}], ids=str)
 @pytest.mark.parametrize("name", ["cross_entropy", "smooth_topk", "ldam", "DeepTopPush", "FScore"])
-def test_faster_ways_train_nearly_the_same_network(name, way, table):
+def test_faster_settings_train_nearly_the_same_network(name, way, table):
     expected = losses_of(fitted(name, table, dtype=np.float32))
     found = losses_of(fitted(name, table, dtype=np.float32, net_params=way))
     assert found == pytest.approx(expected, rel=0.05)
 
 
-def test_a_crashed_fit_goes_on_where_it_was(tmp_path):
+def test_a_crashed_fit_continues_after_its_last_epoch(tmp_path):
     X = np.random.default_rng(0).standard_normal((300, 6))
     for i, (classifier, params) in enumerate(
         [
@@ -194,6 +194,6 @@ def test_a_crashed_fit_goes_on_where_it_was(tmp_path):
         assert losses_of(clf) == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_gpu_that_is_not_there(table):
+def test_a_missing_gpu_raises(table):
     with pytest.raises(ValueError, match="device='cuda:99' cannot be used here"):
         TopKClassifier(device="cuda:99").fit(*table)

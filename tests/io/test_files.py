@@ -14,7 +14,7 @@ from sktopk.io import dump, load
 pytest.importorskip("skops")
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(blobs, path):
+def test_a_full_disk_keeps_only_the_old_file(blobs, path):
     clf = TopKClassifier(k=2, max_epochs=1, random_state=0).fit(*blobs)
     path.write_bytes(b"old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -33,7 +33,7 @@ def test_a_missing_folder_raises_an_error_that_names_it(path):
         dump(TopKClassifier(), path / "none")
 
 
-def test_links_stay_links_and_modes_are_those_of_any_file(path):
+def test_links_stay_links_and_files_have_the_usual_permissions(path):
     link, other = path.with_name("link"), path.with_name("other")
     path.write_bytes(b"old")
     link.symlink_to(path)

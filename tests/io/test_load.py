@@ -97,7 +97,7 @@ DEFAULTS = {"net_params": None, "memory": None, "n_jobs": None, "verbose": 0}
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
-def test_files_and_processes_of_the_parameters_are_dropped(cancer, tmp_path, path, is_fitted):
+def test_parameters_with_files_and_processes_are_reset(cancer, tmp_path, path, is_fitted):
     ranker = RecallAtKClassifier(k=50, verbose=1, **SMALL)
     pipe = Pipeline([("clf", ranker)], memory=str(tmp_path), verbose=True)
     clf = sktopk.BudgetClassifier(pipe, constraint="count", budget=50)
@@ -131,7 +131,7 @@ def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_weights_are_arrays_and_all_else_is_json(iris, path):
+def test_weights_are_stored_as_arrays_and_the_rest_as_json(iris, path):
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     with zipfile.ZipFile(path) as archive:
         assert {name.rsplit(".", 1)[1] for name in archive.namelist()} == {"npy", "json"}
@@ -213,7 +213,7 @@ def test_dump_warns_of_the_types_that_load_will_need(name, path):
     assert type(load(path, trusted=[name])) is type(estimator)
 
 
-def test_dump_of_trusted_types_warns_of_nothing(path, recwarn):
+def test_dump_of_trusted_types_gives_no_warning(path, recwarn):
     dump(make_pipeline(GridSearchCV(TopKClassifier(), {"tau": [0.1, 1.0]})), path)
     assert list(recwarn) == []
 

@@ -142,7 +142,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_graph_that_runtime_cannot_run_is_never_written(cancer, path, name, capfd):
+def test_a_graph_that_onnx_runtime_cannot_run_is_never_written(cancer, path, name, capfd):
     steps, dtype, message = REFUSED[name]
     X = cancer[0][:, :5].astype(dtype)
     if "Imputer" in str(steps):

@@ -103,7 +103,7 @@ def fitted(estimator, X, y):
 
 
 @pytest.mark.parametrize("name", [*ON_TWO_CLASSES, *ON_THREE_CLASSES])
-def test_an_estimator_is_loaded_without_trust_and_is_what_it_was(cancer, iris, path, name):
+def test_an_estimator_is_loaded_without_trust_and_unchanged(cancer, iris, path, name):
     X, y = iris if name in ON_THREE_CLASSES else (cancer[0], np.array(["no", "yes"])[cancer[1]])
     estimator = fitted((ON_TWO_CLASSES | ON_THREE_CLASSES)[name], X, y)
     loaded = load(dump(estimator, path))
@@ -141,7 +141,7 @@ def test_frames_with_categories_and_missing_values(cancer, path):
     [sktopk.TopKClassifier("noised_topk", k=1), sktopk.DeepTopPushClassifier()],
     ids=["labels", "ranking"],
 )
-def test_training_goes_on_as_if_nothing_had_been_written(cancer, path, estimator):
+def test_a_loaded_estimator_trains_on_like_the_original(cancer, path, estimator):
     X, y = cancer
     schedule = LRScheduler(policy="StepLR", step_size=2)
     estimator = clone(estimator).set_params(callbacks=[schedule], module=MLP, random_state=0)

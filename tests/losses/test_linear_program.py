@@ -19,7 +19,7 @@ close = torch.testing.assert_close
 
 
 @pytest.mark.parametrize("make", lp.SOLVABLE, ids=lambda make: make.__name__)
-def test_optimum_is_that_of_highs(make):
+def test_the_optimum_equals_the_optimum_of_highs(make):
     for programs in lp.batches(make):  # 5 kinds, 4 shapes, 10 programs: 200
         arguments, expected = lp.stacked(programs), lp.optima(programs)
         result = linear_program(*arguments)
@@ -74,7 +74,7 @@ def test_optimality_conditions(method):
 VALUES = np.random.default_rng(0).normal(size=(50, 1))
 # Costs, matrices and right sides of inequalities and equations, and the optimum.
 BY_HAND = {
-    # The smallest t with t >= every value: the maximum, although all rows but one are slack.
+    # The smallest t with t >= every value is the maximum. Only one row is tight.
     "maximum": ([1], -np.ones((50, 1)), -VALUES[:, 0], None, None, VALUES.max()),
     "equations alone": ([3, 3], None, None, [[1, 1]], [2], 6),
     "no costs": ([0, 0], [[1, 1], [-1, -1]], [5, -4], None, None, 0),
@@ -210,7 +210,7 @@ def test_finite_differences(output, method, shape, rng):
 @pytest.mark.parametrize("method", ["newton", "penalty"])
 def test_finite_differences_of_sparse_entries(output, layout, method, rng):
     c, A_ub, b_ub, A_eq, b_eq = lp.tensors(lp.vertex_program(rng, 3, 4, 1))
-    # A box keeps the program bounded when entries of the other rows are gone.
+    # A box keeps the program bounded when entries of other rows are set to 0.
     A_ub[[0, 1, 2, 3], [0, 2, 1, 0]] = 0
     A_ub = torch.cat([A_ub, torch.eye(3), -torch.eye(3)])
     b_ub = torch.cat([b_ub.abs() + 0.1, torch.ones(6)])

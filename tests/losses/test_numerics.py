@@ -1,4 +1,4 @@
-"""Losses for numbers of every size, dtype and kind, as docs/api/losses.rst says."""
+"""Losses with numbers of every size and dtype, as documented in docs/api/losses.rst."""
 
 import math
 import re

@@ -16,7 +16,7 @@ from tests.losses.data import assert_same, binary_batch, class_batch, tied_batch
 
 
 @every(PROGRAMS)
-def test_equals_definition_whatever_ties(case):
+def test_equals_definition_with_any_ties(case):
     rng = np.random.default_rng(len(str(case)))
     for _ in range(300):
         scores, target, weight = tied_batch(rng, float_weights=case.name != "precision_at_k_loss")

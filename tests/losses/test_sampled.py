@@ -56,7 +56,7 @@ def test_the_sum_of_exponentials_is_unbiased_exactly(monkeypatch):
         (smooth_topk_loss, {"k": 3, "tau": 0.7}, 3 * 0.7),
     ],
 )
-def test_on_average_the_loss_and_its_gradient_are_those_of_all_classes(loss, parameters, unit):
+def test_the_mean_loss_and_gradient_are_near_those_with_all_classes(loss, parameters, unit):
     n_classes, n_candidates, n_draws, generator = 600, 150, 400, seeded()
     # A layer of 8 features: the gradient of its weights has a row per class.
     weight = torch.randn(n_classes, 8, dtype=torch.float64, generator=generator) * unit / 2
@@ -84,7 +84,7 @@ def test_on_average_the_loss_and_its_gradient_are_those_of_all_classes(loss, par
     assert mean.norm() == pytest.approx(gradient.norm().item(), rel=0.05)
 
 
-def test_a_generator_makes_draws_reproducible_and_leaves_the_others_alone():
+def test_a_generator_makes_draws_reproducible_and_is_the_only_one_used():
     state = torch.get_rng_state()
     one, other = (sample_candidates(LABELS, 10**6, 50, generator=seeded()) for _ in range(2))
     assert all(map(torch.equal, one, other))

@@ -21,7 +21,7 @@ def log_sums(exponent, k):
 
 
 def definition(scores, label, k, tau, margin):
-    """Eq. 10 of Berrada et al. for one row, with autograd for the gradient."""
+    """Eq. 10 of Berrada et al. for one sample, with the gradient by autograd."""
     others = torch.cat([scores[:label], scores[label + 1 :]]) / (k * tau)
     log_sigma = log_sums(others, k)
     x = margin / tau + log_sigma[k] - log_sigma[k - 1] - scores[label] / (k * tau)

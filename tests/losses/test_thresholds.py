@@ -96,7 +96,7 @@ def test_a_sample_of_small_weight_counts_among_heavy_samples(rows, rank, dtype):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_tied_rows_rank_in_their_order(k):
+def test_tied_samples_rank_in_their_order(k):
     scores = torch.tensor([1.0, 5.0, 5.0, 7.0, 5.0])
     positive = torch.tensor([False, False, False, True, False])
     value, gradient = value_and_gradient(KthLargest("negatives", k=k), scores, positive)
@@ -142,7 +142,7 @@ def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
 @every_threshold
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 2.0**24])
-def test_float32_has_the_threshold_of_float64_but_for_one_rounding(threshold, grouped, offset):
+def test_float32_has_the_threshold_of_float64_up_to_one_rounding(threshold, grouped, offset):
     scores, target = binary_batch(n_samples=20_000, dtype=torch.float32)
     scores = (scores.detach() + offset).requires_grad_()
     weight = torch.linspace(0, 3, len(scores))
@@ -171,7 +171,7 @@ def test_surrogate_quantile_is_the_root(surrogate, of, seed, tau):
 
 @every_surrogate
 @pytest.mark.parametrize("tau", [0.01, 1.0])
-def test_surrogate_quantile_counts_masked_rows(surrogate, tau):
+def test_surrogate_quantile_counts_masked_samples(surrogate, tau):
     # A score of -inf adds 0 to the sum; the mean is over all n samples.
     scores = torch.tensor([3.0, 1.0] + 8 * [-torch.inf]).double()
     threshold = SurrogateQuantile("all", tau, surrogate)
@@ -246,6 +246,6 @@ REFUSED += [(SurrogateQuantile, *each) for each in OF_ROOT]
 
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), REFUSED)
-def test_refuses(kind, arguments, message):
+def test_wrong_arguments_raise(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         kind(*arguments)

@@ -69,7 +69,7 @@ def test_the_positive_label_of_an_estimator(display_class, data):
 
 @every_curve
 @pytest.mark.parametrize("make", [pd.DataFrame, csr_array, np.ndarray.tolist])
-def test_curves_of_folds_are_those_of_their_test_samples(display_class, make, data):
+def test_curves_of_folds_use_their_test_samples(display_class, make, data):
     X, y = data[0][:200], data[1][:200]
     value, weight = np.arange(200.0), np.random.default_rng(0).random(200)
     options, arrays = dict(CURVES[display_class][1]), {"sample_weight": weight}
@@ -100,7 +100,7 @@ def test_curves_of_folds_are_those_of_their_test_samples(display_class, make, da
 
 
 @every_curve
-def test_draws_what_it_holds(display_class):
+def test_the_figure_shows_the_arrays(display_class):
     chance = {"chance": [0.1, 0.2, 0.5]}
     chance = {"prevalence": 0.25} if display_class is EnrichmentDisplay else chance
     display = display_class([0.1, 0.5, 1], [0.2, 0.6, 0.7], name="mine", **chance)
@@ -148,7 +148,7 @@ def test_enrichment_curve_has_the_recall_at_each_k(ties, data):
     assert display.prevalence == pytest.approx((y_test == "yes").mean())
 
 
-def test_chance_and_ideal_lines_are_those_of_a_random_and_a_perfect_order():
+def test_chance_and_ideal_lines_are_curves_of_a_random_and_a_perfect_order():
     perfect = np.arange(40) < 10
     display = EnrichmentDisplay.from_predictions(perfect, -np.arange(40))
     random = EnrichmentDisplay.from_predictions(perfect, np.zeros(40), ax=display.ax_)

@@ -110,7 +110,7 @@ def test_weights_with_an_infinite_sum_raise():
     ],
 )
 @pytest.mark.parametrize("weight", [1e-320, 1e-308, 1e300])
-def test_equal_weights_change_nothing_however_small(name, params, weight):
+def test_equal_weights_of_any_size_change_nothing(name, params, weight):
     y, scores = [0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6]
     value = top_cases.function_called(name)(y, scores, sample_weight=[weight] * 4, **params)
     assert value == pytest.approx(top_cases.function_called(name)(y, scores, **params), rel=1e-3)

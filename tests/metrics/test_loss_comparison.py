@@ -11,7 +11,7 @@ from tests.model_selection.test_loss_comparison import SCORES, comparison
 
 
 @pytest.mark.parametrize(("overlap", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
-def test_intervals_are_those_of_the_summary(overlap, confidence):
+def test_intervals_equal_the_summary(overlap, confidence):
     options = {"overlap": overlap, "baseline": "focal"}
     display = LossComparisonDisplay.from_scores(SCORES, confidence=confidence, **options)
     assert display.names == ["cross_entropy", "smooth_topk", "ldam"]
@@ -39,7 +39,7 @@ def test_intervals_are_those_of_the_summary(overlap, confidence):
         (0.0, 0.0, "equivalent"),
     ],
 )
-def test_verdict_is_where_the_interval_lies(difference, half_width, verdict):
+def test_the_verdict_follows_from_the_interval(difference, half_width, verdict):
     display = LossComparisonDisplay(["a"], [difference], [half_width], margin=0.5).plot()
     assert [text.get_text().partition(": ")[2] for text in display.texts_] == [verdict]
 

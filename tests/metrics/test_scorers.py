@@ -194,7 +194,7 @@ both = pytest.mark.parametrize("scorer", SCORERS, ids=["labels", "top"])
 
 
 @both
-def test_search_and_cross_validation_take_it(scorer, frauds):
+def test_scorers_work_in_searches_and_cross_validation(scorer, frauds):
     X, y = frauds
     grid = {"var_smoothing": [1e-9, 1e-1, 100.0]}
     search = GridSearchCV(GaussianNB(), grid, scoring=scorer, cv=2, error_score="raise").fit(X, y)
@@ -262,7 +262,7 @@ def test_any_object_with_classes_and_scores_can_be_scored(shape, rng):
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_skorch_calls_them_after_each_epoch(binary, frauds):
+def test_skorch_calls_scorers_after_each_epoch(binary, frauds):
     skorch, torch = pytest.importorskip("skorch"), pytest.importorskip("torch")
     X, y = frauds[0].astype(np.float32), frauds[1] == "fraud"
     scorers = [make_top_scorer("precision_at_k", k=k) for k in (5, 10)] + [make_topk_scorer(1)]
@@ -280,7 +280,7 @@ def test_skorch_calls_them_after_each_epoch(binary, frauds):
 
 
 @pytest.mark.parametrize("scorer", [*SCORERS, make_set_scorer("coverage")])
-def test_survives_pickle_and_clone(scorer):
+def test_scorers_survive_pickle_and_clone(scorer):
     for other in (pickle.loads(pickle.dumps(scorer)), clone(scorer)):
         assert other.get_params() == scorer.get_params()
         assert repr(other) == repr(scorer)
@@ -306,5 +306,5 @@ def test_objects_that_are_no_classifiers_raise(frauds):
 
 
 @pytest.mark.filterwarnings("error")
-def test_making_a_scorer_warns_of_nothing():
+def test_making_a_scorer_gives_no_warning():
     make_top_scorer("precision_at_k", k=100)

@@ -87,7 +87,7 @@ def compare(X, y, losses=(), estimator=CLF, **params):
     return compare_losses(estimator, losses, X, y, **params)
 
 
-def test_scores_are_those_of_a_plain_loop(blobs):
+def test_scores_equal_a_plain_loop(blobs):
     X, y = blobs
     clf = TopKClassifier(k=2, **QUICK)
     frame = compare(X, y, ["smooth_topk"], clf, cv=3, n_seeds=2, scoring=None).frame

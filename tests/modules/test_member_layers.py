@@ -34,7 +34,7 @@ def one_by_one(net, x):
 @pytest.mark.parametrize("hidden_layer_sizes", [(), (4,), (4, 6), (4, 6, 3)])
 @pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("own_rows", [False, True])
-def test_scores_and_gradients_are_those_of_single_layers(hidden_layer_sizes, n_members, own_rows):
+def test_scores_and_gradients_equal_single_layers(hidden_layer_sizes, n_members, own_rows):
     net = network(hidden_layer_sizes, n_members)
     x = rows(n_members=n_members if own_rows else None)
     scores = net(x)
@@ -47,7 +47,7 @@ def test_scores_and_gradients_are_those_of_single_layers(hidden_layer_sizes, n_m
     torch.testing.assert_close(found, wanted)
 
 
-def test_derivatives_of_both_orders_are_those_of_finite_differences():
+def test_first_and_second_derivatives_equal_finite_differences():
     net, x = network((4, 3)), rows()
     names, values = zip(*net.named_parameters(), strict=True)
 

@@ -37,7 +37,7 @@ def test_a_generator_draws_the_same_weights_as_torch(params, sizes):
             assert torch.equal(value, expected)
 
 
-def test_a_copied_network_draws_from_torchs_generator():
+def test_a_copied_network_draws_from_the_generator_of_torch():
     network = MLP(5, 3, dropout=0.5, generator=torch.Generator().manual_seed(0))
     for copied in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
         torch.manual_seed(1)
@@ -58,7 +58,7 @@ def test_dropout_compiles():
 
 
 @pytest.mark.parametrize("p", [0.25, 1.0])
-def test_dropout_is_that_of_torch(p):
+def test_dropout_equals_dropout_of_torch(p):
     x = torch.randn(2000, 5, dtype=torch.float64, requires_grad=True)
     network = MLP(5, 3, (5,), dropout=p, generator=torch.Generator())
     (layer,) = (each for each in network if isinstance(each, nn.Dropout))

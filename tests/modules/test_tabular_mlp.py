@@ -65,7 +65,7 @@ def edges_of(net, j):
     return torch.cat([start, end[-1:]]) / encoder.scale[j] + encoder.center[j]
 
 
-def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(default_dtype):
+def test_bins_equal_the_package_of_the_authors_but_are_closed(default_dtype):
     """Compare with the package of Gorishniy et al., whose buffers have torch's default dtype."""
     default_dtype(torch.float64)
     rtdl = pytest.importorskip("rtdl_num_embeddings")
@@ -84,7 +84,7 @@ def test_bins_are_those_of_the_authors_package_but_end_with_the_rows(default_dty
         torch.testing.assert_close(ours, code.clamp(0, 1), rtol=0, atol=1e-6)
 
 
-def test_the_clip_is_that_of_the_formula():
+def test_the_clip_equals_the_formula():
     X = table()
     net = network(X)
     q = X[:, 0].quantile(torch.tensor([0.25, 0.5, 0.75], dtype=X.dtype), interpolation="midpoint")

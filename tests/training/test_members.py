@@ -22,7 +22,7 @@ WEIGHT = RNG.integers(1, 4, N).astype(float)
 SMALL = {"hidden_layer_sizes": (3,), "max_epochs": 3, "random_state": 0}
 
 
-def test_the_scores_are_the_mean_of_those_of_the_networks():
+def test_the_scores_are_the_mean_of_the_scores_of_the_networks():
     clf = TopKClassifier(k=1, n_estimators=M, module=MLP, **SMALL).fit(X, Y)
     assert isinstance(clf.net_.module_, Members)
     each = clf.net_.module_(torch.from_numpy(X))
@@ -83,7 +83,7 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels():
 
 
 @pytest.mark.parametrize("name", ["labels", "two classes", "ranker"])
-def test_the_scores_out_of_fold_are_those_of_a_slow_loop(name):
+def test_the_out_of_fold_scores_equal_a_slow_loop(name):
     y, clf = {
         "labels": (Y, TopKClassifier(k=2)),
         "two classes": (POSITIVE, TopKClassifier("cross_entropy", k=1)),

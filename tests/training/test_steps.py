@@ -308,7 +308,7 @@ def test_a_ranker_with_a_share_of_cross_entropy(name):
     assert_steps(clf, loss, POSITIVE, share=0.3)
 
 
-def test_the_default_network_is_that_of_tables():
+def test_the_default_network_is_tabular_mlp():
     clf = TopKClassifier(k=K, max_epochs=1, n_estimators=2, hidden_layer_sizes=(6, 4)).fit(X, Y)
     assert type(clf.net_.module_) is TabularMLP
     assert [tuple(layer.weight.shape[::2]) for layer in clf.net_.module_.layers[1:]] == [
