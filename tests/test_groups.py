@@ -146,7 +146,7 @@ def test_score_and_predict_top_equal_a_loop():
 
 
 def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
-    # Which samples of a day are ranked, and the rank of the threshold among them.
+    # For each ranker: which samples of a day are ranked, and the rank of the threshold.
     trees = {"n_estimators": 5, "n_members": 1, "random_state": 0}
     ranked = {
         sktopk.RecallAtKClassifier(5, **SMALL): lambda y: (y >= 0, 5),

@@ -174,7 +174,7 @@ def test_columns_are_centered_before_they_are_rounded_to_float32(blobs):
 def test_scores_do_not_depend_on_the_chunk(blobs):
     X, y = blobs
     clf = quick(n_estimators=2).fit(X, y)
-    many = np.tile(X, (40, 1))  # more samples than a chunk has
+    many = np.tile(X, (40, 1))  # more samples than one chunk
     for method in (clf.decision_function, clf.predict_topk):
         np.testing.assert_allclose(method(many), np.tile(method(X), (40, 1)), rtol=1e-4, atol=1e-6)
 

@@ -115,7 +115,7 @@ def accuracies(scores, labels):
     return np.array(found)
 
 
-# Learning rate of the second half of the epochs: a high one makes the last epoch a bad one.
+# Learning rate in the second half of the epochs. A high rate makes the last epoch bad.
 @pytest.mark.parametrize(("gamma", "is_best"), [(0.5, False), (1e3, True)])
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_the_best_epoch_of_validation_is_kept_if_better_by_two_errors(n_estimators, gamma, is_best):

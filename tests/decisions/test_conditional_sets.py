@@ -26,7 +26,7 @@ def test_each_threshold_is_the_order_statistic_of_its_class(coverage):
     clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional="class")
     y_set = clf.fit(proba, y).predict_set(proba)
     for label in range(8):
-        # The conformity scores of samples of this class.
+        # The conformity scores of the samples of this class.
         scores = np.sort(proba[y == label, label])[::-1]
         threshold = scores[math.ceil(round((len(scores) + 1) * coverage, 9)) - 1]
         np.testing.assert_array_equal(y_set[:, label], proba[:, label] >= threshold)

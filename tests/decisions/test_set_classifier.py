@@ -53,7 +53,7 @@ PREVALENCE = np.array([0.4, 0.3, 0.1, 0.1, 0.05, 0.05])
 
 
 def conformity_of(method, p):
-    """1 - E(x, y) of all labels with E as in the papers, or the probability of each label."""
+    """Return 1 - E(x, y) of all labels, with E as in the papers, or their probabilities."""
     if method == "pas":
         return p / PREVALENCE
     if method not in ("aps", "raps"):
@@ -129,7 +129,7 @@ def test_sets_do_not_depend_on_the_chunks():
 
 @pytest.mark.parametrize("method", CONFORMAL)
 def test_coverage_holds_with_samples_held_out_by_class(method):
-    # The split keeps the shares of the classes; the sample of a class of one does not calibrate.
+    # The split keeps the shares of the classes. A class with one sample does not calibrate.
     n, n_new, rates = 120, 100, []
     for seed in range(100):
         X, y = draw(n + n_new, seed=seed)

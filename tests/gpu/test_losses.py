@@ -1,4 +1,4 @@
-"""Every loss has the value and gradient on a GPU that it has on the CPU."""
+"""Every loss has the same value and gradient on a GPU and on the CPU."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Every classifier trains on a GPU as it does on the CPU, and no step waits for it."""
+"""Every classifier trains on a GPU as on the CPU, and no step waits for the GPU."""
 
 import copy
 import itertools

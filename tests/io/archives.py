@@ -1,4 +1,4 @@
-"""Changes of files of `dump`."""
+"""Helpers that change the files of `dump`."""
 
 import json
 import zipfile

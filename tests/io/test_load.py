@@ -218,7 +218,7 @@ def test_dump_of_trusted_types_gives_no_warning(path, recwarn):
     assert list(recwarn) == []
 
 
-# A function of a private module, of another kind, and of no module.
+# Names of functions of a private module, of another module, and of no module.
 NOT_PUBLIC = ["sklearn.metrics._scorer.get_scorer", "sktopk.losses.os.system"]
 NOT_PUBLIC.append(f"{losses.SmoothTopKLoss.__module__}.check_k")
 

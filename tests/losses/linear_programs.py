@@ -40,7 +40,7 @@ def feasible_bounded_program(rng, n, n_ub, n_eq):
 
 
 def tied_program(rng, n, n_ub, n_eq):
-    """Entries of -1, 0, 1 only: ties, rows of zeros, many optimal solutions."""
+    """A program with entries -1, 0 and 1: ties, rows of zeros, many optimal solutions."""
     A_ub, A_eq = (rng.integers(-1, 2, (m, n)).astype(float) for m in (n_ub, n_eq))
     x = rng.integers(-2, 3, n).astype(float)
     slack = rng.integers(0, 2, n_ub)
@@ -50,7 +50,7 @@ def tied_program(rng, n, n_ub, n_eq):
 
 
 def redundant_program(rng, n, n_ub, n_eq):
-    """Repeated, multiplied, added and zero rows."""
+    """A program with repeated, multiplied, added and zero rows."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     A_ub = np.concatenate([A_ub, A_ub[:3], 2 * A_ub[:1], A_ub[:1] + A_ub[1:2], 0 * A_ub[:2]])
     b_ub = np.concatenate([b_ub, b_ub[:3], 2 * b_ub[:1], b_ub[:1] + b_ub[1:2], [0.0, 1.0]])
@@ -59,7 +59,7 @@ def redundant_program(rng, n, n_ub, n_eq):
 
 
 def badly_scaled_program(rng, n, n_ub, n_eq):
-    """Rows between 1/1000 and 1000, columns between 1/100 and 100."""
+    """A program with rows scaled by 1/1000 to 1000, and columns by 1/100 to 100."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     rows, columns = 10 ** rng.uniform(-3, 3, n_ub), 10 ** rng.uniform(-2, 2, n)
     return c * columns, rows[:, None] * A_ub * columns, rows * b_ub, A_eq * columns, b_eq
@@ -109,7 +109,7 @@ def unbounded_along_a_face(rng, n, n_ub, n_eq):
     return unbounded_program(rng, n, n_ub, n_eq, tight=1.0)
 
 
-# Status and optimum.
+# The expected status code and optimal value.
 WITHOUT_OPTIMUM = {
     **dict.fromkeys((infeasible_program, infeasible_equations, hopeless_program), (2, np.inf)),
     **dict.fromkeys((unbounded_program, unbounded_along_a_face), (3, -np.inf)),

@@ -34,7 +34,7 @@ def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate=
             others = labels != a
         elif multi_class == "mu":
             values = values - scores[:, b]
-        # One against the rest has one term per class, and the pairs of "mu" have no order.
+        # "ovr" has one term per class, and "mu" has unordered pairs of classes.
         if {"ovr": a == b, "ovo": a != b, "mu": a < b}[multi_class]:
             means.append(pair_mean(values, labels == a, others, weights, margin, surrogate))
     means = [mean for mean in means if mean is not None]
@@ -42,7 +42,7 @@ def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate=
 
 
 def hinge_sums(scores, labels, weights, tau, margin):
-    """P and N: weighted sums of the hinges of positives and of negatives."""
+    """Return P and N, the weighted sums of the hinges of positives and of negatives."""
     z = np.where(labels == 1, tau - scores, scores - tau) / margin
     hinges = weights * np.maximum(0.0, 1 + z)
     return hinges[labels == 1].sum(), hinges[labels == 0].sum()
@@ -62,7 +62,7 @@ def fbeta(scores, labels, weights, beta=1.0, margin=1.0):
 
 
 def crossing(function, low, high):
-    """The root of a monotone function by bisection, to the last digit."""
+    """Find the root of a monotone function by bisection, to the last digit."""
     rising = function(low) <= function(high)
     while (middle := (low + high) / 2) not in (low, high):
         if (function(middle) > 0) == rising:

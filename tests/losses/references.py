@@ -57,7 +57,7 @@ def smooth_topk(scores, label, k, tau=1.0, margin=1.0):
 
 
 def adjusted(scores, class_counts, factor):
-    """Scores plus a multiple of the logarithm of the shares of the classes."""
+    """Return the scores plus a multiple of the log shares of the classes."""
     shares = [count / sum(class_counts) for count in class_counts]
     return [s + factor * math.log(share) for s, share in zip(scores, shares, strict=True)]
 
@@ -79,7 +79,7 @@ def topk_transition(scores, target, k, detach_weight=False):
 
 
 def noised_kth_largest(scores, k, sigma, noise):
-    """`noise` is a list of draws for each class."""
+    """Return the k-th largest noised score. `noise` has a list of draws for each class."""
     n_draws = len(noise[0])
     draws = [[s + sigma * z[b] for s, z in zip(scores, noise, strict=True)] for b in range(n_draws)]
     return sum(kth_largest(draw, k) for draw in draws) / n_draws

@@ -28,7 +28,7 @@ def definition(scores, label, k, tau, margin):
     return tau * torch.logaddexp(x, torch.zeros_like(x))
 
 
-# The largest scores are selected in two steps if n_classes > 4096, or if n_classes / (2 k + 1) is
+# The largest scores are selected in two steps if n_classes >= 4096, or if n_classes / (2 k + 1) is
 # between 32 and 64. A k in the hundreds needs the tilt, and k = 1 is a simple sum.
 CASES = [
     (405, 5, 1.0), (50, 1, 0.1), (5000, 5, 1.0), (5000, 50, 0.1), (2000, 100, 1e-3),

@@ -183,7 +183,7 @@ def test_surrogate_quantile_counts_masked_samples(surrogate, tau):
     assert threshold(masked, scores > 0) == -torch.inf
 
 
-# Losses with both kinds of errors: equation 1 of Adam, Macha, Smidl.
+# Losses with both kinds of errors: equation 1 of Adam, Macha and Smidl.
 
 BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
 

@@ -116,7 +116,7 @@ def test_scores_of_rows(name, data):
 
 
 def row_hit(score, column, k, ties):
-    """Hit of one sample: tied labels at rank k share the remaining places."""
+    """Return the hit of one sample. Labels that tie at rank k share the remaining places."""
     in_order = sorted(score, reverse=True)
     cut = in_order[min(k, len(in_order)) - 1]
     if score[column] != cut:

@@ -49,7 +49,7 @@ def auc_at_quantile(in_order, quantile, normalize=False):
 
 
 def bedroc(in_order, alpha):
-    """Truchon and Bayly's closed form."""
+    """BEDROC by the closed form of Truchon and Bayly."""
     n, n_active = len(in_order), sum(in_order)
     ratio = n_active / n
     total = sum(math.exp(-alpha * rank / n) for rank, y in enumerate(in_order, 1) if y)

@@ -1,4 +1,4 @@
-"""The layers of an ensemble have the scores and gradients of its networks one by one."""
+"""The layers of an ensemble have the same scores and gradients as separate networks."""
 
 from functools import partial
 

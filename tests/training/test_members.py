@@ -53,7 +53,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal(shuffled_order(X, 0), y, M)
     monkeypatch.setattr("sktopk._estimators._fit.deal", lambda *args: fold)
-    # The scales of columns use the weights of all samples, so keep the sample weights.
+    # The scales of columns use the weights of all samples, so the weights do not change here.
     clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N)
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()
     before = [copy.deepcopy(own_weights(clf, m)) for m in range(M)]
