@@ -214,7 +214,7 @@ def test_score_is_the_share_of_samples_on_the_right_side_of_the_threshold(rare, 
     expected = sum(share * right[kind] for kind, share in shares.items())
     assert clf.score(X, y, weight) == pytest.approx(expected)
     if errors == "false_negatives":
-        with pytest.warns(UserWarning, match="y has no sample that counts"):
+        with pytest.warns(UserWarning, match="y has no sample of a class whose errors count"):
             assert np.isnan(clf.score(X[y == 0], y[y == 0]))
 
 

@@ -301,5 +301,5 @@ def test_accuracy_no_better_than_random_gives_a_warning():
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_network_that_ends_in_a_sigmoid_gives_a_warning(kind):
     cls, y = ESTIMATORS[kind]
-    with pytest.warns(UserWarning, match=r"scores in \[0, 1\], as after a sigmoid: remove it"):
+    with pytest.warns(UserWarning, match=r"scores in \[0, 1\], as after a sigmoid: remove this"):
         cls(**QUICK | of(lambda net, x, s: s.sigmoid())).fit(X, y)

@@ -21,7 +21,7 @@ _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
 # A column of strings gets a warning if it has more different numbers than this.
 LEAST_NUMBERS = 12
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
-# A prediction warns if at least this number of samples have only unknown categories.
+# A prediction warns if all values of a column, at least this number, are unknown categories.
 LEAST_UNKNOWN = 10
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
@@ -102,11 +102,11 @@ def _not_finite(name, wrong, what):
 class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
-    `values` maps the index of each categorical column to its categories: first None if values are
-    missing, then by decreasing frequency. `statistics` maps each column with more than 50
-    categories to their target statistics; the last row is for unknown categories. With more than
-    two classes, the statistics of the first class replace the column, and those of other classes
-    are appended to X. `only_cells` says whether all columns are categorical or boolean. Then equal
+    `values` maps the index of each categorical column to its categories: None if values are
+    missing, then the categories by decreasing frequency. `statistics` maps each column with more
+    than 50 categories to their target statistics; the last row is for unknown categories. With more
+    than two classes, the statistics of the first class replace the column, and those of other
+    classes are appended to X. If `only_cells`, all columns are categorical or boolean, and equal
     samples are not copies, but several samples of one cell of a contingency table.
     """
 
@@ -316,8 +316,8 @@ def _by_frequency(name, objects, weight):
 def deal_to_parts(code, order):
     """Return the part of each sample. Each category is spread evenly over the parts, at random.
 
-    Equal samples, which have equal integers in `order`, are in different parts. If labels were
-    spread evenly too, the statistics of the other parts would tell the label of a sample.
+    Equal samples, which have equal integers in `order`, are in different parts. Labels are not
+    spread evenly, because statistics of the other parts would then tell the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     part[np.lexsort([ties, order, code])] = np.arange(len(code)) % N_PARTS
@@ -333,8 +333,8 @@ def target_statistics(code, target, n_classes, weight, part):
 
     where p_k is the share of class k in all samples. The prior weight m of a class has the smallest
     squared error for samples in other parts. If p_k has about the same error, the statistic is p_k
-    for all categories: noise would get the scale of the other columns. The last row is for unknown
-    categories. For two classes, there is only the column of the second class. scikit-learn's
+    for all categories, because noise would be scaled like other columns. The last row is for
+    unknown categories. For two classes, only the second class has a column. scikit-learn's
     TargetEncoder is not used, because it ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes
@@ -375,6 +375,6 @@ def _smoothed(columns, total, m):
     """Return the statistics from sums of weights. The last row has the shares in all samples."""
     prior = columns.sum(axis=0) / max(total.sum(), 1e-300)
     # The maximum removes negative rounding errors of differences.
-    share = 1 / (1 + np.maximum(total, 0) / m)  # of the prior
+    share = 1 / (1 + np.maximum(total, 0) / m)  # weight of the prior
     of_each = (1 - share) * np.maximum(columns, 0) / np.maximum(total, 1e-300) + share * prior
     return np.vstack([of_each, prior])

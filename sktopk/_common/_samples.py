@@ -29,8 +29,8 @@ class Samples(NamedTuple):
 
     `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
     the factors of `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
-    others. `coded` is None or the table with categories as integers. It determines the folds,
-    because in X equal samples can have different statistics. `only_cells`: see `Categories`.
+    others. `coded` is None or the table with categories as integers. The folds depend on `coded`,
+    because equal samples can have different statistics in X. `only_cells`: see `Categories`.
     """
 
     X: object
@@ -99,7 +99,7 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """Samples that networks hold out. `parts` has the slice and the networks of each fold."""
+    """Samples that networks hold out. `parts` has, for each fold, its slice and its networks."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
@@ -209,7 +209,7 @@ def _sparse_keys(X, index, number):
     column, value = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), X.dtype)
     value[there] = X.data[place[there]]
     column[there] = X.shape[1] - X.indices[place[there]]
-    # Where one sample has an entry and the other has 0, the sign of the entry decides.
+    # If one sample has an entry and another sample has 0, the sign of the entry decides.
     return [np.where(value < 0, -column, column), value], number + 1
 
 

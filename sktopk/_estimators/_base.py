@@ -45,56 +45,56 @@ def has_proba(estimator):
 class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     """Base class of classifiers with a network.
 
-    `fit` works on a new estimator with the same parameters (:mod:`sktopk._estimators._fit`). At the
-    end, it takes over the fitted attributes. A subclass may override these methods:
+    `fit` trains a new estimator with the same parameters, and then copies its fitted attributes
+    (see :mod:`sktopk._estimators._fit`). A subclass may override these methods:
 
     - `_check_params()`: checks all parameters, by default with the functions in `_checks`;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
-    - `_make_task()`: returns the task, see :mod:`sktopk._estimators._task`. It is called when
-      `classes_` and `class_count_` are known, and sets fitted attributes such as `k_`.
+    - `_make_task()`: returns the task (see :mod:`sktopk._estimators._task`), and sets fitted
+      attributes such as `k_`. `fit` calls it after `classes_` and `class_count_` are set.
 
     Parameters
     ----------
     log_loss_share : float, default=0.6
-        Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers.
+        Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
+        weight ``1 - log_loss_share``. 0 trains without cross-entropy, as in the references.
     n_estimators : int or "auto", default="auto"
-        Number of networks. Their scores are averaged. Each network has its own initial weights and
-        holds out another fold. "auto" is 8 or, with a warning, 1 for more than 1000 classes.
+        Number of networks, whose scores are averaged. Each network has its own initial weights and
+        holds out its own fold. "auto" is 8. For more than 1000 classes it is 1, with a warning.
     module : callable, default=TabularMLP
-        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
-        handles missing values and categories. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
-        `n_members` builds all networks of the ensemble at once.
+        Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
+        default scales columns and handles missing values and categories. Other networks need scaled
+        data, or :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a
+        parameter `n_members` builds all networks of the ensemble at once.
     hidden_layer_sizes : tuple of int, default=(128, 128)
-        Widths of the hidden layers of TabularMLP or MLP. ``()`` is a linear model.
+        Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
-        Largest learning rate. It increases linearly during the first tenth of the steps, then
+        Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.2
-        Weight decay of AdamW, in the default network for hidden layers only. With another
+        Weight decay of AdamW. In the default network, it applies to hidden layers only. For another
         optimizer, set "optimizer__weight_decay" in `net_params` instead.
     batch_size : int or "auto", default="auto"
         Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
-        Number of epochs without improvement on held-out samples after which training stops. The
-        best epoch is then kept. None trains all epochs and keeps the last one, unless an earlier
-        epoch is clearly better on held-out samples (by two standard errors of the difference).
+        Training stops after this number of epochs without improvement on held-out samples, and the
+        best epoch is kept. None trains all epochs. The last epoch is then kept, unless an earlier
+        one is better on held-out samples by more than two standard errors of the difference.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
-        order of the classes. None does not calibrate. If `n_iter_no_change` is None, too, no
-        samples are held out, and the last epoch is kept.
+        order of the classes. None does not calibrate. If both `calibration` and `n_iter_no_change`
+        are None, no samples are held out, and the last epoch is kept.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs. They get class indices as labels.
+        skorch callbacks or ``(name, callback)`` pairs. As labels y, callbacks get class indices.
     net_params : dict, default=None
-        Other arguments of skorch's net, such as "optimizer", "precision" ("bf16"), "compile",
-        "module__x" and "optimizer__x". Names with "__" are also parameters of `set_params`.
+        Other arguments of skorch's net: "optimizer", "compile", "module__x", "optimizer__x" and so
+        on. ``{"precision": "bf16"}`` is mixed precision. `set_params` accepts names with "__", too.
     device : str or torch.device, default="auto"
-        "auto" is the first GPU that torch finds, or else the CPU.
+        Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
-        1 shows a progress bar, 2 prints a line per epoch.
+        0 prints nothing, 1 shows a progress bar, and 2 prints a line per epoch.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, dropout, minibatches, noise and folds.
 
@@ -103,29 +103,29 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class, without `class_weight`.
+        Sum of the sample weights of each class, before they are multiplied by `class_weight`.
     n_features_in_ : int
         Number of columns of X (channels of images).
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
     n_estimators_, batch_size_, max_epochs_ : int
-        Number of networks, batch size and number of epochs that `fit` used.
+        Integers that `fit` used for `n_estimators`, `batch_size` and `max_epochs`.
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
-        Number of the epoch, from 1, whose networks `fit` kept.
+        Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, also `valid_score`, the mean of their top-1 and top-k accuracy (for losses
-        that correct for class frequencies: averaged over classes). With `X_val`, `callbacks` or a
-        single network, also `valid_loss`.
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. Held-out
+        samples add `valid_score`, the mean of their top-1 and top-k accuracy (averaged over classes
+        for losses that correct for class frequencies), and with `X_val`, `callbacks` or a single
+        network also `valid_loss`.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        `decision_function` of each training sample, from the networks that did not train with it
-        (NaN if there is none). Only for several networks, and for at most 2**27 scores.
+        `decision_function` of each training sample, from the networks that held the sample out.
+        NaN if there is no such network. Only for several networks, and for at most 2**27 scores.
     oob_score_ : float
-        The metric of `score` for these out-of-fold scores (a part of them, if there are more).
+        Metric of `score` for the out-of-fold scores or, beyond 2**27 scores, for a part of them.
     calibration_ : tuple (float, float)
-        Slope and intercept of the calibration.
+        Slope and intercept that `predict_proba` applies to the scores.
     net_ : skorch net
         Trained net, with the torch network in ``module_``.
     """
@@ -166,8 +166,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         if isinstance(self.module, torch.nn.Module) or not callable(self.module):
             raise TypeError(
                 "module must be an nn.Module class or a callable (n_features, n_outputs) -> "
-                f"nn.Module, not an instance; got {type(self.module).__name__}. For a trained "
-                "network: a function of your file that returns the network (copies are trained)"
+                f"nn.Module, not an instance; got {type(self.module).__name__}. To train copies of "
+                "a trained network, pass a function that returns this network"
             )
         default = type(self).hidden_layer_sizes
         if self.module not in _fit.OURS and self.hidden_layer_sizes != default:
@@ -183,7 +183,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     _check_classes = staticmethod(check_classes)
 
     def _models_proba(self):
-        """Return whether the scores are trained to give probabilities without calibration."""
+        """Return whether softmax or sigmoid of the scores are probabilities without calibration."""
         return self.log_loss_share > 0
 
     def fit(
@@ -202,27 +202,27 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-            float32 or float64. Weights are float32, unless one minibatch holds all samples. The
-            default network accepts missing values and frames with categories. A category that `fit`
-            has not seen counts as missing. Memory maps and torch Datasets are read in minibatches,
-            with ``__getitems__(indices)`` if a Dataset has this method. Items of a Dataset are
-            samples or tuples (sample, label, ...); further entries are ignored.
-            ``net_params={"iterator_train__num_workers": 4}`` reads them in four worker processes.
-            A custom `module` also accepts images (n_samples, channels, height, width).
+            float32 or float64. Network weights are float32, unless one minibatch holds all samples.
+            The default network accepts missing values and frames with categories. Predictions count
+            a category that `fit` has not seen as missing. Memory maps and torch Datasets are read
+            in minibatches, by ``__getitems__(indices)`` if a Dataset has this method. Items of a
+            Dataset are samples, or tuples that begin with (sample, label). Four worker processes
+            read the items with ``net_params={"iterator_train__num_workers": 4}``. A custom
+            `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as the plant on a photo. A network holds out whole groups.
-            A search uses its `groups` only for the splitter. For a pipeline with a step "clf", call
-            ``search.fit(X, y, groups=plant, clf__groups=plant)``; otherwise, use metadata routing.
+            Group of each sample, such as the plant on a photo. A network holds out whole groups. A
+            search passes `groups` to its splitter only. For a pipeline with a step "clf", pass them
+            twice: ``search.fit(X, y, groups=g, clf__groups=g)``. Otherwise, use metadata routing.
         X_val, y_val : array-like, default=None
             Samples for early stopping and calibration. `fit` then holds out no other samples.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues
-            from it with bit-identical weights, unless a Dataset draws random numbers, such as for
-            augmentation. The file is deleted when `fit` returns.
+            from the file. The final weights are bit-identical to those without a crash, unless a
+            Dataset draws random numbers. The file is deleted when `fit` returns.
 
         Returns
         -------
@@ -293,14 +293,14 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     ) -> Self:
         """Train for one epoch on a part of the data, at the constant rate `learning_rate`.
 
-        To train a fitted estimator further, set a lower `learning_rate` first, such as 0.001.
-        `batch_size`, `class_weight` and `verbose` are also read in each call. Other parameters keep
-        the values of the first call.
+        To train a fitted estimator further, set a lower `learning_rate` first, such as 0.001. Each
+        call reads `learning_rate`, `batch_size`, `class_weight` and `verbose`. Other parameters
+        keep the values of the first call.
 
         Parameters
         ----------
         X, y, sample_weight
-            As for `fit`.
+            Part of the data, in the formats of `fit`.
         classes : array-like of shape (n_classes,), default=None
             All possible labels. Required in the first call, unless y contains all of them.
 
@@ -374,9 +374,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Estimate the probability of each class.
 
         Not available with ``calibration=None`` and ``log_loss_share=0``, except for losses such as
-        "cross_entropy" whose softmax estimates probabilities. The classes have the same order as in
-        `decision_function`. Losses that correct for class frequencies estimate probabilities for
-        classes of equal frequency.
+        "cross_entropy" whose softmax estimates probabilities. Probabilities rank the classes like
+        `decision_function`. Losses that correct for class frequencies estimate the probabilities
+        that would hold if all classes were equally frequent.
 
         Parameters
         ----------

@@ -19,8 +19,8 @@ def fit_calibration(scores, target, weight):
 def fit_temperature(scores, target, weight):
     """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0.
 
-    As in `fit_sigmoid`, a label has the target (n + 1) / (n + 2), and the best of the other classes
-    has the rest. This keeps the slope finite if no sample has an error.
+    The label of a sample has the target (n + 1) / (n + 2), with n as in `fit_sigmoid`, and the best
+    other class has the rest. This keeps the slope finite if no sample has an error.
     """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
     # Masked classes have the score -inf for every slope.
@@ -49,7 +49,7 @@ def fit_sigmoid(scores, target, weight):
     """Return slope and intercept of Platt's sigmoid.
 
     The targets (n_pos + 1) / (n_pos + 2) and 1 / (n_neg + 2) keep the slope finite if the classes
-    are separable. Here, n_pos and n_neg are sums of weights, divided by a mean weight below 1.
+    are separable. Here, n_pos and n_neg are sums of weights, divided by the mean weight if below 1.
     """
     # Import this class only if it is needed: the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
@@ -70,8 +70,8 @@ def fit_sigmoid(scores, target, weight):
     )
     slope, middle = float(platt.coef_[0, 0] / spread), float(platt.intercept_[0])
     if slope <= 0:
-        # Few held-out samples can be ranked worse than at random. The order is kept: nearly
-        # constant probabilities.
+        # A few held-out samples may be ranked worse than at random. A tiny positive slope then
+        # keeps the order, with nearly constant probabilities.
         share = np.average(soft, weights=weight)
         slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))
     return float(slope), float(middle - slope * mean)
@@ -90,16 +90,16 @@ def calibrated_proba(slope, intercept, scores):
 def scores_as_unseen(scores, unseen, target, weight):
     r"""Return training scores with the distribution of the ensemble's scores of new samples.
 
-    Most members have trained on a sample, and therefore score it differently from a new one. Let
+    Most ensemble members have trained on a sample, and score it differently from a new sample. Let
     :math:`F_{mc}` and :math:`G_{mc}` be the distributions of the scores of member m for its
     training and its held-out samples of class c. The score s of a training sample is mapped to
 
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
 
-    interpolated between the ranks of held-out samples, and constant beyond them. The result is the
-    mean over members. `unseen` says which members have held out a sample (at least one). With too
-    few different held-out scores of a class, it gets the mean over these members instead.
+    The difference is interpolated between the ranks of held-out samples, and constant beyond them.
+    The result is the mean over members. `unseen` is the mask of members that held out a sample (at
+    least one). A class with too few different held-out scores gets the mean over these members.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

@@ -31,7 +31,7 @@ def check_scores(clf, data):
     scores = scores_of(net, data.X[rows])
     in_range = scores.min() >= 0 and scores.max() <= 1
     if own_module and in_range and not are_probabilities(torch.from_numpy(scores)):
-        warn("module returns scores in [0, 1], as after a sigmoid: remove it from its end")
+        warn("module returns scores in [0, 1], as after a sigmoid: remove this sigmoid")
     if loss_only:
         chance = clf.k_ / n_classes
         settings = {"k": clf.k_, "labels": np.arange(n_classes), "average": "macro"}
@@ -81,7 +81,7 @@ def finish(clf, data, validation=None, folds=None, totals=None):
 
 
 def finish_out_of_fold(clf, data, folds):
-    """Set all of them from the scores of the networks that held out a sample."""
+    """Set these attributes from the scores of the networks that held out a sample."""
     net, task, n_samples = clf.net_, clf._task_, len(data.y)
     n_scores = n_samples * task.n_outputs
     if n_scores > MOST_SCORES:

@@ -56,7 +56,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
         takes_images=clf.module not in OURS,
     )  # fmt: skip
     if hasattr(clf, "categories_") and world_size() > 1:
-        raise ValueError("X must hold numbers where several processes train: encode categories")
+        raise ValueError("X must hold numbers if several processes train: encode the categories")
     found = clf.classes_ if resumed else None
     if classes is not None:
         found = clf._check_classes(check_labels(classes, "classes"), "classes")
@@ -84,7 +84,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     clf.class_count_ = count + (clf.class_count_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
-        # An indicator that is constant in training would have weights that are not trained.
+        # A missing-value indicator that is constant in training would have untrained weights.
         missing, filled = (np.unique(joined(each)[0]) for each in columns_with_missing(data.X))
         clf._missing_ = tuple(np.intersect1d(missing, filled).tolist())
         if len(empty := np.setdiff1d(missing, filled)):
@@ -104,7 +104,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
 
 
 def columns_with_missing(X):
-    """Return the indices of all columns of X with missing values, and of those with others."""
+    """Return the indices of all columns of X with missing values, and with other values."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -148,7 +148,7 @@ def check_validation(clf, X_val, y_val):
 
 
 def n_networks(estimator):
-    """Return the number of networks. Warn if "auto" is not `NETWORKS`."""
+    """Return the number of networks. Warn if "auto" means only one."""
     n_classes, given = len(estimator.classes_), estimator.n_estimators
     if not isinstance(given, str):
         return int(given)
@@ -162,7 +162,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return training samples, and held-out samples of one network or folds of several, or None."""
+    """Return training samples, then held-out samples (one network) or folds (several), or None."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -287,7 +287,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the network. Return the KeyboardInterrupt that ended it or None, and the `Totals`."""
+    """Train the network. Return a KeyboardInterrupt that ended this, or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     # `partial_fit` counts the samples of all calls.
@@ -336,8 +336,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    With folds, they are part of the training samples `rows`, and need not be encoded again. If
-    `totals` is None, the loss is not computed, which would take as long as training steps.
+    With folds, these samples are among the encoded training samples `rows`. If `totals` is None,
+    the loss, which takes as long as training steps, is not computed.
     """
     parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(unseen.target))
     if folds is not None:
@@ -366,7 +366,7 @@ def values_of(task, unseen, folds, totals, rows):
 
 
 def in_dtype_of(X, scores):
-    """Return the scores in float64 if X is. The weights are float32 with several minibatches."""
+    """Return the scores, in float64 if X is float64, because networks may have float32 weights."""
     return scores.astype(np.float64) if X.dtype == np.float64 else scores
 
 

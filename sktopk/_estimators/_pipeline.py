@@ -20,10 +20,10 @@ def _last_has(name):
 class Pipeline(Versioned, pipeline.Pipeline):
     """scikit-learn's Pipeline with the prediction methods of sktopk.
 
-    These are `predict_topk`, `predict_top`, `hits_interval` and `predict_set`. Each method
-    transforms X and calls the same method of the last step. It is available if the last step has
-    it. Predictions skip steps that have `fit_resample` but not `transform`, as in imbalanced-learn.
-    ``Pipeline(pipe.steps)`` converts any fitted pipeline.
+    `predict_topk`, `predict_top`, `hits_interval` and `predict_set` transform X and call the same
+    method of the last step. They are available if the last step has this method. As in
+    imbalanced-learn, predictions skip steps that have `fit_resample` but not `transform`.
+    ``Pipeline(pipe.steps)`` converts a fitted pipeline of another package.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Pipeline(Versioned, pipeline.Pipeline):
     """
 
     def fit(self, X: RowsLike, y: Any = None, **params: Any) -> Self:
-        """Fit all steps, as scikit-learn's Pipeline does. Steps must have `transform`."""
+        """Fit all steps, as scikit-learn does. All but the last must have `transform`."""
         for name, step in self.steps[:-1]:
             if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
                 raise TypeError(
@@ -125,7 +125,7 @@ def make_pipeline(
     Parameters
     ----------
     *steps, memory, transform_input, verbose
-        As for `Pipeline`.
+        Estimators in the order of application, and parameters of `Pipeline`.
 
     Returns
     -------

@@ -39,57 +39,57 @@ OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
 class RankingClassifier(BaseNetClassifier):
     """Binary classifier with one score per sample and a decision threshold.
 
-    A subclass defines `_metric(positive, scores, weight)`, the metric of `score`, `_objective()`,
-    the loss, and `_cut(scores, positive, weight)`, the lowest score that is predicted as positive.
+    A subclass defines `_objective()` (the loss), `_metric(positive, scores, weight)` (the metric of
+    `score`) and `_cut(scores, positive, weight)` (the lowest score that is predicted as positive).
 
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. Set
-        `pos_label` for other labels: None then takes the second label in sorted order, or the first
-        if less than 25 % of the samples have it, with a warning.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False. For other
+        labels, set `pos_label`. None then means the second label in sorted order, or the first if
+        less than 25 % of the samples have the first label, with a warning.
     log_loss_share : float, default=0.8
-        Weight of cross-entropy in the training loss, in [0, 1]. The estimator's own loss has the
-        weight ``1 - log_loss_share``. 0 trains only the own loss, as in the papers. If classes
-        overlap, the network may then give all samples nearly the same score.
+        Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
+        weight ``1 - log_loss_share``. 0 trains without cross-entropy, as in the references. With 0,
+        networks may give all samples nearly the same score if the classes overlap.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
-        does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If `n_iter_no_change`
-        is None, too, no samples are held out.
+        does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If both `calibration`
+        and `n_iter_no_change` are None, no samples are held out.
     module : callable, default=TabularMLP
-        Class or function ``(n_features, n_outputs) -> nn.Module``. The default scales columns and
-        handles missing values and categories. If it has hidden layers, it also encodes numerical
-        columns in 8 bins. Other networks need scaled data, or
+        Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
+        default scales columns and handles missing values and categories. With hidden layers, the
+        default also encodes numerical columns in 8 bins. Other networks need scaled data, or
         :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
         `n_members` builds all networks of the ensemble at once.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
-        Values for the loss only, such as ``{"fpr": 0.05}``, of the parameter that `score` and
-        `threshold_` use as well. ``loss__fpr`` is also a parameter of `set_params` and searches: it
-        changes the loss, and `score` stays comparable.
+        Another value of a parameter such as `fpr` or `k` for the loss only: ``{"fpr": 0.05}``.
+        `score` and `threshold_` still use the parameter itself. In `set_params` and searches, the
+        name is ``loss__fpr``. A search over this name compares all candidates by the same metric.
     learning_rate : float, default=0.01
-        Largest learning rate. It increases linearly during the first tenth of the steps, then
+        Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
     weight_decay : float, default=0.3
-        Weight decay of AdamW, in the default network for hidden layers only. With another
+        Weight decay of AdamW. In the default network, it applies to hidden layers only. For another
         optimizer, set "optimizer__weight_decay" in `net_params` instead.
 
     Attributes
     ----------
     threshold_ : float
-        Decision threshold, which `decision_function` has already subtracted. It is computed from
-        the scores of the training samples. Several networks that hold out samples correct these
-        scores before, so that they are distributed like scores of new samples.
+        Decision threshold, which `decision_function` has already subtracted. `fit` computes it from
+        the scores of the training samples. If there are several networks and held-out samples,
+        these scores are first corrected, so that they are distributed like scores of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
-        Number of groups in `fit`, if there are several.
+        Number of groups in `fit`. Absent if there is only one.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, also `valid_score`: the area under their ROC curve, with a logarithmic scale
-        of the false-positive rate. With `X_val`, `callbacks` or a single network, also
-        `valid_loss`. Losses with a threshold add `threshold`, an array with a value per step.
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. Held-out
+        samples add `valid_score`, the area under their ROC curve with a logarithmic scale of the
+        false-positive rate, and with `X_val`, `callbacks` or a single network also `valid_loss`.
+        Losses with a threshold add `threshold`, an array with the threshold in each step.
 
     Examples
     --------
@@ -122,18 +122,18 @@ class RankingClassifier(BaseNetClassifier):
         y_val: ArrayLike | None = None,
         checkpoint: str | None = None,
     ) -> Self:
-        r"""Train the network. With groups, the loss is averaged over the groups.
+        r"""Train the network. With G groups, the loss L is the mean of the losses of the groups.
 
         .. math:: L = \frac{1}{G} \sum_g L_g
 
         Parameters
         ----------
         X, y, sample_weight, X_val, y_val, checkpoint
-            As for :meth:`TopKClassifier.fit`.
+            Training data, validation data and checkpoint file, see :meth:`TopKClassifier.fit`.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day, query or plate. Each group has its own threshold,
-            and the loss is the mean over the groups. A rank k then applies to each group.
-            `threshold_` is the median of the group thresholds. A group is held out as a whole.
+            and `threshold_` is the median of these thresholds. A rank k of the loss is a rank
+            within each group. Networks hold out whole groups.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            As for :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
+            As in :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
@@ -161,9 +161,9 @@ class RankingClassifier(BaseNetClassifier):
         Parameters
         ----------
         X, y, classes, sample_weight
-            As for :meth:`TopKClassifier.partial_fit`.
+            Part of the data, and all possible labels, see :meth:`TopKClassifier.partial_fit`.
         groups : array-like of shape (n_samples,), default=None
-            As for `fit`. Do not divide a group among several calls.
+            Group of each sample, as in `fit`. Pass all samples of a group in the same call.
 
         Returns
         -------
@@ -172,30 +172,30 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            As for :meth:`TopKClassifier.partial_fit`.
+            As in :meth:`TopKClassifier.partial_fit`.
         """
         return self._partial_fit(X, y, classes, sample_weight, groups)
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
 
-        The larger the score, the likelier is the label ``classes_[1]``. A sample is flagged if its
-        `decision_function` is above 0 (below 0 if the positive label is `classes_[0]`). X is as for
-        :meth:`TopKClassifier.decision_function`.
+        The larger the score, the likelier is the label ``classes_[1]``. Scores above 0 are
+        predicted as positive (below 0 if ``classes_[0]`` is the positive label, because scores are
+        then negated). X has the formats of `fit`.
         """
         return super().decision_function(X)
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for samples whose score is above `threshold_`.
 
-        X and the result are as for :meth:`TopKClassifier.predict`.
+        X has the formats of `fit`. The result is an array of shape (n_samples,).
         """
         return super().predict(X)
 
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, or of n per group.
 
-        For a frame, use ``X.iloc[index]``.
+        ``X.iloc[index]`` selects these samples of a frame.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class RankingClassifier(BaseNetClassifier):
             Number of samples, at least 1. With groups, the number per group. If there are fewer
             samples, all are returned, with a warning.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, to select n samples per group. `fit` need not know the groups.
+            Group of each sample, to select n samples per group. New groups are allowed.
 
         Returns
         -------
@@ -225,10 +225,10 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the metric that the docstring of the class names.
+        """Return the metric of this classifier, which the docstring of the class names.
 
-        The metric depends on a parameter such as `fpr` or `k`. Search ``loss__fpr`` or ``loss__k``
-        instead, or pass `scoring`: otherwise each candidate is compared by another metric.
+        In a search over its parameter, such as `fpr` or `k`, each candidate has another metric.
+        Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class RankingClassifier(BaseNetClassifier):
     _min_positives = 5
 
     def _trained(self):
-        """Return the estimator with the parameters of the loss: this one without `loss_params`."""
+        """Return this estimator, or a copy that has the values in `loss_params` as parameters."""
         if not self.loss_params:
             return self
         params = self.get_params(deep=False) | self.loss_params | {"loss_params": None}
@@ -323,17 +323,17 @@ class RankingClassifier(BaseNetClassifier):
 
 @dataclass(eq=False, repr=False)
 class TopClassifier(RankingClassifier):
-    """Ranker whose loss counts surrogate errors at a threshold.
+    """Ranker whose loss is a sum of surrogates of errors at a threshold.
 
-    A subclass defines `_threshold()`, the threshold of the loss.
+    A subclass defines `_threshold()`, which returns the threshold of the loss.
 
     Parameters
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l(z): max(0, 1 + z)^2 as in the paper, max(0, 1 + z) or log2(1 + exp z).
+        Function l(z) in the loss: max(0, 1 + z)^2 as in [1]_, max(0, 1 + z) or log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples that each network keeps from earlier minibatches. They are added to
-        every minibatch to estimate the threshold. 0 disables this.
+        Number of hard examples that each network keeps from earlier minibatches and adds to every
+        minibatch to estimate the threshold. 0 keeps none.
 
     References
     ----------
@@ -347,7 +347,7 @@ class TopClassifier(RankingClassifier):
 
     _checks: ClassVar = {"surrogate": option(*SURROGATES), "buffer_size": number(0, integer=True)}
 
-    # Errors that count: positives below the threshold.
+    # Errors in the loss: positives below the threshold.
     errors = "false_negatives"
 
     def _objective(self):

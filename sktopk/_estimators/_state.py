@@ -100,7 +100,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager in which parameters from a file build no network larger than `weights`."""
+    """Context manager: networks built from parameters in a file are no larger than `weights`."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 

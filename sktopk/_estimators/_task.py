@@ -1,9 +1,9 @@
 """Tasks: the meaning of the scores of an estimator, and how networks are trained for it.
 
 An estimator creates one task per fit. `decide`, `labels` and `proba` return the results of
-`decision_function`, `predict` and `predict_proba` for scores of shape (n_samples, n_outputs).
-`fitted` is the estimator. ``array[order]`` has values of the classes in the order of `target`. The
-weighted mean of `values` chooses the epoch.
+`decision_function`, `predict` and `predict_proba` for scores of shape (n_samples, n_outputs), where
+`fitted` is the estimator. If an array has one value per class, ``array[order]`` sorts the values by
+the index that `target` gives to the class. The weighted mean of `values` chooses the epoch.
 """
 
 from collections.abc import Callable
@@ -178,7 +178,7 @@ class RankingTask:
         return weight
 
     def score(self, target, scores, weight, groups=None):
-        """Return the metric of `score`, with groups its mean over those with both classes."""
+        """Return the metric of `score`, or its mean over the groups with both classes."""
         positive, scores = target == 1, scores[:, 0]
         if groups is None:
             return float(self.metric(positive, scores, weight))
@@ -216,8 +216,8 @@ def groups_of_both(positive, groups):
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    FPR is the share of negatives with a score at least as high. Ties count one half. The smallest
-    FPR is :math:`1 / n_-`, because the curve below depends on the highest negative only.
+    The FPR of i is the share of negatives that score higher than i. Ties count one half. The
+    smallest FPR is :math:`1 / n_-`, because the curve below depends on the highest negative only.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

@@ -31,20 +31,20 @@ def check_share(tau, name, *, of, of_number):
 
 @estimator
 class PatMatClassifier(TopClassifier):
-    r"""Classifier that finds positives among a share tau of the samples.
+    r"""Classifier that finds positives among the share tau of samples with the highest scores.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose a tau
-    that is at least the share of positives. If tau must be smaller, use
-    :class:`RecallAtFPRClassifier` instead: t can then be the score of a positive, and giving all
-    positives the same score would reduce the loss.
+    that is at least the share of positives. With a smaller tau, t can be the score of a positive,
+    and giving all positives the same score would reduce the loss. In this case, use
+    :class:`RecallAtFPRClassifier`.
 
-    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    the quantile of the training scores and the next lower score. On new data, it can select more or
-    fewer samples. Use `predict_top` or :class:`BudgetClassifier` to select an exact number.
+    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between t
+    for the training scores and the next lower score, so that `predict` can select another share of
+    new samples. Use `predict_top` to select exactly n samples.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class PatMatNPClassifier(TopClassifier):
     false-positive rate of about tau. The threshold t is the j-th highest score of a negative. In
     :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
 
-    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at this rate. `threshold_` is
-    between the quantile of the training scores of negatives and the next lower score.
+    `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
+    is between t for the training scores and the next lower score.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class RecallAtFPRClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The second equation defines the threshold t, with :math:`\varphi` = `fpr`. With the hinge, the
+    The second equation defines the threshold t; :math:`\varphi` is `fpr`. With the hinge, the
     loss is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the
     quadratic surrogate, the loss is the original Pat&Mat-NP (eq. 11 of [1]_).
 
@@ -126,9 +126,9 @@ class RecallAtFPRClassifier(TopClassifier):
     Parameters
     ----------
     fpr : float, default=0.01
-        Share of the negatives above the threshold, in (0, 1).
+        Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        The surrogate l(z): max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge
+        Function l(z) in the loss: max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge
         has a closed form of t. Training with the others takes several times longer.
 
     See Also
@@ -176,7 +176,7 @@ class PrecisionAtRecallClassifier(TopClassifier):
     Parameters
     ----------
     recall : float, default=0.8
-        The recall r, in (0, 1].
+        Share r of the positives to find, in (0, 1].
 
     See Also
     --------

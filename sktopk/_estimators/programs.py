@@ -24,8 +24,8 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Distance from the threshold, positive. A sample has no loss only if its score is at least
-        this far on the right side.
+        Distance from the threshold, positive. A sample has no loss only if its score is on the
+        correct side of the threshold, at this distance or farther.
 
     References
     ----------
@@ -57,9 +57,9 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The surrogate l of a score difference. "squared_hinge" is another name for "quadratic".
+        Function l of the score difference. "squared_hinge" is another name for "quadratic".
     margin : float, default=1.0
-        Margin between the scores of positives and negatives, positive.
+        Margin, positive. With the hinge, a pair has no loss if the positive scores higher by this.
     """
 
     surrogate: str = "hinge"
@@ -97,8 +97,8 @@ class FScoreClassifier(BatchClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss replaces the counts of errors in 1 - F by sums of hinges, an upper bound. It is the
-    optimum of a linear-fractional program [1]_, computed in closed form
+    The loss is an upper bound of 1 - F, in which sums of hinges replace the counts of errors. This
+    bound is the optimum of a linear-fractional program [1]_, computed in closed form
     (:func:`sktopk.losses.fbeta_loss`).
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
@@ -137,12 +137,12 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_. It has hinge
-    bounds of recall and precision, and a penalty if the precision is below p. For a guarantee on
-    new samples, use :class:`BudgetClassifier`.
+    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_. The program
+    bounds recall and precision by hinges, and has a penalty if the precision is below p. For a
+    guarantee on new samples, use :class:`BudgetClassifier`.
 
-    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest
-    threshold with precision p on the training set, or else the one with the highest precision.
+    `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
+    with a precision of at least p on the training set, or else the value of highest precision.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class DeepTopPushClassifier(TopClassifier):
 
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In
-    training, t is the largest score of the negatives in the minibatch and of one hard example.
+    training, t is the maximum over the negatives of a minibatch and `buffer_size` hard examples.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
@@ -45,8 +45,8 @@ class DeepTopPushClassifier(TopClassifier):
     Parameters
     ----------
     buffer_size : int, default=1
-        Number of negatives with the highest scores that each network keeps from earlier
-        minibatches, to estimate the threshold. 1 is the method of [1]_. 0 keeps no negatives.
+        Number of hard examples: negatives with the highest scores, which each network keeps from
+        earlier minibatches to estimate the threshold. 1 is the method of [1]_. 0 keeps none.
 
     See Also
     --------
@@ -74,7 +74,7 @@ class TopPushKClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    Here t is the k-th highest negative score: k - 1 negatives may be outliers or mislabeled [1]_.
+    Above t, the k-th highest negative score, k - 1 negatives may be outliers or mislabeled [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -82,12 +82,12 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        Rank of the threshold among the negatives. If there are fewer, k is reduced to their number.
+        Rank of the threshold among the scores of negatives, reduced to at most their number.
 
     Attributes
     ----------
     k_ : int
-        The value of k used.
+        Value of k that `fit` used.
 
     See Also
     --------
@@ -123,18 +123,18 @@ class RecallAtKClassifier(TopClassifier):
     such as 100 per day. If `fit` gets `groups`, k is the number per group, otherwise in total.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
-    training score and the next lower score. On new data, it can select more or fewer samples. Use
-    `predict_top` or :class:`BudgetClassifier` to select an exact number.
+    training score and the next lower score, so that `predict` can select another number of new
+    samples. Use `predict_top` to select exactly n samples.
 
     Parameters
     ----------
     k : int or float, default=100
-        Number of samples, at least 1, or their share, in (0, 1).
+        Number of samples to review, at least 1, or share of the samples, in (0, 1).
 
     Attributes
     ----------
     k_ : int or float
-        The value of k used.
+        Value of k that `fit` used.
 
     See Also
     --------
@@ -175,14 +175,14 @@ class RecallAtKClassifier(TopClassifier):
 
 @estimator
 class ThresholdClassifier(TopClassifier):
-    r"""Classifier that minimizes errors at a threshold, which is a function of the scores.
+    r"""Classifier that minimizes errors at a threshold that depends on the scores.
 
     .. math::
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
-    The loss counts positives below t, negatives above t, or both. Here :math:`\ell` is the
-    surrogate. Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
+    The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
+    Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
     `score` is the share of samples on the correct side of the threshold, among the classes that
     `errors` selects. `threshold_` is between t for the training scores and the next lower score.
@@ -190,12 +190,12 @@ class ThresholdClassifier(TopClassifier):
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
-        A :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean`,
-        :class:`sktopk.losses.SurrogateQuantile` or a function, called as
-        ``threshold(scores, positive, weight)``. A rank k refers to the whole training set.
+        Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
+        :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
+        :class:`sktopk.losses.SurrogateQuantile`. Their rank k refers to the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Errors in the loss: positives below t or negatives above t. A dict such as
-        ``{"false_positives": 0.1, "false_negatives": 0.9}`` contains the weights lambda.
+        Errors in the loss: positives below t or negatives above t. For both, pass the weights
+        lambda_1 and lambda_2 as a dict: ``{"false_positives": 0.1, "false_negatives": 0.9}``.
 
     See Also
     --------
@@ -239,7 +239,7 @@ class ThresholdClassifier(TopClassifier):
         for kind, factor in kinds:
             counted = weight * (positive if kind == "false_negatives" else ~positive)
             if factor and not counted.any():
-                warn("score is NaN: y has no sample that counts")
+                warn("score is NaN: y has no sample of a class whose errors count")
                 return np.nan
             if factor:
                 score += factor * float((counted * is_right).sum() / counted.sum())

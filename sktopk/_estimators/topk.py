@@ -44,9 +44,9 @@ class TopKClassifier(BaseNetClassifier):
 
     It minimizes the mean of a loss :math:`L_k(f(x), y)` that is small if the label is among the k
     classes with the highest scores. By default, the loss is mixed with cross-entropy. The top-k
-    accuracy is then about as high as with cross-entropy only, with correct and with wrong labels. A
-    top-k loss is better for small or linear networks if only the k labels count. Losses that
-    correct for the class sizes are better if some classes are rare.
+    accuracy is then about as high as with cross-entropy only, also if some labels are wrong. A
+    top-k loss is better for small or linear networks if only the top-k accuracy matters. Losses
+    that correct for the class sizes are better if some classes are rare.
 
     On one CPU core, a fit takes about 1.5 seconds for 1 800 samples with 64 columns, and 7 seconds
     for 10 000 samples with 50 columns.
@@ -58,25 +58,25 @@ class TopKClassifier(BaseNetClassifier):
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_ and
         "focal". For long-tailed classes: "logit_adjusted", "smooth_topk_adjusted", "ldam" and
         "noised_topk_imbalanced" [3]_. A function or module is called as ``loss(scores, target)``.
-        With sample weights, it must have a `reduction`, or take `sample_weight` and return the
-        weighted mean.
+        Sample weights require a module with an attribute `reduction`, or a loss that takes
+        `sample_weight` and returns the weighted mean.
     k : int or dict, default=5
-        Number of labels for the loss and `predict_topk`. It is reduced to at most n_classes - 1. A
-        dict such as ``{1: 0.1, 5: 0.9}`` trains for several k with the given weights.
+        Number of labels for the loss and `predict_topk`, reduced to at most n_classes - 1. A dict
+        such as ``{1: 0.1, 5: 0.9}`` trains the weighted mean of the losses for several k.
     tau : float, default=0.2
-        Temperature of the smooth losses, positive. Larger values make the loss smoother.
+        Temperature of "smooth_topk" and "smooth_topk_adjusted", positive. Larger is smoother.
     sigma : float, default=0.2
-        Standard deviation of the noise in the noised losses.
+        Standard deviation of the noise in "noised_topk" and "noised_topk_imbalanced".
     loss_params : dict, default=None
-        Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". ``loss__gamma`` is
-        also a parameter of `set_params` and searches.
+        Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". In `set_params` and
+        searches, this parameter has the name ``loss__gamma``.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each label, multiplied by `sample_weight`.
+        Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
 
     Attributes
     ----------
     k_ : int
-        The value of k used.
+        Value of k that `fit` used; the largest one if k is a dict.
 
     See Also
     --------
@@ -125,8 +125,7 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best first. The first label is the result of `predict`. Tied labels are in the order of
-            `classes_`.
+            Best first. The first is the result of `predict`. Ties are in the order of `classes_`.
 
         Raises
         ------
@@ -142,8 +141,8 @@ class TopKClassifier(BaseNetClassifier):
     ) -> float:
         """Return the top-k accuracy at `k_`, the default metric of searches.
 
-        The metric depends on `k`. Search ``loss__k`` instead, or pass `scoring`: otherwise each
-        candidate is compared by another metric, and the largest k wins.
+        In a search over `k`, each candidate would have another metric, and the largest k would win.
+        Search over ``loss__k`` instead, which does not change the metric, or pass `scoring`.
 
         Parameters
         ----------
@@ -225,7 +224,7 @@ class TopKClassifier(BaseNetClassifier):
         k = max(self.k) if isinstance(self.k, dict) else self.k
         if not hasattr(self, "k_"):  # a new fit
             self.k_ = min(int(k), n_classes - 1)
-            # The default is reduced without a warning, unless all classes may have been wanted.
+            # The default k is reduced without a warning, unless it is equal to n_classes.
             if self.k_ < k and (self.k != type(self).k or k == n_classes):
                 warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
             self._warn_of_ignored(named.params if isinstance(loss, str) else ())
@@ -279,7 +278,7 @@ def own_parameters(loss):
 
 
 def make_objective(loss, params, n_classes, k):
-    """Return the `Objective` of a loss. `params` are those of a named loss.
+    """Return the `Objective` of a loss. `params` has the parameters of a named loss.
 
     A dict {k: weight} as `k` stands for the weighted mean of the loss over several k.
     """
@@ -304,13 +303,13 @@ def make_objective(loss, params, n_classes, k):
 
 
 def make_partner(named, parameters):
-    """Return the `CrossEntropy` that is trained with a loss of these parameters or attributes."""
+    """Return the `CrossEntropy` that is mixed with a loss of these parameters or attributes."""
     if named is None:
         return CrossEntropy()
     parameters = named.function.__kwdefaults__ | parameters
     scale = float(parameters["scale"]) if named.cosines else 1.0
     tau = 0.0
     if named.log_prior:
-        # The tau of a smooth loss is a temperature.
+        # In smooth losses, tau is a temperature, and the log-prior has the factor 1.
         tau = 1.0 if "tau" in named.params else float(parameters["tau"])
     return CrossEntropy(scale, tau)

@@ -196,8 +196,7 @@ def describe_call(estimator, data, validation):
     """Return a dict that identifies a call of fit: hashes of parameters and data, and versions."""
     params = estimator.get_params(deep=False)
     params.pop("verbose", None)
-    # Functions and classes are hashed by name, callbacks by their constructor parameters, and other
-    # objects by content.
+    # Hash functions and classes by name, callbacks by their parameters, other objects by content.
     call = {name: _hash(value) for name, value in params.items()}
     packages = (each.__version__ for each in (np, torch, skorch))
     call["versions"] = " ".join((__version__, platform.python_version(), *packages))

@@ -29,7 +29,7 @@ def net_state(net):
 def check_net_state(net, state):
     """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
 
-    torch does not check it: with wrong tensors, optimizers and generators access other memory.
+    torch does not check this: with wrong tensors, optimizers and generators access other memory.
     """
     own = net_state(net)
     weights = own["weights"]
@@ -110,7 +110,7 @@ def _check_tensor(expected, found, name):
 
 
 def _check_generator(found, name):
-    """Check that a state is of torch's CPU generator, which otherwise reads any memory."""
+    """Check the state of torch's CPU generator, which could otherwise read any memory."""
     if found.dtype != torch.uint8 or found.ndim != 1:
         raise ValueError(f"{name} must be the state of a random generator")
     if len(found) == _GENERATOR_SIZE:  # states of other devices are shorter and have no positions

@@ -23,13 +23,13 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     library : {"lightgbm", "xgboost"}, default="lightgbm"
         The metric returns ``(name, score, True)`` for LightGBM, and ``-score`` for XGBoost.
     **params
-        Parameters of the metric, such as ``k=100``, with the same errors as in `make_top_scorer`.
+        Parameters of the metric, such as ``k=100``. They are checked as in `make_top_scorer`.
 
     Returns
     -------
     metric : Metric
-        Called as ``metric(y_true, y_score, sample_weight=None, group=None)`` with labels 0 and 1
-        or class indices. `group` has the sizes of consecutive groups.
+        Called as ``metric(y_true, y_score, sample_weight=None, group=None)``. The labels are 0 and
+        1, or class indices. `group` has the sizes of consecutive groups.
 
     Examples
     --------

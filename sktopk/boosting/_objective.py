@@ -34,11 +34,12 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    g' and h' are gradient and Hessian of the log loss, which also ranks samples far from the
-    threshold of the `loss` L. Both gradients get the same size. h is at least 0.001 times its mean.
+    Here g' and h' are gradient and Hessian of the log loss, which also ranks samples far from the
+    threshold of the `loss` L. The factor c gives both gradients the same size, and h_L is described
+    under `hessian`. The result h is at least 0.001 times its mean.
 
     LightGBM starts from scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add
-    it to predictions. CatBoost is not supported: it calls objectives with chunks of the samples.
+    ``initial_score(y)`` to predictions. CatBoost is not supported, because it passes only chunks.
 
     Parameters
     ----------
@@ -48,18 +49,19 @@ def objective(
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        "curvature" is :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`, an
-        upper bound of the second derivatives for accuracy-at-the-top losses. "gradient" is
-        :math:`h_i = |g_i|`. "auto" is "gradient" only if all second derivatives are 0.
+        Hessian h_L of L, with its gradient g. "curvature" is an upper bound of the second
+        derivatives for accuracy-at-the-top losses,
+        :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`. "gradient" is
+        :math:`h_i = |g_i|`. "auto" is "gradient" if all second derivatives are 0, else "curvature".
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
     Returns
     -------
     objective : Objective
-        Called as ``objective(y_true, raw_score, sample_weight=None, group=None)`` with labels 0
-        and 1 or class indices, scores of shape (n_samples,) or (n_samples, n_classes), and the
-        sizes of consecutive groups. Returns float64 arrays: gradient and Hessian of each score.
+        Called as ``objective(y_true, raw_score, sample_weight=None, group=None)``. The labels are 0
+        and 1, or class indices. Scores have shape (n_samples,) or (n_samples, n_classes). `group`
+        has the sizes of consecutive groups. Returns two float64 arrays: gradients and Hessians.
 
     Raises
     ------
@@ -166,7 +168,7 @@ class Objective:
 
 
 def _curvature(value, scores):
-    """Return the gradient and the "curvature" Hessian; None if it is 0, both if there is none."""
+    """Return gradient and "curvature" Hessian. A zero Hessian is None; both are if undefined."""
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
     except RuntimeError as error:
@@ -232,12 +234,12 @@ def initial_score(
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
 
-    for two classes or K classes, where n is the weight of the samples of a class.
+    for two classes or K classes, where n is the sum of the sample weights of a class.
 
     Parameters
     ----------
     y_true, sample_weight : array-like of shape (n_samples,)
-        Labels 0 and 1, or class indices, and nonnegative weights (default None).
+        Labels 0 and 1, or class indices. Nonnegative weights, or None for weights of 1.
 
     Returns
     -------

@@ -18,7 +18,7 @@ _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
 def check_and_reset(loaded):
-    """Reset the parameters in `DROPPED`. Refuse values that make NumPy read outside of memory."""
+    """Reset parameters in `DROPPED`. Reject values that make NumPy read outside of its memory."""
     for value in _within(loaded):
         if issparse(value) and hasattr(value, "check_format"):
             value.check_format(full_check=True)

@@ -80,16 +80,16 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, it does not execute code of untrusted types. Memory and time are
-    limited by the size of the file. A file can still contain any model.
+    Like :func:`skops.io.load`, this function does not execute code of untrusted types. The size of
+    the file limits memory and time. The model in the file can still be any model.
 
     Parameters
     ----------
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Classes, functions or their full names to trust; check each of them. This package, the
-        defaults of skops, and scikit-learn's searches, ensembles and calibration are trusted.
+        Other classes and functions to trust, or their full names. Check each of them. This package,
+        the defaults of skops, and scikit-learn's searches, ensembles and calibration are trusted.
 
     Returns
     -------

@@ -21,32 +21,31 @@ _MIN_BIN_WIDTH = 1e-6
 class TableEncoder(nn.Module):
     r"""Encoder of tabular data, the first layer of :class:`TabularMLP` and of networks of your own.
 
-    Every column is scaled by its quartiles and smoothly clipped [2]_. A column with more than two
-    distinct values can also get a piecewise linear encoding in T bins [1]_ (equation 1):
+    Every column x is scaled by its quartiles q and smoothly clipped [2]_. A column with more than
+    two distinct values can also be encoded in T bins with the edges b [1]_ (equation 1):
 
     .. math::
         z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
         \operatorname{clip}(z) = \frac{z}{\sqrt{1 + (z / 3)^2}}, \qquad
         e_t = \min\Bigl(1, \max\Bigl(0, \frac{z - b_{t-1}}{b_t - b_{t-1}}\Bigr)\Bigr)
 
-    It has no trainable weights. An estimator calls :meth:`from_data` of each encoder in its network
-    before the training.
+    There are no trainable weights. Estimators call :meth:`from_data` before they train a network.
 
     Parameters
     ----------
     n_features : int
         Number of input columns.
     n_bins : int, default=0
-        Largest number of bins per column. 0 means no piecewise linear encoding.
+        Largest number of bins per column. 0 means no encoding in bins.
     n_encoded : int or "auto", default="auto"
-        Largest number of bins in all. With many columns, each gets fewer than ``n_bins``, or none.
-        "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 with more
-        than 64 numerical columns.
+        Largest sum of the numbers of bins. If it is too small, columns get fewer than ``n_bins`` or
+        no bins. "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 for
+        more than 64 numerical columns.
     missing_indicator : bool or sequence of int, default=False
-        Columns with an indicator of missing values: all (True), none (False) or column indices.
+        Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
-        Number n of categories, by index of the categorical column. Categories 0, ..., n - 1 are
-        one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
+        Number n of categories of each categorical column, by column index. Categories 0 to n - 1
+        are one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
         Data type of the scales and of the result. None means torch's default.
 
@@ -57,12 +56,12 @@ class TableEncoder(nn.Module):
     center, scale : Tensor of shape (n_features,)
         Buffers: z is ``(x - center) * scale``.
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
-        Buffers: the encoding is ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to
+        Buffers: bins are encoded as ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to
         [0, 1]. Unused bins have slope 0.
     missing_column : Tensor of shape (n_indicators,)
         Buffer: the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
-        Buffers: the encoding is ``x[..., category_column] == category_value`` times the scale.
+        Buffers: ``(x[..., category_column] == category_value) * category_scale`` is the encoding.
 
     Notes
     -----
@@ -138,8 +137,8 @@ class TableEncoder(nn.Module):
         ----------
         X : Tensor of shape (n_samples, n_features)
             Floating point. NaN, infinite values and categorical columns are ignored. With more than
-            20 000 samples, each column uses every n-th sample. A column that is constant in this
-            subsample uses all samples. Columns without two distinct values get scale 0.
+            20 000 samples, a column uses only every n-th sample, unless it is constant in this
+            subsample. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
@@ -193,7 +192,7 @@ class TableEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the encoding (..., n_outputs) of samples x of shape (..., n_features).
 
-        It has clipped columns, bins, indicators of missing values and categories, in this order.
+        The encoding has clipped columns, bins, missing-value indicators and categories, in order.
         """
         # The scales may be float64 and the weights float32: only scaled values are rounded.
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)

@@ -25,7 +25,7 @@ class TabularMLP(nn.Module):
     .. math::
         f(x) = W_m h_{m-1} + b_m, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = e(x)
 
-    The encoder e is a :class:`TableEncoder`. Linear layers with ReLU and dropout follow. The
+    The encoder e is a :class:`TableEncoder`, followed by linear layers with ReLU and dropout. The
     ensemble members share the encoder, but no weights.
 
     Parameters

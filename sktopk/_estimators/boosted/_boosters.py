@@ -27,8 +27,8 @@ MANAGED = {
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):
     """Return a booster trained on `rows` with the objective `function`, up to the best round."""
-    # `categorical` has the columns of X with categories as integers. `stop` is None or held-out
-    # samples, a metric of their raw scores, and the number of rounds without improvement.
+    # `categorical` has the columns of X with categories as integers. `stop` is None or a tuple:
+    # held-out samples, a metric of their raw scores, and the number of rounds for early stopping.
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
     if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():
@@ -62,8 +62,8 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 def constraints(statistics, direction, n_features):
     """Return the parameters of LightGBM for the columns with target statistics of each class."""
     # Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
-    # decrease (-1) with each statistic, for the trees of all classes: LightGBM has one direction.
-    # With several classes, a path from root to leaf uses statistics of one class only.
+    # decrease (-1) with each statistic. LightGBM has the same direction for the trees of all
+    # classes. With several classes, a path from root to leaf uses statistics of one class only.
     if not statistics:
         return {}
     monotone = np.zeros(n_features, dtype=int)

@@ -1,7 +1,7 @@
-"""Text of a LightGBM booster, read here and written anew before LightGBM reads it.
+"""Checks of the text of a LightGBM booster, which is written anew before LightGBM reads it.
 
-LightGBM's parser does not check indices and lengths. Edited text makes it, or a later prediction,
-read outside of its memory or run forever.
+LightGBM's parser does not check indices and lengths. Manipulated text could make the parser, or a
+later prediction, read outside of its memory or run forever.
 """
 
 import re
@@ -16,14 +16,14 @@ MOST_LEAVES = 131072
 # for the type of missing values.
 _CATEGORICAL, _DECISIONS = 1, range(12)
 _FEATURE_INFO = re.compile(r"none|\[[-+.e\d]+:[-+.e\d]+\]|-?\d+(:-?\d+)*")
-# Fields of a tree with the type of their values, and their number: of leaves, or of nodes.
+# Fields of a tree, with the type of their values. Each field has one value per node or per leaf.
 _OF_NODES = {
     "split_feature": int, "split_gain": float, "threshold": float, "decision_type": int,
     "left_child": int, "right_child": int, "internal_value": float, "internal_weight": float,
     "internal_count": int,
 }  # fmt: skip
 _OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
-# The other fields are statistics of the training, which a tree of one leaf does not have.
+# Required fields. The others are training statistics, which a tree with one leaf does not have.
 _NEEDED = "split_feature threshold decision_type left_child right_child leaf_value".split()
 
 

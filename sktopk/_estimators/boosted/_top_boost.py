@@ -63,7 +63,7 @@ N_FOLDS_OF_ONE = 10
 
 
 def has_classes(two, name, other):
-    """Return a check for `available_if`: whether two, or more, classes are known if any are."""
+    """Return a check for `available_if`: after `fit`, require two classes (`two`), or more."""
 
     def check(classifier):
         fitted = getattr(classifier, "classes_", None)
@@ -96,8 +96,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or as a fraction in (0, 1): of samples, of negatives for
-        "top_mean" and "top_push_k", or of labels (at most n_classes - 1) for more than two classes.
+        Size of the top, as a number or as a fraction in (0, 1). For two classes, it refers to
+        samples, or to negatives for "top_mean" and "top_push_k". For more classes, it refers to
+        labels, and is at most n_classes - 1.
     log_loss_share : float, default=0.6
         Share a of the log loss in the training loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -105,11 +106,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators, learning_rate : int and float, default=100 and 0.1
-        Number of boosting rounds, each of one tree, or one per class for more than two classes, and
-        shrinkage factor of the leaf values.
+        Number of boosting rounds, and shrinkage factor of the leaf values. A round grows one tree
+        or, for more than two classes, one tree per class.
     num_leaves, min_child_samples : int, default=31 and 20
-        Maximum number of leaves of a tree, at least 2, and minimum number of samples in a leaf and
-        in a group of categories (LightGBM's `min_data_per_group`).
+        Maximum number of leaves of a tree (2 or more), and minimum number of samples in a leaf. The
+        latter is also the minimum for a group of categories (LightGBM's `min_data_per_group`).
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
         that it does not know; with ``"verbosity": 0`` it prints them.
@@ -123,32 +124,32 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         For other labels, set `pos_label`: None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples (for one member, a tenth), and the booster ends with the best round. None trains all
-        rounds.
+        samples, and the booster ends with the best round. A single member holds out a tenth of the
+        samples for this. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
-        two classes, temperature scaling, which keeps the order. It needs several members, or
+        two classes, temperature scaling. Both keep the order. Requires several members or
         `n_iter_no_change`. With None, `predict_proba` requires training with the log loss only.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
-        Number of threads. None means 1, or as in joblib's ``parallel_config``. -1 means all cores.
+        Number of threads. None means 1, or as set in joblib's ``parallel_config``. -1 is all cores.
 
     Attributes
     ----------
     boosters_, init_score_ : list of lightgbm.Booster, float or ndarray of shape (n_classes,)
-        Ensemble members, whose predictions do not include :func:`sktopk.boosting.initial_score`.
+        Ensemble members, and the :func:`sktopk.boosting.initial_score` to add to their predictions.
     classes_, class_count_, pos_label_ : ndarray of shape (n_classes,), label
         Sorted labels, their sums of sample weights, and the positive label of two classes.
     threshold_ : float
-        Decision threshold for two classes, which `decision_function` has already subtracted: the
-        quantile of the (out-of-fold) scores at the threshold of the loss, for the log loss 0. If
-        the loss has no threshold, the share of positives is selected.
+        Decision threshold for two classes, which `decision_function` has already subtracted. It is
+        0 for the log loss, else a quantile of the (out-of-fold) scores. The loss determines the
+        quantile. If the loss has no threshold, the share of positives determines it.
     k_, n_iter_ : int or float, ndarray of shape (n_members,)
         Value of k that `fit` used, and the number of boosting rounds of each member.
     oob_decision_function_, oob_score_ : ndarray like `decision_function`, float
-        Out-of-fold `decision_function` of the training samples, and its metric of `score`, if there
-        are several members. NaN for samples that no member holds out, such as of weight 0.
+        Out-of-fold `decision_function` of the training samples, and the metric of `score` for it.
+        Only for several members. NaN for samples that no member holds out, such as of weight 0.
     calibration_, n_groups_ : tuple (float, float), int
         Slope and intercept of the calibration, and the number of groups if there are several.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -224,9 +225,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             Nonnegative weights of gradients and Hessians. `min_child_samples` counts samples,
             whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day or query; only for two classes. Each group has a
-            threshold, the loss is the mean over groups, and `threshold_` the median of the group
-            thresholds. A group is held out as a whole.
+            Group of each sample, such as its day or query; only for two classes. Each group has its
+            own threshold. The loss is the mean over the groups, and `threshold_` is the median of
+            their thresholds. Members hold out whole groups.
         """
         check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
@@ -238,13 +239,13 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each class or, for two classes, the score minus `threshold_`.
 
-        A sample is flagged if its score is above 0 (below 0 if `pos_label_` is ``classes_[0]``).
+        For two classes, results above 0 mean positive (below 0 if `pos_label_` is ``classes_[0]``).
         """
         now, scores = self._scored(X)
         return now._task().decide(scores, now)
 
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict the class by `threshold_` (two classes) or highest score (more classes)."""
+        """Predict the label: by `threshold_` (two classes) or the highest score (more classes)."""
         now, scores = self._scored(X)
         return now._task().labels(scores, now)
 
@@ -253,8 +254,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """Return the positions of the n samples with the highest scores, best first (two classes).
 
         With `groups`, return n samples of each group, all sorted by score. If a group has fewer
-        samples, return all of them, with a warning. Tied samples are in the order of X. For a
-        frame, use ``X.iloc[index]``.
+        samples, return all of them, with a warning. Tied samples are in the order of X.
+        ``X.iloc[index]`` selects these samples of a frame.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -271,7 +272,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class. Requires `calibration` or the log loss."""
+        """Return the probability of each class, if the scores are calibrated or from log loss."""
         now, scores = self._scored(X)
         return now._task().proba(scores, now)
 
@@ -411,7 +412,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _as_unseen(self, rows, held_out):
-        """Return scores as if no booster had seen the samples (else all scores), and their mask."""
+        """Return scores, if possible corrected as if the samples were new, and their mask."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if not known.any():

@@ -76,7 +76,7 @@ def known_positives(y, classes, pos_label):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the classes and class probabilities, with `use_scores` the softmax of scores."""
+    """Return classes and probabilities. `use_scores` computes them by a softmax of scores."""
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
@@ -149,7 +149,7 @@ def name_in_fit(estimator, name, *, keywords=False):
         found = name_in_fit(last, name, keywords=keywords)
         return found and f"{step}__{found}"
     params = inspect.signature(estimator.fit).parameters
-    # A search takes the groups of its splitter as a keyword.
+    # The `fit` of a search takes the groups for its splitter from the keywords.
     keywords = keywords or hasattr(estimator, "refit")
     any_keyword = keywords and any(p.kind == p.VAR_KEYWORD for p in params.values())
     return name if name in params or any_keyword else None

@@ -78,20 +78,20 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     ) -> Self:
         """Return a fitted estimator that is calibrated with existing scores.
 
-        All its methods take scores with the same columns as `y_score` instead of X.
+        All methods of this estimator take scores, in the format of `y_score`, instead of X.
 
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of the classes in sorted order, not of training samples. For two classes,
-            one number per sample is enough: a score of the positive class for `BudgetClassifier`,
-            or the probability of the second label for `SetClassifier`.
+            Class probabilities of samples that were not used for training, with the classes in
+            sorted order. For two classes, one number per sample is enough: a score of the positive
+            class for `BudgetClassifier`, or a probability of the second label for `SetClassifier`.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels of the same samples.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. None means the labels in `y`.
         fit_params : dict, default=None
-            Additional arguments of `fit`, such as groups.
+            Other arguments of `fit`, such as ``{"groups": groups}``.
         **params : dict
             Parameters of the estimator.
 
@@ -181,7 +181,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
         name = "groups" if get_config()["enable_metadata_routing"] else None
-        # The groups of a ranker are samples that are ranked together.
+        # For a ranker, groups have another meaning: samples that are ranked together.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}
@@ -189,7 +189,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, it trains on all samples; one is returned to check its output.
+        If `calibrates` is False, train on all samples, and return one sample to check the output.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
@@ -234,7 +234,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         """Warn if the classifier is fitted already, because `fit` trains a clone of it."""
         if not hasattr(self.estimator, "__sklearn_tags__"):
             return
-        with suppress(AttributeError):  # NotFittedError is one
+        with suppress(AttributeError):  # the base class of NotFittedError
             check_is_fitted(self.estimator)
             warn(
                 "estimator is fitted, but fit trains a new copy of it with these samples. To keep "

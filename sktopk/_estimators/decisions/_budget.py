@@ -63,45 +63,45 @@ class BudgetClassifier(CalibratedDecision):
     ----------
     estimator : estimator
         Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
-        part of the samples and calibrates with the other part. With a fitted classifier in a
-        :class:`~sklearn.frozen.FrozenEstimator`, it calibrates with all samples.
+        part of the samples and calibrates with the other part. If the classifier is fitted and in a
+        :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` bounds: from above the share of flagged samples ("count"), the false
-        positive rate and the false discovery rate, from below precision and recall.
+        Rate to limit. `budget` is an upper limit for the share of flagged samples ("count"), the
+        false positive rate or the false discovery rate, but a lower limit for precision or recall.
     delta : float, default=0.05
-        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" or the
-        bounds of `hits_interval` [6]_ fail. The intervals of `rates_` have level 1 - delta. Smaller
-        values need more calibration samples.
+        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails.
+        The bounds of `hits_interval` [6]_ and the intervals of `rates_` have the level 1 - `delta`.
+        Smaller values need more calibration samples.
     cross_fit : bool, default=False
-        If True, `estimator` is trained on all samples, and its `oob_decision_function_` calibrates.
-        Possible for networks of this package, `TopBoostClassifier` and random forests with
-        ``oob_score=True``. The guarantee is then not proven. Not allowed with "fdr".
+        Whether to train `estimator` on all samples, and calibrate with `oob_decision_function_`.
+        Networks of this package, `TopBoostClassifier` and random forests with ``oob_score=True``
+        have this attribute. The guarantee is then not proven. Not allowed with "fdr".
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored with a
         frozen estimator or `cross_fit`.
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
         else 1 or True, with a warning if more than 75 % of the samples have this label. For other
-        labels, such as "fraud" and "ok", set `pos_label`: None chooses a label, with a warning. An
-        `estimator` whose own `pos_label` is None is trained with this label.
+        labels, such as "fraud" and "ok", set `pos_label`: None chooses a label, with a warning. If
+        `estimator` has a parameter `pos_label` that is None, it is trained with the same label.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, and for the split of "precision".
+        Seed for held-out samples, their split with "precision", and ties in `hits_interval`.
 
     Attributes
     ----------
     estimator_, classes_, pos_label_ : estimator, ndarray of shape (2,), label
-        Fitted classifier, its sorted labels, and the label of the positives. Probabilities are
-        those of `estimator_`, if it has them: ``estimator_.predict_proba(X)``.
+        Fitted classifier, its sorted labels, and the label of the positives. For probabilities,
+        call ``estimator_.predict_proba(X)``.
     threshold_ : float
-        Threshold for the scores of `estimator_` for `pos_label_`: its decision function (negated if
-        `pos_label_` is ``classes_[0]``) or probability. It is already subtracted in
-        `decision_function`. Infinite if no or every sample is flagged.
+        Threshold t for scores of `pos_label_`: the decision function of `estimator_` (negated if
+        `pos_label_` is ``classes_[0]``) or else the probability. `decision_function` has already
+        subtracted it. Infinite if no sample or every sample is flagged.
     rates_ : dict
         "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
-        n, value, low, high) with exact two-sided intervals [3]_. Rates without samples are omitted.
+        n, value, low, high) with exact two-sided intervals [3]_. Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
@@ -121,7 +121,7 @@ class BudgetClassifier(CalibratedDecision):
 
     - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
       the rate at the threshold satisfies the budget. The threshold is an order statistic of the
-      negatives [2]_ or positives or, for precision, the result of fixed sequence testing [1]_.
+      negatives ("fpr", [2]_) or positives ("recall"), or found by fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
       The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
@@ -202,8 +202,8 @@ class BudgetClassifier(CalibratedDecision):
             Weights for the `fit` of `estimator`. Calibration only drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer. Whole groups are held out, so that the
-            guarantee is approximately kept if samples of a group are alike. A ranker does not get
-            them: to train it by day, fit it first, and pass it in a FrozenEstimator.
+            guarantee approximately holds if samples of a group are alike. Rankers do not get these
+            groups. To train a ranker by day, fit it first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -321,15 +321,15 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the positions of the samples to review, best first: ``X.iloc[index]``.
+        """Return the positions of samples to review, best first. For a frame: ``X.iloc[index]``.
 
         Parameters
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            Number of samples to select from X or from each group, at least 1. With None, the
-            samples that `predict` flags are selected. With None and ``constraint="fdr"``, conformal
-            selection chooses samples from the batch X, with the same guarantee.
+            Number of samples to select from X or from each group, at least 1. None selects the
+            samples that `predict` flags. For ``constraint="fdr"``, None selects samples of the
+            batch X by conformal selection, with the same guarantee as `predict`.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
@@ -362,9 +362,9 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n without looking at X: the best of several intervals has a lower level. There is a
-        warning if the share of samples above `threshold_` differs from the share in the calibration
-        samples, with a p-value of Fisher's exact test below 1e-6: X is then not exchangeable.
+        Choose n without looking at X, because the best of several intervals has a lower level. If
+        the share of samples above `threshold_` differs from the share in the calibration samples
+        (p-value of Fisher's exact test below 1e-6), a warning says that X is not exchangeable.
 
         Parameters
         ----------
@@ -374,9 +374,8 @@ class BudgetClassifier(CalibratedDecision):
             Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
             numbers, all intervals hold simultaneously (Bonferroni correction).
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group is a batch with its own interval of
-            level 1 - `delta`, for its n best samples (for all of them, if it has fewer). `n` is
-            then one number.
+            Group of each sample, such as its day. Each group gets an interval of level 1 - `delta`
+            for its n best samples, or for all its samples if these are fewer. `n` must be an int.
 
         Returns
         -------
@@ -423,9 +422,9 @@ class BudgetClassifier(CalibratedDecision):
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
 
-        For the accuracy of `predict`, use ``scoring="accuracy"``. The metric of `constraint` is
+        For the accuracy of `predict`, use ``scoring="accuracy"``. The metric of `constraint` is:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share of samples in `budget`;
+        - "count": :func:`sktopk.metrics.recall_at_k_score`, where k is `budget` as a share;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -486,7 +485,7 @@ class BudgetClassifier(CalibratedDecision):
         return self.calibration_scores_, self.calibration_positive_
 
     def _flagged(self, scores):
-        """Return the mask of the scores above the threshold. Warn of an unlikely share."""
+        """Return the mask of scores above the threshold. Warn if their share is unlikely."""
         flagged = scores.astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
             problem = drift(flagged, self.rates_["flagged"])

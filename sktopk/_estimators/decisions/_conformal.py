@@ -197,7 +197,7 @@ def n_needed(coverage):
 
 
 def class_shares(given, trained, classes):
-    """Return class shares from `given`, else from training labels or from calibration labels."""
+    """Return class shares from `given`, or else counted in training or calibration labels."""
     name = "prevalence"
     if given is None and trained.y_train is None and hasattr(trained.estimator, "class_count_"):
         given, name = trained.estimator.class_count_, "class_count_ of estimator"
@@ -251,8 +251,8 @@ def chunks(n_samples, width):
 def row_keys(X, seed):
     """Return a 64-bit hash of each sample, which depends on the seed (nonnegative, below 2**64).
 
-    It is the same for all formats of X, for equal numbers in float32 and float64, for 0.0 and -0.0,
-    and for None and NaN.
+    The hash is the same for all formats of X, for equal numbers in float32 and float64, for 0.0 and
+    -0.0, and for None and NaN.
     """
     key = int(seed).to_bytes(8, "little")
     digests = [blake2b(each, digest_size=8, key=key).digest() for each in _contents(as_lazy(X))]

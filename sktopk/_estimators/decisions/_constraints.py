@@ -113,13 +113,13 @@ class FalsePositiveRate(_Constraint):
         if n_allowed < 0:
             needed = n_rows_needed(self.budget, self.delta)
             return np.inf, self._too_few("fpr <=", needed, negative, "negatives")
-        # At or above an order statistic of the negatives.
+        # The threshold is at or above an order statistic of the negatives.
         low = negative[n_allowed]
         return _between(low, scores[scores > low].min(initial=np.inf)), None
 
 
 class Recall(_Constraint):
-    """A lower bound on recall: as `FalsePositiveRate`, below an order statistic of positives."""
+    """A lower bound on recall: the threshold is below an order statistic of the positives."""
 
     metric = ("precision_at_recall", "recall")
 
@@ -138,9 +138,9 @@ class Recall(_Constraint):
 class Precision(_Constraint):
     """A lower bound on precision: fixed sequence testing (Angelopoulos et al., 2021)."""
 
-    # One part of the samples chooses the first threshold, with the smallest p-value, because
-    # precision is not monotone in the threshold. The other part tests it, then the next lower ones,
-    # until a test fails. A threshold passes if
+    # Precision is not monotone in the threshold. Therefore, a first part of the samples chooses the
+    # threshold with the smallest p-value. The other part tests this threshold, then the next lower
+    # thresholds, until a test fails. A threshold passes if
     # P(Binomial(samples above, precision) >= positives above) <= delta.
 
     def find_threshold(self, scores, positive, n_samples, random):
@@ -192,7 +192,7 @@ class FalseDiscoveryRate(_Constraint):
 
     def find_threshold(self, scores, positive, n_samples, random):
         fdr = self.budget
-        # A threshold between two scores would depend on the higher one, and T would not be a
+        # A threshold between two scores would depend on the higher score, and would not be a
         # stopping time. Use the lower score itself.
         thresholds = np.append(-np.inf, np.unique(scores))
         n_above, n_right = _count_above(scores, positive, thresholds)
@@ -208,8 +208,8 @@ class FalseDiscoveryRate(_Constraint):
         best = np.argmin((1 + n_above - n_right) / (1 + n_above))
         return np.inf, (
             f"no threshold has fdr <= {fdr:g}: {n_above[best] - n_right[best]} of {n_above[best]} "
-            f"calibration samples above the best threshold are negative, where {needed} positives "
-            f"without negatives would do. Use more than {len(scores)} calibration samples"
+            f"calibration samples above the best threshold are negative; {needed} positives and no "
+            f"negatives would be enough. Use more than {len(scores)} calibration samples"
         )
 
     def choose(self, scores, threshold, calibration, groups):

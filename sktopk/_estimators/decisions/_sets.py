@@ -48,7 +48,7 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with those of a
+    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with photos of a
     new plant: pass the plants as `groups`. The upper bound holds for scores without ties:
 
     .. math::
@@ -57,50 +57,50 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba`. Otherwise the softmax of `decision_function` is used. With
-        a fitted one in :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
+        Classifier with `predict_proba` or with `decision_function`, whose softmax is then used. If
+        a fitted classifier is in a FrozenEstimator, `fit` calibrates with all samples.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes).
     k : int or float, default=5
-        Number ("topk") or mean number ("average_k") of labels per set; for "raps", the number of
-        ranks without penalty.
+        For "topk", the number of labels per set. For "average_k", their mean number. For "raps",
+        the number of ranks without penalty. Other methods ignore it.
     coverage : float, default=0.9
         Probability, in (0, 1), that a set contains the label. "topk" and "average_k" ignore it.
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
-        in every set, and the sets of such a group contain all labels, with a warning.
+        the `groups` passed to `fit` and `predict_set`. With too few calibration samples, there is a
+        warning: such a class is in every set, and sets for such a group contain all labels.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u (see Notes), which makes the
-        coverage exact and some sets empty, instead of u = 1.
+        For "aps" and "raps": whether `predict_set` uses a random u (see Notes). The coverage is
+        then exact, and some sets are empty. False means u = 1.
     penalty : float, default=0.1
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts training samples. For a frozen estimator, it means ``class_count_``, or else it
-        counts calibration samples, with approximate coverage.
+        counts training samples. A frozen estimator has no training samples here: None then means
+        its ``class_count_`` or, without it, counts in the calibration samples (not exact).
     cross_fit : bool, default=False
-        If True, `estimator` is trained on all samples, and its `oob_decision_function_` is used for
-        calibration. Possible for networks of this package, `TopBoostClassifier` and random forests
-        with ``oob_score=True``. The guarantee is then not proven.
+        Whether to train `estimator` on all samples, and calibrate with `oob_decision_function_`.
+        Networks of this package, `TopBoostClassifier` and random forests with ``oob_score=True``
+        have this attribute. The guarantee is then not proven.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, and for u.
+        Seed for the choice of held-out samples, and for the random u.
 
     Attributes
     ----------
     estimator_, classes_ : estimator, ndarray of shape (n_classes,)
         Fitted classifier, and its sorted labels.
     threshold_, groups_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        Minimum conformity score of labels in a set. With `conditional`, one per class or group,
-        in the order of the sorted names of the groups.
+        `threshold_` is the threshold t for conformity scores, with `conditional` one per class or
+        group. `groups_` contains the sorted names of the groups.
     k_, n_calibration_ : int or float, int
-        k, at most the number of classes, and the number of calibration samples (0 for "topk").
+        Value of k, at most the number of classes, and number of calibration samples (0 for "topk").
     prevalence_ : ndarray of shape (n_classes,) or None
-        Class shares of "pas".
+        Share of each class for "pas".
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
 
@@ -118,13 +118,13 @@ class SetClassifier(CalibratedDecision):
       samples contain the label less often.
     - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
       with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
-    - "raps": as "aps", minus `penalty` for each rank beyond k [5]_, which avoids very large sets.
+    - "raps": s of "aps" minus `penalty` for each rank beyond k [5]_, to avoid very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
       Sets contain labels of rare classes more often, and labels of frequent classes less often. Use
-      "lac" instead with losses that correct for class frequencies: they divide by them already.
+      "lac" if the loss corrects for class frequencies: p is then already divided by them.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
-    new samples. No set covers classes without training samples. `fit` warns if they are likely.
+    new samples. No set contains classes unseen in training. `fit` warns if such samples are likely.
 
     References
     ----------
@@ -200,9 +200,9 @@ class SetClassifier(CalibratedDecision):
             but samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
-            random sample of each of them calibrates. The guarantee then holds for one sample of a
-            new group. The `fit` of `estimator` gets the groups, too, if it takes them. With
-            ``conditional="group"``, groups are required and have the meaning described there.
+            random sample of each held-out group calibrates. The guarantee then holds for one sample
+            of a new group. If `estimator.fit` takes groups, it gets them. Only with
+            ``conditional="group"``, groups are required: the guarantee then holds for each of them.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -265,7 +265,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=len(code) if calibrates else 0,
             _conformity_=conformity,
             _seed_=seed,
-            # After calibration with `cross_fit`, predict from decision scores, as in calibration.
+            # With `cross_fit`, calibration and prediction both use decision scores.
             _use_scores_=trained.y_score is not None,
             **fitted,
         )
@@ -284,13 +284,13 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            Metrics such as :func:`sktopk.metrics.set_coverage_score` need "matrix".
+            Output type. Metrics such as :func:`sktopk.metrics.set_coverage_score` need "matrix".
 
         Returns
         -------
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
-            True if the class of the column is in the set. With "labels", one array per sample,
-            sorted by decreasing conformity. Tied labels are in the order of `classes_`.
+            True if the class of the column is in the set. With "labels", one array of labels per
+            sample, by decreasing conformity score. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))

@@ -1,4 +1,4 @@
-"""Conversion of a fitted classifier to a torch module. Only this file reads its internals."""
+"""Conversion of a fitted classifier, whose internals only this file reads, to a torch module."""
 
 import copy
 

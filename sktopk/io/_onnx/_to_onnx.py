@@ -111,8 +111,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     - "proba", if the estimator has this method: `predict_proba`.
 
     Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
-    score, is 1e-4 in float32 and 1e-6 in float64. The tolerance of probabilities is 1e-3 and 1e-5.
-    If the scores of classes are equal within the tolerance, their labels can be exchanged.
+    score, is 1e-4 in float32 and 1e-6 in float64. For probabilities, it is 1e-3 in float32 and 1e-5
+    in float64. Labels whose scores are equal within the tolerance can be exchanged.
 
     Parameters
     ----------
@@ -122,8 +122,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. If only some columns can
-        have missing values, include such samples. If all can, missing values are also added.
+        Samples for the comparison, such as a few hundred training samples. Include samples with
+        missing values if only some columns can have them. If all can, some are added automatically.
 
     Returns
     -------
