@@ -32,7 +32,7 @@ def write_atomically(path, parts):
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     mode = _mode(path, folder)
-    # A name of fixed length, because the name of the file may be as long as the system allows.
+    # Use a name of fixed length, because the name of the file may have the maximum length.
     start = f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}."
     _clear(folder, start)
     temporary, file = _created(folder, start, 0o666 if mode is None else mode)

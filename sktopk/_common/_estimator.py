@@ -81,7 +81,7 @@ def assign(estimator, fitted):
 
 
 def present(estimator):
-    """Return the estimator in its present state, whatever a `fit` in another thread does."""
+    """Return the estimator in its present state, which a `fit` in another thread cannot change."""
     now = object.__new__(type(estimator))
     now.__dict__ = estimator.__dict__
     return now

@@ -47,8 +47,8 @@ def _check_shape(estimator, X, reset):
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
     """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
 
-    `reset` sets attributes of a new estimator. `takes_tables` allows missing values and categories,
-    which `sample_weight` orders. `takes_images` allows more than two dimensions.
+    `reset` sets attributes of a new estimator. `takes_tables` allows missing values and categories.
+    The categories are sorted by `sample_weight`. `takes_images` allows more than two dimensions.
     """
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:
@@ -265,7 +265,7 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        # The list of all classes has one sample of each, which scikit-learn would warn of.
+        # scikit-learn would warn of the list of all classes, which has one sample per class.
         kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):

@@ -54,7 +54,7 @@ def isolated_rng(device, seed=None, state=None):
 
 @contextmanager
 def unused_rng():
-    """Context manager; its value is whether no other thread uses torch's random generators."""
+    """Context manager whose value says if no other thread uses torch's random generators."""
     is_free = _RNG_LOCK.acquire(blocking=False)
     try:
         yield is_free

@@ -93,7 +93,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Check that `value` is finite and in a range. `bounds` says which limits are allowed."""
+    """Check that `value` is finite and in a range. `bounds` says which limits are in the range."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     if integer:
@@ -216,7 +216,7 @@ def refuse_missing(values, name, what_held="labels"):
 def on_host(values, name):
     """Return arrays of other libraries as NumPy arrays, and other `values` unchanged.
 
-    Only scikit-learn's array_api_dispatch allows other devices and tensors with a gradient.
+    Arrays on other devices and tensors with a gradient require scikit-learn's array_api_dispatch.
     """
     refuse_masked(**{name: values})
     first = values[0] if isinstance(values, list | tuple) and values else values

@@ -16,8 +16,8 @@ _INSIDE = (
     contextlib.__file__,
     *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib, multiprocessing)),
 )
-# Python shows equal warnings of a line once, but forgets them when `catch_warnings` is entered,
-# as in every parallel call of scikit-learn. A search would repeat a warning for every fold.
+# Python shows equal warnings of a line only once, until `catch_warnings` is entered, as in every
+# parallel call of scikit-learn. Without this set, a search would repeat a warning for every fold.
 _SHOWN = set()
 
 

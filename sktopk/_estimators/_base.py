@@ -105,7 +105,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     class_count_ : ndarray of shape (n_classes,)
         Sum of the sample weights of each class, before they are multiplied by `class_weight`.
     n_features_in_ : int
-        Number of columns of X (channels of images).
+        Number of columns of X or, for images, of channels.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
     n_estimators_, batch_size_, max_epochs_ : int
@@ -311,7 +311,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            As for `fit`, and ValueError if y contains a label that is not in `classes_`.
+            As in `fit`, and ValueError if y contains a label that is not in `classes_`.
         """
         return self._partial_fit(X, y, classes, sample_weight, None)
 

@@ -168,8 +168,8 @@ def hold_out(clf, data, seed):
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
         fold = deal(order, target, n_folds)
         dealt = fold >= 0
-        # Rankings need both classes in each fold. Labels only need samples, because no class is
-        # held out as a whole.
+        # Rankings need both classes in each fold. Other tasks only need samples in each fold,
+        # because `deal` holds out no class as a whole.
         parts = {*zip(target[dealt] if is_ranking else fold[dealt], fold[dealt], strict=True)}
         if len(parts) == n_folds * (len(np.unique(target)) if is_ranking else 1):
             break

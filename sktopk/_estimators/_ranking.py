@@ -227,8 +227,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> float:
         """Return the metric of this classifier, which the docstring of the class names.
 
-        In a search over its parameter, such as `fpr` or `k`, each candidate has another metric.
-        Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
+        In a search over a parameter of this metric, such as `fpr` or `k`, each candidate has
+        another metric. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------

@@ -34,12 +34,12 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    Here g' and h' are gradient and Hessian of the log loss, which also ranks samples far from the
-    threshold of the `loss` L. The factor c gives both gradients the same size, and h_L is described
-    under `hessian`. The result h is at least 0.001 times its mean.
+    Here g' and h' are gradient and Hessian of the log loss, and h_L is described at `hessian`. The
+    log loss also ranks samples far from the threshold of the `loss` L. The factor c gives both
+    gradients the same size. The result h is at least 0.001 times its mean.
 
     LightGBM starts from scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add
-    ``initial_score(y)`` to predictions. CatBoost is not supported, because it passes only chunks.
+    ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def objective(
     log_loss_share : float, default=0.6
         Share a of the log loss, in [0, 1].
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Hessian h_L of L, with its gradient g. "curvature" is an upper bound of the second
-        derivatives for accuracy-at-the-top losses,
+        Hessian h_L of the loss L, from the gradient g of L. "curvature" is an upper bound of the
+        second derivatives for accuracy-at-the-top losses,
         :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`. "gradient" is
         :math:`h_i = |g_i|`. "auto" is "gradient" if all second derivatives are 0, else "curvature".
     **loss_params

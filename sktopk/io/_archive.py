@@ -90,10 +90,10 @@ def names_in(data, constructed):
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("its members must be distinct and stored without compression")
+            raise ValueError("members of the file must be distinct and stored without compression")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
-            raise ValueError(f"it has format {version['format']}, this version reads {FORMAT}")
+            raise ValueError(f"the file must have format {FORMAT}; got {version['format']}")
         for name in sizes:
             if name.endswith(".npy"):
                 _check_array(archive, name)
@@ -144,13 +144,13 @@ def _check_nodes(schema, sizes, constructed):
         names.add(name)
         loader = node["__loader__"]
         if loader == "ConstructorFromReduceNode" and name not in constructed:
-            raise ValueError(f"it must not call {name}")
+            raise ValueError(f"the file must not call {name}")
         if name == "numpy.void":  # which allocates as many bytes as a number says
-            raise ValueError(f"it must not have {name}")
+            raise ValueError(f"the file must not have {name}")
         # skops reads a node with a known number from memory, whatever its own content is. Nodes
         # that stand for larger ones would make the time grow exponentially with the file.
         if number and size_of.setdefault(number, n_values) != n_values:
-            raise ValueError(f"its nodes with number {number} must have the same content")
+            raise ValueError(f"nodes with the number {number} must have the same content")
         file = node.get("file")
         if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes

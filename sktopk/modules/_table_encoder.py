@@ -38,8 +38,8 @@ class TableEncoder(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. 0 means no encoding in bins.
     n_encoded : int or "auto", default="auto"
-        Largest sum of the numbers of bins. If it is too small, columns get fewer than ``n_bins`` or
-        no bins. "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 for
+        Largest total number of bins. If it is too small, columns get fewer than ``n_bins`` bins, or
+        none. "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 for
         more than 64 numerical columns.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.

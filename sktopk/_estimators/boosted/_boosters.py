@@ -80,7 +80,7 @@ def have_splits(boosters, min_child_samples, n_samples):
     if any(booster.feature_importance().any() for booster in boosters):
         return True
     warn(
-        "no tree has a split, so that all samples have the same score: min_child_samples="
+        "no tree has a split, and all samples have the same score: min_child_samples="
         f"{min_child_samples} requires {2 * min_child_samples} samples, a column that is not "
         f"constant and weights near 1; a member has {n_samples} samples. Set min_child_samples "
         "lower, or divide the weights by their mean"

@@ -96,11 +96,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or as a fraction in (0, 1). For two classes, it refers to
-        samples, or to negatives for "top_mean" and "top_push_k". For more classes, it refers to
-        labels, and is at most n_classes - 1.
+        Size of the top, as a number or as a fraction in (0, 1). For two classes, k counts samples
+        or, for the losses "top_mean" and "top_push_k", negatives. For more classes, k counts labels
+        and is at most n_classes - 1.
     log_loss_share : float, default=0.6
-        Share a of the log loss in the training loss, in [0, 1].
+        Share a of the log loss in the training loss, in [0, 1]. 1 trains with the log loss only.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
@@ -272,7 +272,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class, if the scores are calibrated or from log loss."""
+        """Return the probability of each class. Requires `calibration`, or only the log loss."""
         now, scores = self._scored(X)
         return now._task().proba(scores, now)
 

@@ -63,8 +63,8 @@ class BudgetClassifier(CalibratedDecision):
     ----------
     estimator : estimator
         Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
-        part of the samples and calibrates with the other part. If the classifier is fitted and in a
-        :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
+        part of the samples and calibrates with the other part. If a fitted classifier is wrapped in
+        :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates it with all samples.
     budget : int or float, default=0.1
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
@@ -76,17 +76,17 @@ class BudgetClassifier(CalibratedDecision):
         The bounds of `hits_interval` [6]_ and the intervals of `rates_` have the level 1 - `delta`.
         Smaller values need more calibration samples.
     cross_fit : bool, default=False
-        Whether to train `estimator` on all samples, and calibrate with `oob_decision_function_`.
-        Networks of this package, `TopBoostClassifier` and random forests with ``oob_score=True``
-        have this attribute. The guarantee is then not proven. Not allowed with "fdr".
+        Whether to train `estimator` on all samples and calibrate with its `oob_decision_function_`.
+        Possible for networks of this package, `TopBoostClassifier` and random forests with
+        ``oob_score=True``. True is not allowed with "fdr", and the guarantee is then not proven.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored with a
-        frozen estimator or `cross_fit`.
+        frozen estimator or ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
         Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
         else 1 or True, with a warning if more than 75 % of the samples have this label. For other
-        labels, such as "fraud" and "ok", set `pos_label`: None chooses a label, with a warning. If
-        `estimator` has a parameter `pos_label` that is None, it is trained with the same label.
+        labels, such as "fraud" and "ok", set `pos_label`: None chooses a label, with a warning. An
+        `estimator` with ``pos_label=None`` is trained with the same label.
     random_state : int, RandomState or None, default=None
         Seed for held-out samples, their split with "precision", and ties in `hits_interval`.
 
@@ -96,9 +96,9 @@ class BudgetClassifier(CalibratedDecision):
         Fitted classifier, its sorted labels, and the label of the positives. For probabilities,
         call ``estimator_.predict_proba(X)``.
     threshold_ : float
-        Threshold t for scores of `pos_label_`: the decision function of `estimator_` (negated if
-        `pos_label_` is ``classes_[0]``) or else the probability. `decision_function` has already
-        subtracted it. Infinite if no sample or every sample is flagged.
+        Threshold t for scores: the decision function of `estimator_` (negated if `pos_label_` is
+        ``classes_[0]``) or, without this method, the probability of `pos_label_`.
+        `decision_function` has already subtracted t. Infinite if no or every sample is flagged.
     rates_ : dict
         "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
         n, value, low, high) with exact two-sided intervals [3]_. Rates with n = 0 are omitted.
@@ -199,7 +199,7 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the `fit` of `estimator`. Calibration only drops samples of weight 0.
+            Weights for `estimator.fit`. Calibration ignores them, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer. Whole groups are held out, so that the
             guarantee approximately holds if samples of a group are alike. Rankers do not get these
@@ -364,7 +364,7 @@ class BudgetClassifier(CalibratedDecision):
 
         Choose n without looking at X, because the best of several intervals has a lower level. If
         the share of samples above `threshold_` differs from the share in the calibration samples
-        (p-value of Fisher's exact test below 1e-6), a warning says that X is not exchangeable.
+        (p-value of Fisher's exact test below 1e-6), X is not exchangeable, and there is a warning.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         low, high : int, or ndarray of int of shape (n_numbers,) or (n_groups,)
-            Groups are in the order of their first samples, as in ``pandas.unique(groups)``.
+            Bounds for each n or group. Groups have the order of ``pandas.unique(groups)``.
 
         Notes
         -----

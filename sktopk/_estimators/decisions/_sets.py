@@ -58,7 +58,7 @@ class SetClassifier(CalibratedDecision):
     ----------
     estimator : estimator
         Classifier with `predict_proba` or with `decision_function`, whose softmax is then used. If
-        a fitted classifier is in a FrozenEstimator, `fit` calibrates with all samples.
+        a fitted classifier is wrapped in FrozenEstimator, `fit` calibrates it with all samples.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes).
     k : int or float, default=5
@@ -68,8 +68,8 @@ class SetClassifier(CalibratedDecision):
         Probability, in (0, 1), that a set contains the label. "topk" and "average_k" ignore it.
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. With too few calibration samples, there is a
-        warning: such a class is in every set, and sets for such a group contain all labels.
+        the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
+        in every set. Sets for a group with too few contain all labels. Both cases give a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
@@ -79,12 +79,12 @@ class SetClassifier(CalibratedDecision):
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts training samples. A frozen estimator has no training samples here: None then means
-        its ``class_count_`` or, without it, counts in the calibration samples (not exact).
+        counts training samples. For a frozen estimator, None uses its ``class_count_`` or, without
+        this attribute, counts calibration samples. The coverage is approximate in the latter case.
     cross_fit : bool, default=False
-        Whether to train `estimator` on all samples, and calibrate with `oob_decision_function_`.
-        Networks of this package, `TopBoostClassifier` and random forests with ``oob_score=True``
-        have this attribute. The guarantee is then not proven.
+        Whether to train `estimator` on all samples and calibrate with its `oob_decision_function_`.
+        Possible for networks of this package, `TopBoostClassifier` and random forests with
+        ``oob_score=True``. If True, the guarantee is not proven.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
@@ -95,8 +95,8 @@ class SetClassifier(CalibratedDecision):
     estimator_, classes_ : estimator, ndarray of shape (n_classes,)
         Fitted classifier, and its sorted labels.
     threshold_, groups_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        `threshold_` is the threshold t for conformity scores, with `conditional` one per class or
-        group. `groups_` contains the sorted names of the groups.
+        `threshold_` is the threshold t for conformity scores. With `conditional`, there is one per
+        class or group. `groups_` contains the sorted names of the groups.
     k_, n_calibration_ : int or float, int
         Value of k, at most the number of classes, and number of calibration samples (0 for "topk").
     prevalence_ : ndarray of shape (n_classes,) or None
@@ -201,8 +201,8 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
-            of a new group. If `estimator.fit` takes groups, it gets them. Only with
-            ``conditional="group"``, groups are required: the guarantee then holds for each of them.
+            of a new group. If `estimator.fit` takes groups, it gets them. Groups are required with
+            ``conditional="group"``, which guarantees the coverage for each of them instead.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -343,7 +343,7 @@ class SetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            In [0, 1].
+            Accuracy, in [0, 1].
         """
         y = check_labels(y)
         if sample_weight is not None:
