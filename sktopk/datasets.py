@@ -119,7 +119,7 @@ def make_long_tail(
     Parameters
     ----------
     X : {array, CSR matrix, frame} of shape (n_samples, ...)
-        Samples of any kind.
+        Samples in any of these formats, also with more than two dimensions.
     y : array-like of shape (n_samples,)
         Labels, at least two classes.
     factor : float

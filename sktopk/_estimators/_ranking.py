@@ -132,7 +132,7 @@ class RankingClassifier(BaseNetClassifier):
             Training data, validation data and checkpoint file, see :meth:`TopKClassifier.fit`.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day, query or plate. Each group has its own threshold,
-            and `threshold_` is the median of these thresholds. A rank k of the loss is a rank
+            and `threshold_` is the median of these thresholds. A rank k in the loss is counted
             within each group. Networks hold out whole groups.
 
         Returns

@@ -143,8 +143,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Sorted labels, their sums of sample weights, and the positive label of two classes.
     threshold_ : float
         Decision threshold for two classes, which `decision_function` has already subtracted. It is
-        0 for the log loss, else a quantile of the (out-of-fold) scores. The loss determines the
-        quantile. If the loss has no threshold, the share of positives determines it.
+        0 for the log loss, else a quantile of the (out-of-fold) scores. The threshold of the loss
+        determines this quantile or, if there is none, the share of positives.
     k_, n_iter_ : int or float, ndarray of shape (n_members,)
         Value of k that `fit` used, and the number of boosting rounds of each member.
     oob_decision_function_, oob_score_ : ndarray like `decision_function`, float
