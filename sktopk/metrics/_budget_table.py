@@ -31,20 +31,20 @@ def budget_table(
         \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}` sorted by decreasing score, averaged over the orders of tied
-    samples, and interpolated if k is not an integer. The intervals are percentiles of bootstrap
-    samples. They describe the mean over many days; the hits of a single day vary more.
+    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. The sums are means over all orders of
+    tied samples, and are interpolated if k is not an integer. The intervals are bootstrap
+    percentiles of the mean over many days; the hits of a single day vary more.
 
     Parameters
     ----------
     y_true, y_score, pos_label
-        As in `precision_at_k_score`, with the same errors. Do not use training samples.
+        Labels, scores, positive label, errors: see `precision_at_k_score`. Use no training samples.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
     n_rows, confidence : int and float, default=None and 0.95
-        Number of samples of a day (None means all given samples), and level of the intervals.
+        Number of samples per day (None means n), and level of the intervals, in (0, 1).
     n_bootstraps, random_state : int, default=500 and 0
-        Number of bootstrap samples, at least 10, and their seed (or RandomState or None).
+        Number of bootstrap samples, at least 10, and seed, RandomState or None for drawing them.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", 10, integer=True)
     ranking = Ranking.of(y_true, y_score, pos_label, None)
-    # `selected` and `found` count samples and positives in the first 0, 1, ... blocks of ties.
+    # Entry j is the number of samples (`selected`) and positives (`found`) in the first j blocks.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     n_rows = n_samples if n_rows is None else n_rows
@@ -98,7 +98,7 @@ def budget_table(
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
     """Return the number of positives among the k best, and in total, for each bootstrap sample."""
-    # Counts of blocks of ties are multinomial. Samples far below the largest k form one block.
+    # In a bootstrap sample, block counts are multinomial. Merge all blocks far below the largest k.
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16
     last = min(np.searchsorted(selected, deepest) + 1, len(selected))

@@ -30,9 +30,9 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    For samples of weight w and value v (1 for positives, 0 for negatives), `weight`, `value` and
-    `negative` are the sums of w, w v and w (1 - v) over the `count` samples of a block, which have
-    a random order. With other `ties` than "expected", a block also has only one value.
+    A block has `count` samples, whose order is random. Samples have a weight w and a value v (1 for
+    positives, 0 for negatives). `weight`, `value` and `negative` are sums of w, w v and w (1 - v)
+    over a block. If `ties` is not "expected", all samples of a block have the same value.
     """
 
     weight: np.ndarray
@@ -43,7 +43,7 @@ class Ranking:
 
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
-        """Return the ranking of labeled samples. Warn if scores seem reversed or to be labels."""
+        """Return the ranking of labeled samples. Warn if scores seem to be reversed or labels."""
         # Scorers pass a ranking instead of labels.
         if isinstance(y_true, cls):
             return y_true
@@ -94,7 +94,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return value, weight and requested weight of the `k` best samples of each group."""
+        """Return total value and weight of each group's `k` best samples, and weights asked for."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -127,7 +127,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # Cumulative sums over all groups would lose small weights. Add 1, 2, 4, ... blocks of a group.
+    # A cumulative sum over all groups would lose small weights, so sum in each group by doubling.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():
@@ -151,7 +151,7 @@ def warn_of_few(score, k, n, what):
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    Scores of the second label are taken as they are, except if `always` is True.
+    Check the order only if the positive label is the smaller one, or if `always` is True.
     """
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))

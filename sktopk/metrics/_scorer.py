@@ -41,15 +41,15 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        As in `topk_accuracy_score`, with the same errors.
+        Number of predicted labels, kind of mean, ties, and errors: see `topk_accuracy_score`.
 
     Returns
     -------
     scorer : TopKScorer
-        Called as ``scorer(estimator, X, y, sample_weight=None)`` with a fitted classifier with
-        ``decision_function`` (preferred) or ``predict_proba``; larger is better. It warns if `k` is
-        at least the number of classes. ``set_score_request(sample_weight=True)`` requests weights.
-        There must be one score per class, unlike in ``SVC(decision_function_shape="ovo")``.
+        Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. The
+        ``decision_function`` or, if missing, ``predict_proba`` of the fitted classifier must return
+        one score per class, unlike ``SVC(decision_function_shape="ovo")``. It warns if `k` is at
+        least the number of classes. ``set_score_request(sample_weight=True)`` requests weights.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def predict_scores(estimator, X):
     n_classes = len(classes)
     if n_classes == 2 and y_score.shape[1:] == (1,):
         y_score = y_score[:, 0]  # networks with one output return one column
-    # Read the parameter: for three classes, "ovo" and "ovr" both give three columns of scores.
+    # Read the parameter, because "ovo" and "ovr" both give three columns for three classes.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or "ovo" in shapes):

@@ -12,7 +12,7 @@ from ._ranking import row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, columns_of_labels
 
-# Scores of `make_set_scorer`, with the argument `average` of `set_coverage_score`.
+# The `average` of `set_coverage_score` for each score of `make_set_scorer`; None for set sizes.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
@@ -24,7 +24,7 @@ def set_coverage_score(
     average: str = "micro",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the share of samples whose prediction set contains the label.
+    r"""Compute the share of samples whose prediction set contains the true label.
 
     .. math::
         \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}
@@ -32,18 +32,18 @@ def set_coverage_score(
     Parameters
     ----------
     y_true, sample_weight
-        As in `topk_accuracy_score`.
+        True labels, and nonnegative sample weights. None means equal weights.
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
         True or 1 if the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
         The class of each column, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
-        Mean over samples, or mean over classes of their coverage (macro-coverage [1]_).
+        "micro": share of all samples. "macro": mean of the coverages of the classes [1]_.
 
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` is not covered and, with "macro", is a class.
+        In [0, 1]. Labels that are not in `labels` have the coverage 0, also as classes of "macro".
         NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
@@ -82,7 +82,7 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Parameters
     ----------
     y_set, sample_weight
-        As in `set_coverage_score`, with the same errors.
+        Matrix of sets, sample weights, and errors: see `set_coverage_score`.
 
     Returns
     -------
@@ -108,14 +108,14 @@ def make_set_scorer(score: str) -> "SetScorer":
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
-        `set_coverage_score` with `average` "micro" or "macro", or the negative `set_size_score`.
+        In this order: micro and macro `set_coverage_score`, and the negative `set_size_score`.
 
     Returns
     -------
     scorer : SetScorer
-        Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        estimator that has ``predict_set`` (else TypeError); larger is better. With metadata
-        routing, ``scorer.set_score_request(sample_weight=True, groups=True)`` requests both.
+        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
+        estimator is fitted and has ``predict_set`` (else TypeError). With metadata routing,
+        ``set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
 
     Examples
     --------

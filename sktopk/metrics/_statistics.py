@@ -11,7 +11,7 @@ from scipy.special import stdtr, stdtrit
 from sktopk._common._scalars import check_number
 
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-_MOST_RUNS = 1000  # If more are necessary, `until_conclusive` returns infinity.
+_MOST_RUNS = 1000  # `until_conclusive` returns infinity if more runs are necessary.
 
 
 class PairedDifference(NamedTuple):
@@ -64,9 +64,9 @@ class PairedDifference(NamedTuple):
 
 
 def _variance_of_mean(n_runs, overlap):
-    """Return the variance of the mean of runs, as a multiple of their sample variance."""
-    # With the correlation r = `overlap` of two runs, these are (1 + (n_runs - 1) r) / n_runs and
-    # 1 - r times the variance of a run.
+    """Return the variance of the mean of runs, divided by the sample variance of the runs."""
+    # If two runs have the correlation r = `overlap`, the variance of the mean is
+    # (1 + (n_runs - 1) r) / n_runs, and the sample variance 1 - r, times the variance of a run.
     return 1 / n_runs + overlap / (1 - overlap)
 
 

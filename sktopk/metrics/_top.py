@@ -36,15 +36,15 @@ def precision_at_k_score(
     y_score : array-like of shape (n_samples,)
         Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
-        Number of selected samples (of each group), or a fraction of them in (0, 1), rounded up.
+        Number of samples to select (per group), or their share in (0, 1), which is rounded up.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Which of the samples tied at rank k are selected. "expected" is the expected score of a
         random choice. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
-        Group of each sample, such as its day. The k best samples of each group are selected.
-        Positives and k are then summed over the groups.
+        Group of each sample, such as its day. The k best samples of each group are selected. The
+        sums of positives and of k then run over all groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`.
 
@@ -103,7 +103,7 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        As in `precision_at_k_score`, with the same errors.
+        Data, k, positive label, ties, groups, weights, and errors: see `precision_at_k_score`.
 
     Returns
     -------
@@ -145,14 +145,14 @@ def enrichment_factor_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        As in `precision_at_k_score`, with the same errors.
+        Labels, scores, positive label, ties, weights, and errors: see `precision_at_k_score`.
     fraction : float
         Share f of the samples that are selected, in (0, 1], rounded up to whole samples.
 
     Returns
     -------
     score : float
-        At least 0. The mean over random orders is 1. NaN, with a warning, without positives.
+        At least 0; 1 on average for random scores. NaN, with a warning, without positives.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def precision_at_recall_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+        Labels, scores, positive label, relative weights, and errors: see `precision_at_k_score`.
     recall : float
         Share r of the positives to find, in (0, 1].
 
@@ -238,7 +238,7 @@ def recall_at_precision_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+        Labels, scores, positive label, relative weights, and errors: see `precision_at_k_score`.
     precision : float
         Minimum share p of positives among the samples above the threshold, in (0, 1].
 
@@ -281,9 +281,9 @@ def positives_at_top_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`, with the same errors.
+        Labels, scores, positive label, weights, and errors: see `precision_at_k_score`.
     k : int, default=1
-        Rank of the negative that the positives must exceed, by cumulative weight.
+        Positives must score above the k-th negative. A negative of weight 2 counts twice.
 
     Returns
     -------
@@ -328,12 +328,12 @@ def true_positive_rate_at_fpr_score(
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
         \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
 
-    over all thresholds t. This is the ROC curve without interpolation.
+    The maximum is over all thresholds t. This is the ROC curve without interpolation.
 
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+        Labels, scores, positive label, relative weights, and errors: see `precision_at_k_score`.
     fpr : float
         Largest allowed false positive rate f, in [0, 1]. 0 gives `positives_at_top_score`.
 

@@ -60,7 +60,7 @@ def bedroc_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the Boltzmann-enhanced discrimination of ROC: early recognition of positives.
+    r"""Compute BEDROC, the Boltzmann-enhanced discrimination of ROC, which rewards the top ranks.
 
     .. math::
         \mathrm{BEDROC} = \frac{S - S_{\min}}{S_{\max} - S_{\min}},
@@ -72,9 +72,9 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        As in `precision_at_k_score`, with the same errors. Only ratios of weights matter.
+        Labels, scores, positive label, ties, relative weights, errors: see `precision_at_k_score`.
     alpha : float, default=20.0
-        Positive. The best :math:`1.6 / \alpha` of the samples have 80 % of the weight.
+        Above 0. The best share :math:`1.6 / \alpha` of the samples has 80 % of the total weight.
 
     Returns
     -------

@@ -74,7 +74,7 @@ def make_top_scorer(
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
     `max_fpr` (default 0.05). "auc_at_quantile" is the mean of the precision :math:`P(\tau)` of the
     best share :math:`\tau` of the samples, for all :math:`\tau` up to :math:`\alpha` = `quantile`
-    [1]_. `normalize` divides by the best possible mean.
+    [1]_. ``normalize=True`` divides this mean by its largest possible value.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -85,18 +85,18 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the metric. None means its default. `k` counts the samples of a test fold.
+        Parameters of the metric (None: its default). `k` samples of each test fold are selected.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
     Returns
     -------
     scorer : TopScorer
-        Called as ``scorer(estimator, X, y, sample_weight=None, groups=None)`` with a fitted
-        binary classifier with ``decision_function`` (preferred) or ``predict_proba``; larger is
-        better. NaN, with a warning, without positives, or if the classifier has one class. With
-        metadata routing, ``set_score_request(sample_weight=True, groups=True)`` requests weights
-        and groups. Only "precision_at_k" and "recall_at_k" take groups.
+        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
+        estimator is a fitted binary classifier with ``decision_function`` (preferred) or
+        ``predict_proba``. The score is NaN, with a warning, if there are no positives or the
+        classifier has one class. With metadata routing, ``set_score_request(sample_weight=True,
+        groups=True)`` requests both. Only "precision_at_k" and "recall_at_k" take groups.
 
     Raises
     ------

@@ -41,11 +41,11 @@ def topk_accuracy_score(
         Real scores; larger means more likely. One-dimensional scores s are decision scores of two
         classes and stand for the columns [-s, s]. For probabilities, pass both columns.
     k : int or float, default=5
-        Number of labels, at least 1, or a fraction of the classes in (0, 1), which is rounded up.
+        Number of predicted labels, at least 1. A fraction of the classes, in (0, 1), is rounded up.
     labels : array-like of shape (n_classes,), default=None
         Class of each column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        Mean over samples, or over the accuracies of classes that have positive weight [1]_.
+        "micro": mean over samples. "macro": mean over the classes that have positive weight [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
         that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
@@ -55,8 +55,8 @@ def topk_accuracy_score(
     Returns
     -------
     score : float
-        In [0, 1]. A label that is not in `labels` counts 0 and, with "macro", is a class. NaN, with
-        an `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. Labels that are not in `labels` have the accuracy 0, also as classes of "macro".
+        NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
@@ -102,24 +102,23 @@ def shot_accuracy_score(
     Parameters
     ----------
     y_true, y_score, labels, k, ties, sample_weight
-        As in `topk_accuracy_score`.
+        Labels, scores, classes of the columns, k, ties and weights: see `topk_accuracy_score`.
     class_counts : array-like of shape (n_classes,), Series or dict
         Number of training samples of each class: an array in the order of `labels`, or a dict or
-        Series with labels as keys, such as ``y_train.value_counts()``. Absent labels have 0.
+        Series with labels as keys, such as ``y_train.value_counts()``. Missing keys count 0.
     few, many : float, default=20 and 100
-        Few-shot classes have fewer than `few` and many-shot classes more than `many` samples.
+        Few-shot classes have fewer than `few` training samples, many-shot classes more than `many`.
 
     Returns
     -------
     scores : dict of str to float
-        Accuracies of "many", "medium" and "few". A label of `y_true` that is not in `labels` counts
-        as a few-shot class of accuracy 0. The accuracy of a group without test samples is NaN, with
-        a warning.
+        Accuracies of "many", "medium" and "few". Labels that are not in `labels` are few-shot
+        classes of accuracy 0. A group without test samples has the accuracy NaN, with a warning.
 
     Raises
     ------
     TypeError, ValueError
-        If `class_counts` is not valid, if few > many, or as in `topk_accuracy_score`.
+        If `class_counts` is not valid, if few > many, or if `topk_accuracy_score` raises an error.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Baselines that `compare_losses` adds to every comparison, and the positive label of all."""
+"""Baselines that `compare_losses` adds to every comparison, and the label of the positives."""
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ CODES = OrdinalEncoder(
 
 
 def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
-    """Return a dict of baselines with the network of a TopKClassifier and other losses."""
+    """Return a dict of baselines: the network of a TopKClassifier with other losses."""
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
     # With sample weights, tuning the threshold would require metadata routing.
     of_labels = isinstance(scorer, type(get_scorer("accuracy")))
@@ -96,7 +96,7 @@ def last_step(estimator):
 
 
 def with_pos_label(estimator, scorer, estimators, y):
-    """Return the scorer and the dict of estimators with a positive label: folds could differ."""
+    """Return the scorer and the dict of estimators, with one positive label for all folds."""
     models = [scorer, estimator, *estimators.values()]
     names = [f"{last_step(each)[0]}pos_label" for each in models]
     params = [getattr(each, "get_params", dict)() for each in models]
@@ -142,7 +142,7 @@ def _categories(X):
 
 
 def _encoding(X, encoder):
-    """Return the steps that make numbers of a data frame, with the encoded categories first."""
+    """Return the steps that convert a data frame to numbers, with encoded categories first."""
     if not _is_frame(X):
         return []
     columns = [("categories", clone(encoder), _categories(X))]

@@ -58,44 +58,45 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    All models have the same folds, seeds and number of settings. In each fold, a setting is
-    selected on a held-out quarter of the training samples. A model with this setting is fitted to
-    all training samples and scored on test samples. The verdict compares with the best baseline:
+    All models have the same folds and seeds. All losses have the same number of settings. In each
+    fold, a setting is selected on a held-out quarter of the training samples. A model with this
+    setting is fitted to all training samples and scored on the test samples. The verdict compares
+    the best loss with the best of these baselines:
 
-    - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn get imputed
-      and scaled columns and encoded categories. `omitted` has reasons, such as too many classes.
-    - for a TopKClassifier, "cross_entropy", "logit_adjusted" and "weighted_cross_entropy", with
-      balanced class weights. The threshold of the last one is tuned if there are two classes, a
-      scorer of scikit-learn that uses labels, and no sample weights.
+    - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
+      encoding, imputation and scaling as needed. `omitted` states why a baseline is missing.
+    - for a TopKClassifier, its network with "cross_entropy", "logit_adjusted" and
+      "weighted_cross_entropy", which has balanced class weights and, for two classes without sample
+      weights, a tuned threshold if `scoring` is a scikit-learn scorer of labels.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline that contains exactly one, whose loss is replaced by each
-        name in `losses`. Any other classifier, such as a ranker, is itself compared, with the name
-        of its class. Every `random_state` is set to the seed of the run.
+        A TopKClassifier, or a pipeline that contains exactly one. Each name in `losses` replaces
+        its loss. Any other classifier, such as a ranker, is itself compared, under the name of its
+        class. Every `random_state` is set to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
-        Score to maximize, such as a :func:`sktopk.metrics.make_top_scorer`. None means the top-k
-        accuracy of a TopKClassifier. All models use the `pos_label` of `estimator` or the scorer.
+        Score to maximize, such as a :func:`sktopk.metrics.make_top_scorer`. None means top-k
+        accuracy with the k of the TopKClassifier. All models have the same `pos_label`.
     cv : int, splitter or iterable of (train, test), default=5
-        An integer is the number of stratified folds, shuffled for each seed. With `groups`, folds
-        keep groups together. A splitter with ``random_state=None`` is shuffled for each seed.
+        An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
+        group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
         Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
         losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
-        None keeps all parameters as they are. A dict maps losses to ``ParameterGrid`` arguments;
-        other losses use the default. All losses must have the same number of settings.
+        None keeps all parameters. A dict maps losses to ``ParameterGrid`` arguments; missing losses
+        have the default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight, groups : array-like of shape (n_samples,), default=None
-        Weights for `fit` and, if it takes weights, `scoring`. Groups for `cv`, for held-out samples
-        and, if it has ``set_score_request(groups=True)``, for `scoring`.
+        `fit` gets the weights, and so does `scoring` if it takes weights. `cv` and held-out samples
+        keep groups together. With ``set_score_request(groups=True)``, `scoring` gets the groups.
     confidence, margin : float, default=0.95, 0.01
         Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None
@@ -113,7 +114,7 @@ def compare_losses(
     Raises
     ------
     RuntimeError
-        If a run fails, or all its settings diverge. The message states its loss, fold and seed.
+        If a run fails, or all its settings diverge. The message has the loss, fold and seed.
 
     Examples
     --------
@@ -164,7 +165,8 @@ def compare_losses(
     references = {name: each for name, each in references.items() if name not in asked}
     everything = asked | references
     if len(everything) < 2:
-        raise ValueError(f"baselines must have a classifier; got {baselines!r}, and {omitted}")
+        why = f"got {baselines!r}, and the default baselines are omitted: {omitted}"
+        raise ValueError(f"baselines must have a classifier to compare with; {why}")
     if len(classes) == 2:
         scorer, everything = with_pos_label(estimator, scorer, everything, y)
     candidates = candidates_of(everything, grid)
@@ -217,7 +219,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
         )
     if prefix is None:
         raise ValueError(
-            "scoring must be given if estimator has no TopKClassifier, such as "
+            "scoring must be given, because estimator has no TopKClassifier: for example "
             "sktopk.metrics.make_top_scorer('true_positive_rate_at_fpr', fpr=0.01); got None"
         )
     k = estimator.get_params()[f"{prefix}k"]

@@ -21,26 +21,26 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    Intervals are those of :class:`sktopk.metrics.LossComparisonDisplay`. The p-value of J splits is
+    For the intervals, see :class:`sktopk.metrics.LossComparisonDisplay`. The p-value of J splits is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    Scores on the same split are averaged first. If all differences are d, p is 1 for d = 0, else 0.
+    Scores on the same split are averaged first. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
     frame : DataFrame
         One row per run, with the columns loss, split, score (of the test samples), n_train and
-        n_test. `compare_losses` adds repeat, fold, seed, validation_score and params (of the
-        selected setting), n_candidates, n_diverged (settings), fit_seconds and run_seconds.
+        n_test. `compare_losses` adds repeat, fold, seed, params and validation_score of the
+        selected setting, n_candidates and n_diverged (settings), fit_seconds and run_seconds.
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
-        Loss with which the others are compared. This attribute can be changed.
+        Loss with which all other losses are compared. You can change it later.
     metric, confidence, margin : str, float, float, default="score", 0.95, 0.01
-        As in :class:`sktopk.metrics.LossComparisonDisplay`.
+        Name of the score, level of the intervals, and largest difference that is negligible.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
@@ -53,7 +53,7 @@ class LossComparison:
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of m `losses`, at level :math:`1 - (1 - \text{confidence}) / m`.
+        Verdict on the best of m `losses`, with level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------
@@ -131,8 +131,8 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            `more_folds` and `times_rows` estimate how many more folds (0 if none are needed), or
-            how many times the samples, give a conclusive verdict. Both can be infinite.
+            A conclusive verdict is estimated to need `more_folds` further folds (0 if none), or
+            `times_rows` times the samples. Both can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -156,7 +156,7 @@ class LossComparison:
         return table
 
     def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> LossComparisonDisplay:
-        """Draw the intervals, as :meth:`sktopk.metrics.LossComparisonDisplay.plot`."""
+        """Draw the intervals with :meth:`sktopk.metrics.LossComparisonDisplay.from_scores`."""
         names = ("overlap", "baseline", "metric", "confidence", "margin")
         kwargs |= {name: getattr(self, name) for name in names}
         return LossComparisonDisplay.from_scores(self.scores, ax=ax, **kwargs)
@@ -165,7 +165,7 @@ class LossComparison:
         summary = self.summary()
         others = summary[summary["difference"].notna()]
         half = (others["high"] - others["low"]) / 2
-        # Assignments align the index: the baseline has no difference.
+        # Assignments align the index: the baseline, which has no difference, gets NaN.
         shown = summary["mean"].map("{:.4f}".format).to_frame()
         words = _statistics.intervals_in_words(others["difference"], half)
         shown["difference"] = pd.Series(words, index=others.index)

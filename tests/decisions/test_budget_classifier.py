@@ -302,7 +302,7 @@ def test_a_classifier_without_a_positive_label_gets_that_of_the_selection(steps)
     selection = BudgetClassifier(clf, budget=0.3, pos_label="bad", random_state=0).fit(X, y)
     assert (y[selection.predict_top(X, 50)] == "bad").all()
     assert ranker.pos_label is None
-    with pytest.warns(UserWarning, match="pos_label='ok' is not that of estimator, 'bad'"):
+    with pytest.warns(UserWarning, match="pos_label='ok' is not pos_label_='bad' of estimator"):
         BudgetClassifier(FrozenEstimator(selection.estimator_), pos_label="ok").fit(X, y)
     with pytest.raises(AttributeError, match=r"use estimator_\.predict_proba\(X\)"):
         selection.predict_proba(X)

@@ -49,7 +49,7 @@ class Trained(NamedTuple):
     y_score: np.ndarray | None = None  # out-of-fold scores with `cross_fit`
 
     def one_of_each(self, groups, random):
-        """Return the same with one random calibration sample of each group."""
+        """Return a copy with only one random calibration sample of each group."""
         index = np.arange(len(groups)) if self.index is None else self.index
         rows = one_of_each_group(groups[index], random)
         y_score = None if self.y_score is None else self.y_score[rows]
@@ -60,10 +60,10 @@ class Trained(NamedTuple):
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
-    # How to check each parameter. Subclasses have such a dict of their own parameters.
+    # How to check each parameter. Each subclass has such a dict for its other parameters.
     _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
-    # `fit` drops samples of weight 0, and holds out whole groups.
+    # Request both, because `fit` drops samples of weight 0, and holds out whole groups.
     __metadata_request__fit = {"sample_weight": True, "groups": True}  # noqa: RUF012
 
     @classmethod
@@ -78,16 +78,16 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     ) -> Self:
         """Return a fitted estimator that is calibrated with existing scores.
 
-        All methods of this estimator take scores, in the format of `y_score`, instead of X.
+        Instead of X, the methods of this estimator take scores with the same columns as `y_score`.
 
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Class probabilities of samples that were not used for training, with the classes in
-            sorted order. For two classes, one number per sample is enough: a score of the positive
-            class for `BudgetClassifier`, or a probability of the second label for `SetClassifier`.
+            Probabilities of the sorted classes, for samples that were not used for training. With
+            two classes, one number per sample is enough: a score of the positive class for
+            `BudgetClassifier`, or the probability of the second label for `SetClassifier`.
         y : array-like of shape (n_samples,)
-            Labels of the same samples.
+            True labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. None means the labels in `y`.
         fit_params : dict, default=None
@@ -181,7 +181,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
         name = "groups" if get_config()["enable_metadata_routing"] else None
-        # For a ranker, groups have another meaning: samples that are ranked together.
+        # A ranker gets no groups: its groups are not held out, but ranked separately.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}
@@ -189,7 +189,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, train on all samples, and return one sample to check the output.
+        If `calibrates` is False, train on all samples. Return one of them to check the predictions.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):

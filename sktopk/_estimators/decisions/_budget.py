@@ -63,49 +63,48 @@ class BudgetClassifier(CalibratedDecision):
     ----------
     estimator : estimator
         Binary classifier with `decision_function` or `predict_proba`. `fit` trains a clone on one
-        part of the samples and calibrates with the other part. If a fitted classifier is wrapped in
-        :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates it with all samples.
+        part of the samples and calibrates with the other part. For a fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate to limit. `budget` is an upper limit for the share of flagged samples ("count"), the
-        false positive rate or the false discovery rate, but a lower limit for precision or recall.
+        Rate that `budget` bounds: an upper bound on the share of flagged samples ("count"), false
+        positive rate or false discovery rate, or a lower bound on precision or recall.
     delta : float, default=0.05
-        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails.
-        The bounds of `hits_interval` [6]_ and the intervals of `rates_` have the level 1 - `delta`.
-        Smaller values need more calibration samples.
+        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
+        or that the bounds of `hits_interval` [6]_ fail. Smaller values need more calibration
+        samples. The intervals in `rates_` have the level 1 - `delta`.
     cross_fit : bool, default=False
-        Whether to train `estimator` on all samples and calibrate with its `oob_decision_function_`.
-        Possible for networks of this package, `TopBoostClassifier` and random forests with
-        ``oob_score=True``. True is not allowed with "fdr", and the guarantee is then not proven.
+        If True, `estimator` is trained on all samples, and calibrated with its out-of-fold scores
+        `oob_decision_function_`, without a proven guarantee. Possible for networks of this package,
+        `TopBoostClassifier` and random forests with ``oob_score=True``. Not allowed with "fdr".
     validation_fraction : float, default=0.2
-        Share of the samples that is held out for calibration, stratified by class. Ignored with a
-        frozen estimator or ``cross_fit=True``.
+        Share of the samples that is held out for calibration, stratified by class. Ignored for a
+        frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the positives, the samples to flag. None means the `pos_label_` of `estimator`, or
-        else 1 or True, with a warning if more than 75 % of the samples have this label. For other
-        labels, such as "fraud" and "ok", set `pos_label`: None chooses a label, with a warning. An
-        `estimator` with ``pos_label=None`` is trained with the same label.
+        Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True,
+        with a warning if more than 75 % of the samples have this label. For other labels, such as
+        "fraud" and "ok", None guesses, with a warning. If `estimator` has a parameter `pos_label`
+        that is None, this label is used for its training, too.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, their split with "precision", and ties in `hits_interval`.
+        Seed that selects held-out samples and, for "precision", splits the calibration samples.
 
     Attributes
     ----------
     estimator_, classes_, pos_label_ : estimator, ndarray of shape (2,), label
-        Fitted classifier, its sorted labels, and the label of the positives. For probabilities,
-        call ``estimator_.predict_proba(X)``.
+        Fitted classifier (which may have `predict_proba`), its sorted labels, and positive label.
     threshold_ : float
-        Threshold t for scores: the decision function of `estimator_` (negated if `pos_label_` is
-        ``classes_[0]``) or, without this method, the probability of `pos_label_`.
-        `decision_function` has already subtracted t. Infinite if no or every sample is flagged.
+        Threshold for the scores of `pos_label_`: the decision function of `estimator_` (negated if
+        `pos_label_` is ``classes_[0]``) or its probability. `decision_function` already subtracts
+        the threshold. Infinite if no sample or every sample is flagged.
     rates_ : dict
         "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
         n, value, low, high) with exact two-sided intervals [3]_. Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
-        Scores of the calibration samples, and whether they are positive; not with `cross_fit`.
+        Scores and positives of the calibration samples; not available with ``cross_fit=True``.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has them.
 
@@ -121,7 +120,7 @@ class BudgetClassifier(CalibratedDecision):
 
     - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
       the rate at the threshold satisfies the budget. The threshold is an order statistic of the
-      negatives ("fpr", [2]_) or positives ("recall"), or found by fixed sequence testing [1]_.
+      scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
       The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
@@ -199,11 +198,11 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for `estimator.fit`. Calibration ignores them, but drops samples of weight 0.
+            Weights for `fit` of `estimator`. Calibration counts samples of positive weight once.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer. Whole groups are held out, so that the
-            guarantee approximately holds if samples of a group are alike. Rankers do not get these
-            groups. To train a ranker by day, fit it first, and pass it in a FrozenEstimator.
+            guarantee is approximately kept if samples of a group are alike. Rankers do not get the
+            groups: to train a ranker by day, fit it first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -222,8 +221,8 @@ class BudgetClassifier(CalibratedDecision):
         trained = self._train_and_hold_out(X, y, fit_params, random, groups=units)
         if units is not None and isinstance(self.estimator, FrozenEstimator):
             warn(
-                "groups has no effect with a FrozenEstimator: all samples calibrate. For an exact "
-                "limit, pass one sample of each group"
+                "groups has no effect with a FrozenEstimator, because all samples are used for "
+                "calibration. For an exact limit, pass one sample of each group"
             )
         elif units is not None and trained.index is not None and self.constraint != "count":
             n_groups = len(np.unique(units[trained.index]))
@@ -238,7 +237,7 @@ class BudgetClassifier(CalibratedDecision):
         own = own_pos_label(trained.estimator)
         pos_label = own if self.pos_label is None else self.pos_label
         if own is not None and own != pos_label:
-            warn(f"pos_label={pos_label!r} is not that of estimator, {own!r}: check both")
+            warn(f"pos_label={pos_label!r} is not pos_label_={own!r} of estimator: check both")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
         if trained.y_score is None:
@@ -304,8 +303,8 @@ class BudgetClassifier(CalibratedDecision):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.
 
-        There is a warning if the share of flagged samples differs from the share in the calibration
-        samples, with a p-value of Fisher's exact test below 1e-6.
+        There is a warning if the shares of flagged samples in X and in the calibration samples
+        differ with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
@@ -321,15 +320,15 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the positions of samples to review, best first. For a frame: ``X.iloc[index]``.
+        """Return the positions of the samples to review, best first, for ``X.iloc[index]``.
 
         Parameters
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
             Number of samples to select from X or from each group, at least 1. None selects the
-            samples that `predict` flags. For ``constraint="fdr"``, None selects samples of the
-            batch X by conformal selection, with the same guarantee as `predict`.
+            samples that `predict` flags, except that ``constraint="fdr"`` uses conformal selection
+            on the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
@@ -362,20 +361,19 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n without looking at X, because the best of several intervals has a lower level. If
-        the share of samples above `threshold_` differs from the share in the calibration samples
-        (p-value of Fisher's exact test below 1e-6), X is not exchangeable, and there is a warning.
+        Choose n without looking at X: the best of several intervals has a lower level. A warning
+        says that X is not exchangeable if the shares of samples above `threshold_` in X and in the
+        calibration samples differ with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of samples, as in ``predict_top(X, n)``, at most n_samples. If there are several
-            numbers, all intervals hold simultaneously (Bonferroni correction).
+            At most n_samples. The intervals for several n hold simultaneously (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group gets an interval of level 1 - `delta`
-            for its n best samples, or for all its samples if these are fewer. `n` must be an int.
+            Group of each sample, such as its day. Each group is a batch. Its interval of level
+            1 - `delta` is for its n best samples, or for all if it has fewer. `n` must be an int.
 
         Returns
         -------
@@ -422,7 +420,7 @@ class BudgetClassifier(CalibratedDecision):
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
 
-        For the accuracy of `predict`, use ``scoring="accuracy"``. The metric of `constraint` is:
+        For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
         - "count": :func:`sktopk.metrics.recall_at_k_score`, where k is `budget` as a share;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;

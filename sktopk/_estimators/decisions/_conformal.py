@@ -15,7 +15,7 @@ from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
-# Parameters of SetClassifier that only some methods use, with these methods.
+# Parameters of SetClassifier that not all methods use, and the methods that use each of them.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),

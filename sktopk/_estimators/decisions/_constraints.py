@@ -113,7 +113,7 @@ class FalsePositiveRate(_Constraint):
         if n_allowed < 0:
             needed = n_rows_needed(self.budget, self.delta)
             return np.inf, self._too_few("fpr <=", needed, negative, "negatives")
-        # The threshold is at or above an order statistic of the negatives.
+        # The threshold is at least an order statistic of the negatives, and below the next score.
         low = negative[n_allowed]
         return _between(low, scores[scores > low].min(initial=np.inf)), None
 
@@ -138,9 +138,9 @@ class Recall(_Constraint):
 class Precision(_Constraint):
     """A lower bound on precision: fixed sequence testing (Angelopoulos et al., 2021)."""
 
-    # Precision is not monotone in the threshold. Therefore, a first part of the samples chooses the
-    # threshold with the smallest p-value. The other part tests this threshold, then the next lower
-    # thresholds, until a test fails. A threshold passes if
+    # Precision is not monotone in the threshold. Therefore one part of the samples chooses the
+    # first threshold, which has the smallest p-value. The other part tests this threshold and then
+    # lower ones, until a test fails. A threshold passes if
     # P(Binomial(samples above, precision) >= positives above) <= delta.
 
     def find_threshold(self, scores, positive, n_samples, random):
@@ -192,8 +192,8 @@ class FalseDiscoveryRate(_Constraint):
 
     def find_threshold(self, scores, positive, n_samples, random):
         fdr = self.budget
-        # A threshold between two scores would depend on the higher score, and would not be a
-        # stopping time. Use the lower score itself.
+        # Use a score as the threshold. A threshold between two scores would depend on the higher
+        # one, and would not be a stopping time, which the proof needs.
         thresholds = np.append(-np.inf, np.unique(scores))
         n_above, n_right = _count_above(scores, positive, thresholds)
         # Allow for rounding: 0.07 * 100 is above 7.
@@ -208,8 +208,8 @@ class FalseDiscoveryRate(_Constraint):
         best = np.argmin((1 + n_above - n_right) / (1 + n_above))
         return np.inf, (
             f"no threshold has fdr <= {fdr:g}: {n_above[best] - n_right[best]} of {n_above[best]} "
-            f"calibration samples above the best threshold are negative; {needed} positives and no "
-            f"negatives would be enough. Use more than {len(scores)} calibration samples"
+            f"calibration samples above the best threshold are negative; {needed} positives above "
+            f"all negatives would be enough. Use more than {len(scores)} calibration samples"
         )
 
     def choose(self, scores, threshold, calibration, groups):

@@ -82,8 +82,8 @@ def hits_interval(old, positive, new, n, delta, random):
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
     """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta."""
-    # Each interval has the level 1 - delta / len(ns) (Bonferroni), and is narrowed by the others:
-    # if n increases by m, the number of positives increases by 0 to m.
+    # Each interval has the level 1 - delta / len(ns) (Bonferroni). Narrow each one by the other
+    # intervals: if n increases by m, the number of positives increases by 0 to m.
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
     more = np.maximum(0, np.subtract.outer(ns, ns))  # by how much ns[i] exceeds ns[j]

@@ -47,58 +47,59 @@ class SetClassifier(CalibratedDecision):
         t &= \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
         s(x_1, y_1), \dots, s(x_n, y_n)
 
-    If calibration samples and a new sample are exchangeable, the coverage is at least
-    :math:`1 - \alpha` [1]_ [2]_. Several photos of one plant are not exchangeable with photos of a
-    new plant: pass the plants as `groups`. The upper bound holds for scores without ties:
+    where :math:`1 - \alpha` is the parameter `coverage`. If the calibration samples and a new
+    sample are exchangeable, the lower bound holds [1]_ [2]_, and without ties the upper bound, too:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
 
+    Photos of one plant are not exchangeable with photos of a new plant: pass plants as `groups`.
+
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba` or with `decision_function`, whose softmax is then used. If
-        a fitted classifier is wrapped in FrozenEstimator, `fit` calibrates it with all samples.
+        Classifier with `predict_proba` or, if missing, `decision_function`, whose softmax is used.
+        If it is fitted, in a :class:`~sklearn.frozen.FrozenEstimator`, all samples calibrate.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes).
     k : int or float, default=5
-        For "topk", the number of labels per set. For "average_k", their mean number. For "raps",
-        the number of ranks without penalty. Other methods ignore it.
+        For "topk": number of labels per set. For "average_k": mean number of labels per set. For
+        "raps": number of ranks without penalty.
     coverage : float, default=0.9
-        Probability, in (0, 1), that a set contains the label. "topk" and "average_k" ignore it.
+        Probability, in (0, 1), that a set contains the true label. Not for "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is
-        in every set. Sets for a group with too few contain all labels. Both cases give a warning.
+        the `groups` passed to `fit` and `predict_set`. With too few calibration samples, a class is
+        in every set, and the sets of a group contain all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u (see Notes). The coverage is
-        then exact, and some sets are empty. False means u = 1.
+        For "aps" and "raps": whether `predict_set` uses a random u instead of u = 1 (see Notes). A
+        random u makes the coverage exact and some sets empty.
     penalty : float, default=0.1
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts training samples. For a frozen estimator, None uses its ``class_count_`` or, without
-        this attribute, counts calibration samples. The coverage is approximate in the latter case.
+        counts training samples. For a frozen estimator, None uses its ``class_count_`` or, if
+        missing, counts calibration samples, with approximate coverage.
     cross_fit : bool, default=False
-        Whether to train `estimator` on all samples and calibrate with its `oob_decision_function_`.
-        Possible for networks of this package, `TopBoostClassifier` and random forests with
-        ``oob_score=True``. If True, the guarantee is not proven.
+        If True, `estimator` is trained on all samples, and calibrated with its out-of-fold scores
+        `oob_decision_function_`, without a proven guarantee. Possible for networks of this package,
+        `TopBoostClassifier` and random forests with ``oob_score=True``.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
-        Seed for the choice of held-out samples, and for the random u.
+        Seed that selects held-out samples and determines u.
 
     Attributes
     ----------
     estimator_, classes_ : estimator, ndarray of shape (n_classes,)
         Fitted classifier, and its sorted labels.
     threshold_, groups_ : float or ndarray of shape (n_classes,) or (n_groups,)
-        `threshold_` is the threshold t for conformity scores. With `conditional`, there is one per
-        class or group. `groups_` contains the sorted names of the groups.
+        Minimum conformity score of labels in a set. With `conditional`, one per class or group.
+        `groups_` are the sorted names of the groups.
     k_, n_calibration_ : int or float, int
-        Value of k, at most the number of classes, and number of calibration samples (0 for "topk").
+        `k`, limited by the number of classes, and number of calibration samples (0 for "topk").
     prevalence_ : ndarray of shape (n_classes,) or None
         Share of each class for "pas".
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -115,16 +116,16 @@ class SetClassifier(CalibratedDecision):
     - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
       samples [3]_, without a guarantee.
     - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Sets of uncertain
-      samples contain the label less often.
+      samples contain the true label less often.
     - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
       with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
-    - "raps": s of "aps" minus `penalty` for each rank beyond k [5]_, to avoid very large sets.
+    - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_. This avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
-      Sets contain labels of rare classes more often, and labels of frequent classes less often. Use
-      "lac" if the loss corrects for class frequencies: p is then already divided by them.
+      Sets contain labels of rare classes more often, and labels of frequent classes less often.
+      Losses that correct for class frequencies already divide by :math:`\pi`: then use "lac".
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
-    new samples. No set contains classes unseen in training. `fit` warns if such samples are likely.
+    new samples. No set contains a class without training samples; `fit` warns if many are likely.
 
     References
     ----------
@@ -196,13 +197,13 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the `fit` of `estimator`, or of its last step. Calibration ignores them,
-            but samples of weight 0 are dropped.
+            Weights for the `fit` of `estimator`, or of its last step. Calibration drops samples of
+            weight 0, and ignores all other weights.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
-            of a new group. If `estimator.fit` takes groups, it gets them. Groups are required with
-            ``conditional="group"``, which guarantees the coverage for each of them instead.
+            of a new group. The `fit` of `estimator` gets the groups, too, if it takes them. With
+            ``conditional="group"``, `groups` is required and only defines groups for the coverage.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -275,8 +276,8 @@ class SetClassifier(CalibratedDecision):
     ) -> np.ndarray | list[np.ndarray]:
         """Return the set of labels of each sample, which does not depend on the other samples.
 
-        A larger `coverage` or k never removes labels from a set. The random u is a hash of the
-        sample and of a seed from `random_state`.
+        A larger `coverage` or k never removes labels from a set. If ``randomized=True``, u is a
+        hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
@@ -290,7 +291,7 @@ class SetClassifier(CalibratedDecision):
         -------
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
             True if the class of the column is in the set. With "labels", one array of labels per
-            sample, by decreasing conformity score. Tied labels are in the order of `classes_`.
+            sample, sorted by decreasing conformity. Ties are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))

@@ -24,8 +24,8 @@ class SetSizeDisplay(ScoreDisplay):
     A bar shows the share of the samples whose set has a given size. A line shows the share of these
     samples whose set contains the label. Larger points stand for more samples.
 
-    Create it with `from_estimator`, which calls ``predict_set``, or with `from_predictions`. Both
-    take `labels`, `sample_weight` and `target`, by default the `coverage` of the estimator.
+    Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. Both
+    take `labels`, `sample_weight` and `target`, by default the `coverage` of `estimator` (if any).
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class SetSizeDisplay(ScoreDisplay):
     def _defaults(cls, estimator, X, kwargs):
         method = getattr(estimator, "method", None)
         name = type(estimator).__name__ + ("" if method is None else f" ({method})")
-        # Other methods have no target coverage.
+        # "topk" and "average_k" have no target coverage.
         has_target = method not in (None, "topk", "average_k")
         return {"name": name, "target": estimator.coverage if has_target else None}
 
@@ -135,9 +135,9 @@ class ShotAccuracyDisplay(ScoreDisplay):
     Parameters
     ----------
     accuracy : array-like of shape (3,)
-        Macro top-k accuracy of the many-, medium- and few-shot classes; NaN (no bar) without them.
+        Macro top-k accuracy of many-, medium- and few-shot classes; NaN (no bar) if there are none.
     k, few, many : float, default=5, 20 and 100
-        As in `shot_accuracy_score`.
+        Number of predicted labels, and limits of the groups of classes (`shot_accuracy_score`).
     name, chance : str and float, default=None
         Name of the bars in the legend, and accuracy of random guesses. None means no entry or line.
 
@@ -200,6 +200,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Make room for the legend, with 5 pixels around. Rounding hides differences of fonts.
+            # Make room for the legend and 5 pixels around it. Round, because fonts differ slightly.
             room = legend.get_window_extent().padded(5).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

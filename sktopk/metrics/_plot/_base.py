@@ -43,10 +43,10 @@ class Display:
         ax : matplotlib Axes, default=None
             Axes to draw on. None creates a new figure with a color-blind safe palette.
         name : str, default=None
-            Name in the legend. None means the name of the display.
+            Name in the legend. None means the attribute `name` of the display.
         **kwargs : dict
-            Options of the display, such as ``plot_chance_level``, if it has any. All others go to
-            matplotlib's ``plot``, ``bar`` or ``errorbar``.
+            Options of the display, such as ``plot_chance_level``, if it has any. All other
+            arguments are passed to matplotlib's ``plot``, ``bar`` or ``errorbar``.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            As in `from_predictions`, with the same errors. ``pos_label=None`` means `pos_label_`.
+            See `from_predictions`, also for errors. ``pos_label=None`` is ``estimator.pos_label_``.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class ScoreDisplay(Display):
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
         name, ax, **kwargs
-            As in `plot`, and options of the class. The default name is "Classifier" or "Sets".
+            Name (by default "Classifier" or "Sets"), axes, and options of the class and of `plot`.
 
         Returns
         -------
@@ -180,12 +180,12 @@ class CurveDisplay(ScoreDisplay):
         cv_results : dict
             Result of ``cross_validate`` with ``return_estimator=True``, ``return_indices=True``.
         X, y, name, ax, **kwargs
-            As in `from_estimator`, with the same errors. `groups` are not possible.
+            All samples and labels. See `from_estimator`, also for errors. `groups` is not possible.
 
         Returns
         -------
         display : object
-            This display, drawn on `ax_`. Arrays and `line_` are lists with an element per fold.
+            This display, drawn on `ax_`. Its arrays and `line_` are lists with one entry per fold.
         """
         if not {"estimator", "indices"} <= set(cv_results):
             raise ValueError(

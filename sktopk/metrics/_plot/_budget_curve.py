@@ -30,30 +30,30 @@ _BUDGET = "budget"
 class BudgetCurveDisplay(CurveDisplay):
     r"""Curve of the precision, recall or value of a review budget of k samples.
 
-    With labels :math:`y_i \in \{0, 1\}` and values :math:`v_i`, sorted by decreasing score:
+    The labels :math:`y_i \in \{0, 1\}` and values :math:`v_i` are sorted by decreasing score:
 
     .. math::
         \text{precision} = \frac{1}{k} \sum_{i \le k} y_i, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}, \qquad
         \text{value} = \sum_{i \le k} v_i y_i
 
-    Tied samples count as the mean over all their orders. The chance line shows a random order, the
+    The curve is the mean over all orders of tied samples. The chance line shows a random order, the
     ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
-    `from_predictions` and `from_cv_results` take `pos_label` as in `precision_at_k_score`, and:
+    `from_predictions` and `from_cv_results` take `pos_label` (see `precision_at_k_score`) and:
 
     - ``metric``: "precision", "recall" (default) or "value" (default if ``value`` is given).
       Without positives, recall is NaN, with an `UndefinedMetricWarning`.
     - ``value``: benefit :math:`v_i` of finding each sample, such as an amount of money.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
-      wrapped classifier, and marks the number of selected samples of X.
-    - ``groups`` (not for folds): group of each sample, such as its day. The curve is the mean over
-      groups (for recall, over groups with positives) if k samples of each group are selected.
+      wrapped classifier, and marks by default the number of samples of X that it flags.
+    - ``groups`` (not for folds): group of each sample, such as its day. At each k, k samples of
+      each group are selected, and the curve is the mean over groups (with positives, for recall).
     - ``share_of_groups``: share of the groups in the band at each k, default 0.8. The band shows
       the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
-    4): the axis of k ends at ``n_budgets`` times the largest marked budget. None shows all k.
+    4): the axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ class BudgetCurveDisplay(CurveDisplay):
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
     chance, ideal, low, high : array-like of shape (n_points,), default=None
-        Scores of a random and of the best order, and limits of the band of groups. None: no line.
+        Metric of a random order and of the best order, and limits of the band. None: not drawn.
     budget, name : int and str, default=None
         The k to mark, if it is in `k`, and the name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
-        Whether `k` counts all selected samples or the samples of each group.
+        Whether `k` counts all selected samples ("rows") or the selected samples per group.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        # The default is the number of samples that a `BudgetClassifier` selects.
+        # By default, mark the number of samples that a `BudgetClassifier` flags.
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
         n_selected = np.count_nonzero(estimator.predict(X) == estimator.pos_label_)

@@ -18,9 +18,9 @@ _LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `max_k`
-    (default 10, at most the number of classes), and `labels`, `average`, `ties` and
-    `sample_weight` as in `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. These methods take
+    `max_k`, the largest k (default 10 or the number of classes), and `labels`, `average`, `ties`
+    and `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class TopKCurveDisplay(CurveDisplay):
     name, chance : str and array-like of shape (n_points,), default=None
         Name in the legend, and accuracy k / n_classes of random guesses (None: no line).
     average : {"micro", "macro"}, default="micro"
-        Kind of the mean, for the label of the axis.
+        Mean over samples or over classes, for the label of the axis.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ class EnrichmentDisplay(CurveDisplay):
     Among a share f of the samples, a random order finds a share f of the positives, and a perfect
     order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
-    `ties` and `sample_weight` as in `precision_at_k_score`. `plot` takes ``xscale``, "log"
-    (default) or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. These methods take
+    `pos_label`, `ties` and `sample_weight` of `precision_at_k_score`. `plot` takes ``xscale``,
+    "log" (default) or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ _SHARE_OF_INTERVALS = 0.66
 class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
-    Run j (a fold or a random split) gives the difference :math:`d_j` of a loss from the baseline.
-    The interval is from a corrected t-test, where :math:`\rho` is the `overlap` of `from_scores`:
+    Run j of J (a fold or a random split) gives the difference :math:`d_j` of a loss from the
+    baseline. The interval is from a corrected t-test with the `overlap` :math:`\rho` of the runs:
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -32,9 +32,10 @@ class LossComparisonDisplay(Display):
 
     For random splits, this is the corrected resampled t-test [1]_. In simulations, intervals of
     level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
-    0.95 for one. Each loss gets a verdict: "better" or "worse" if the interval excludes zero,
-    "equivalent" if it includes zero and lies within the shaded margin, else "inconclusive".
-    There is no correction for multiple comparisons. Use `from_scores` or `from_cv_results`.
+    0.95 for one repetition. A loss is "better" or "worse" if its interval excludes zero,
+    "equivalent" if the interval includes zero and lies within the shaded margin, else
+    "inconclusive". There is no correction for multiple comparisons. Create the display with
+    `from_scores` or `from_cv_results`.
 
     Parameters
     ----------
@@ -96,12 +97,12 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Finite scores of each loss in the same runs, at least two; larger is better.
+            For each loss, finite scores in the same runs (at least two); larger is better.
         overlap : float
             Mean share of test samples that two runs have in common: 0 for one repetition of folds,
             (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
-            As in the constructor and in `plot`.
+            Parameters of the constructor and of `plot`.
 
         Returns
         -------
@@ -132,14 +133,14 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        Each loss has the scores of its best setting, which favors losses with more settings.
+        The scores of a loss are those with its best setting. This favors losses with many settings.
 
         Parameters
         ----------
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            As in `from_scores`, with the same errors.
+            Share of common test samples, other parameters, and errors: see `from_scores`.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
