@@ -5,7 +5,7 @@ Rare classes: the most frequent digit has 60 training samples and the rarest one
 estimators are corrected for the class sizes: TopKClassifier by loss="smooth_topk_adjusted", SVC by
 class_weight="balanced", and the probabilities of the others are divided by the class sizes.
 All other parameters have their defaults, except 300 extra trees.
-Test sets are balanced and have correct labels. Scores are means over three splits.
+Test sets have all digits equally often and correct labels. Scores are means over three splits.
 """
 
 import warnings
@@ -67,7 +67,7 @@ def split(task, seed):
 
 
 def compare():
-    """Return top-1 and top-k accuracy and CPU seconds, by estimator: one row per task and split."""
+    """Return arrays by estimator: top-1 accuracy, top-k accuracy and CPU seconds of each split."""
     found, names = {}, [*models(TASKS[0], 0)]
     with tqdm(total=len(TASKS) * len(SEEDS) * len(names), unit="fit", mininterval=1) as bar:
         for task in TASKS:
@@ -111,7 +111,7 @@ def report(found):
 
 
 def false_alarms():
-    """Return false and true positive rates on new samples of two thresholds, by calibration."""
+    """Return false and true positive rates of two thresholds on new samples, per calibration."""
     X, y = make_classification(400_000, weights=[0.9], class_sep=0.8, random_state=0)
     model = FrozenEstimator(LogisticRegression().fit(X[:2000], y[:2000]))
     scores, rng, found = model.decision_function(X), np.random.default_rng(0), []
@@ -146,7 +146,7 @@ def draw(rates, path):
 
 def main():
     print(__doc__)
-    warnings.simplefilter("ignore")  # of MLPClassifier, which stops after 200 iterations
+    warnings.simplefilter("ignore")  # MLPClassifier warns that it stops after 200 iterations
     found = compare()
     report(found)
     rates = false_alarms()

@@ -2,12 +2,12 @@
 Five species for a leaf
 =======================
 
-An app shows five species for the photo of a leaf, and the user picks one. Many species have only
-a few photos, and all species count the same. The score is therefore macro top-5 accuracy: the mean
-over species of the share of photos whose species is among the five.
+An app shows five species for the photo of a leaf, and the user picks one of them. Many species have
+only a few photos, but all species are equally important. The score is therefore macro top-5
+accuracy: the share of photos whose species is among the five, averaged over species.
 
 Result: the two losses that use the class frequencies have the highest macro accuracy of all models.
-Sets of fewer than four names contain the species of nine in ten leaves.
+Sets with fewer than four species on average contain the right species of nine in ten leaves.
 
 The leaves are generated: 60 species in 12 genera. Species of a genus look alike, and each species
 has leaves of two shapes.
@@ -34,7 +34,7 @@ from sktopk.metrics import (
 # %%
 # Leaves
 # ------
-# The species have 70 to 3 photos for training.
+# Each species has 3 to 70 photos for training.
 
 rng = np.random.default_rng(0)
 genus = rng.normal(size=(12, 20))
@@ -50,7 +50,7 @@ X_train, y_train = make_long_tail(
 y_train, species = names[y_train], names[species]
 X_test, y_test = X[part == "test"], species[part == "test"]
 counts = np.unique(y_train, return_counts=True)[1]
-print(f"{len(y_train)} photos to learn from, {counts.min()} to {counts.max()} of each species")
+print(f"{len(y_train)} training photos, {counts.min()} to {counts.max()} of each species")
 
 # %%
 # Which model?
@@ -77,7 +77,7 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# Five names for each of three leaves, best first:
+# The true species of three leaves, and the five predicted species, best first:
 
 best = models["smooth_topk_adjusted"]
 for truth, guess in zip(y_test[::400], best.predict_topk(X_test[::400]), strict=True):
@@ -86,15 +86,17 @@ for truth, guess in zip(y_test[::400], best.predict_topk(X_test[::400]), strict=
 # %%
 # Sets of variable size
 # ---------------------
-# A set has one species for a clear leaf and several for an unclear one. The sets are calibrated on
-# photos that did not train the model, so that nine in ten sets contain the right species.
+# A set has one species for a clear leaf and several species for an unclear leaf. The sets are
+# calibrated on photos that were not used for training, so that nine in ten sets contain the right
+# species.
 
 sets = SetClassifier(FrozenEstimator(best), method="lac", coverage=0.9)
 sets.fit(X[part == "calibration"], species[part == "calibration"])
 y_set = sets.predict_set(X_test)
 coverage = set_coverage_score(y_test, y_set, labels=sets.classes_)
 print(
-    f"Sets of {set_size_score(y_set):.1f} names contain the species of {coverage:.0%} of the leaves"
+    f"Sets with {set_size_score(y_set):.1f} species on average contain the right species of "
+    f"{coverage:.0%} of the leaves"
 )
 figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 SetSizeDisplay.from_estimator(sets, X_test, y_test, ax=ax)

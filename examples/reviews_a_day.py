@@ -2,9 +2,10 @@
 Ten reviews a day against fraud
 ===============================
 
-Each day has 300 payments and a few frauds, and ten payments can be reviewed. A good model has many
-frauds among its first ten; the order of all other payments does not matter. The metric is therefore
-the recall among the ten best payments of each day. It scores the search and the test.
+Each day has 300 payments, a few of them frauds, and ten payments can be reviewed. A good model has
+many frauds among the ten best payments. The order of all other payments does not matter. The metric
+is therefore the recall among the ten best payments of each day, both for the choice of a model and
+for the test.
 
 Result: the soft-voting ensemble of a network and boosted trees finds the most frauds, and
 `predict_top` with `groups` selects exactly ten payments of each day.
@@ -27,8 +28,8 @@ N_DAYS, PER_DAY, REVIEWS = 60, 300, 10
 # %%
 # Payments
 # --------
-# Payments are in the order of time. Half of the frauds stand out, the others look like an unusual
-# honest payment.
+# Payments are in the order of time. Half of the frauds stand out. The other half look like unusual
+# honest payments.
 
 rng = np.random.default_rng(0)
 day = np.repeat(np.arange(N_DAYS), PER_DAY)
@@ -40,12 +41,12 @@ weekend = day % 7 >= 5
 X[weekend, :4] += 0.7
 
 past, calibration, test = day < 36, (day >= 36) & (day < 46), day >= 46
-print(f"{past.sum()} payments to learn from, {fraud[past].mean():.1%} of them fraud")
+print(f"{past.sum()} training payments, {fraud[past].mean():.1%} of them frauds")
 
 # %%
 # Which model?
 # ------------
-# Each split trains on earlier days and scores later days. `groups` of the metric are the days.
+# Each split trains on earlier days and scores later days. The metric gets the days as `groups`.
 
 members = [
     ("network", RecallAtFPRClassifier(random_state=0)),
@@ -61,7 +62,7 @@ def fit_models(rows):
 
 
 def recall_of_days(model, rows):
-    """Return the mean recall among the ten best payments of a day."""
+    """Return the share of the frauds that are among the ten best payments of their day."""
     y_score = model.predict_proba(X[rows])[:, 1]
     return recall_at_k_score(fraud[rows], y_score, k=REVIEWS, groups=day[rows])
 
@@ -72,22 +73,22 @@ for earlier, later in TimeSeriesSplit(3).split(X[past]):
     found.append([recall_of_days(model, later) for model in models.values()])
 recalls = dict(zip(models, np.mean(found, axis=0), strict=True))
 for name, recall in recalls.items():
-    print(f"{name:20s} recall of later days {recall:.3f}")
+    print(f"{name:20s} recall on later days {recall:.3f}")
 
 # %%
-# The best model of the search is scored on new days.
+# The model with the highest recall is trained on all past days and scored on new days.
 
 chosen = max(recalls, key=recalls.get)
 best = fit_models(np.flatnonzero(past))[chosen]
-print(f"{chosen} finds {recall_of_days(best, test):.0%} of the frauds of new days")
-print(f"Ten random reviews a day find {REVIEWS / PER_DAY:.0%}")
+print(f"{chosen} finds {recall_of_days(best, test):.0%} of the frauds on new days")
+print(f"Ten random reviews a day find {REVIEWS / PER_DAY:.0%} of the frauds")
 
 # %%
 # Exactly ten, or a threshold
 # ---------------------------
-# `predict_top` returns exactly n payments of each day. `predict` compares each payment with a
-# threshold from ten calibration days. The number of flagged payments then varies, and is higher on
-# weekends.
+# `predict_top` returns exactly n payments of each day. `predict` compares the score of each payment
+# with a threshold from ten calibration days. The number of payments that `predict` flags therefore
+# varies, and is higher on weekends.
 
 selection = BudgetClassifier(FrozenEstimator(best), budget=REVIEWS / PER_DAY, constraint="count")
 selection.fit(X[calibration], fraud[calibration])

@@ -4,10 +4,10 @@ Why the threshold needs its gradient
 
 Accuracy at the top moves positives above a threshold. The threshold is itself a score: the score of
 the highest negative. It changes with the weights, so its gradient is part of the gradient of the
-loss. A loss that treats the threshold as a constant chases a number that moves away.
+loss. If a loss treats the threshold as a constant, each step moves the threshold away again.
 
 The data are from appendix E of *DeepTopPush: Simple and Scalable Method for Accuracy at the
-Top* (Adam, Mácha, Šmídl, 2020). A constant threshold fails on them for every step size.
+Top* (Adam, Mácha, Šmídl, 2020). On these data, a constant threshold fails for every step size.
 
 Result: with a constant threshold the weights grow without bound and the loss increases. With the
 gradient of the threshold, the loss decreases.
@@ -43,8 +43,8 @@ plt.show()
 # %%
 # Three thresholds
 # ----------------
-# The first two thresholds are the highest negative, without and with its gradient. The third is the
-# second highest negative, which allows one outlier above it.
+# The first two thresholds are the highest score of a negative, without and with its gradient. The
+# third threshold is the second highest score of a negative, which allows one outlier above it.
 
 largest_negative = KthLargest("negatives", k=1)
 
@@ -99,9 +99,9 @@ traces = {name: descend(threshold) for name, threshold in thresholds.items()}
 
 # %%
 # With a constant threshold the weights grow without bound, and the loss increases. A smaller step
-# only delays this. With the gradient the weights become nearly zero, where all scores are equal and
-# the loss is 1: no linear model ranks the positives above that outlier. The third threshold allows
-# one negative above it, and the classes are separated.
+# only delays this growth. With the gradient of the threshold, the weights become nearly zero, where
+# all scores are equal and the loss is 1: no linear model ranks the positives above the outlier. The
+# second highest negative as threshold ignores the outlier, so the classes are separated.
 
 for name, (norms, losses) in traces.items():
     print(

@@ -3,11 +3,11 @@ A guaranteed false positive rate
 ================================
 
 A screening programme may call back at most one healthy woman in twenty. A threshold that flags
-exactly one in twenty of a few hundred calibration samples exceeds this rate on new samples in half
-of the cases. `BudgetClassifier` adds the margin that a guarantee needs.
+exactly one in twenty of a few hundred healthy calibration samples exceeds this rate on new samples
+in half of the cases. `BudgetClassifier` adds the margin that a guarantee needs.
 
-Result: the plain threshold exceeds the limit in about half of the calibrations, the threshold with
-a guarantee in at most 5 %.
+Result: the plain threshold exceeds the limit in about half of the calibrations. The threshold with
+a guarantee exceeds the limit in at most 5 % of them.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ X, X_new, y, y_new = X[2000:12_000], X[12_000:], y[2000:12_000], y[12_000:]
 # %%
 # One calibration
 # ---------------
-# ``rates_`` has the rates of the calibration samples with exact intervals.
+# ``rates_`` contains rates of the calibration samples, with exact confidence intervals.
 
 selection = BudgetClassifier(frozen, budget=0.05, constraint="fpr", delta=0.05).fit(
     X[:2000], y[:2000]
@@ -54,9 +54,9 @@ for n in SIZES:
         plain.append(np.mean(scores[healthy] > np.quantile(negatives, 0.95)))
     false_alarms[n], found[n] = np.transpose(rates)
     print(
-        f"{n:5d} samples: above the limit in {np.mean(false_alarms[n] > 0.05):.0%}, "
-        f"plain threshold in {np.mean(np.array(plain) > 0.05):.0%} of calibrations; "
-        f"{found[n].mean():.0%} of the positives found"
+        f"{n:5d} samples: BudgetClassifier exceeds the limit in "
+        f"{np.mean(false_alarms[n] > 0.05):.0%} of the calibrations (plain threshold: "
+        f"{np.mean(np.array(plain) > 0.05):.0%}) and finds {found[n].mean():.0%} of the positives"
     )
 
 # %%

@@ -2,12 +2,13 @@
 Guarantees for a selected batch
 ===============================
 
-A chemist has scores of 3,000 molecules and can test some of them. The first guarantee is about the
-share of inactive molecules among the selected ones: at most a fifth. The second is about the number
-of hits among the best 100. Both hold for any classifier and need a few hundred tested molecules.
+A chemist has scores of 3,000 molecules and can test some of them. The first guarantee limits the
+share of inactive molecules among the selected molecules to a fifth. The second guarantee bounds the
+number of hits (active molecules) on each plate. Both hold for any classifier and need a few hundred
+tested molecules.
 
-Result: on the mean of 40 batches, 19 % of the selected molecules are inactive, below the limit of
-20 %, and the number of hits of each batch lies within its bounds.
+Result: on average over 40 batches, 19 % of the selected molecules are inactive, below the limit of
+20 %. The number of hits lies within its bounds for one to nine plates.
 """
 
 import matplotlib.pyplot as plt
@@ -36,8 +37,8 @@ X_library, hit = molecules(3000)
 # %%
 # A bound on the share of inactive molecules
 # ------------------------------------------
-# Conformal selection chooses the largest number of samples that the guarantee allows.
-# `predict` keeps the same limit with one threshold for all batches.
+# `predict_top` uses conformal selection, which chooses samples from one batch. `predict` keeps the
+# same limit with one threshold for all batches.
 
 plate = BudgetClassifier(model, constraint="fdr", budget=0.2).fit(X_tested, active)
 chosen = plate.predict_top(X_library)
@@ -47,7 +48,8 @@ print(f"{plate.predict(X_library).sum()} molecules are above the threshold of pr
 # %%
 # A bound on the number of hits
 # -----------------------------
-# A plate has 96 wells. The bounds are known before the test, and hold for several plates at once.
+# A plate has 96 wells, one per molecule. The bounds are known before the test, and hold for all
+# numbers of plates simultaneously.
 
 sizes = np.arange(96, 10 * 96, 96)
 low, high = plate.hits_interval(X_library, sizes)
@@ -64,10 +66,10 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# Many plates
-# -----------
-# The guarantee is about the mean of many plates, each with its own calibration samples. A single
-# plate may have more inactive molecules.
+# Many batches
+# ------------
+# The limit of 20 % holds for the mean over many batches, each with its own calibration samples. A
+# single batch may have more inactive molecules.
 
 shares = []
 for _ in range(40):
@@ -76,13 +78,13 @@ for _ in range(40):
     chosen_new = plate.predict_top(X_new)
     shares.append(1 - hit_new[chosen_new].mean() if len(chosen_new) else 0.0)
 error = np.std(shares, ddof=1) / len(shares) ** 0.5
-print(f"{np.mean(shares):.3f} inactive on average, +- {error:.3f}")
+print(f"Mean share of inactive molecules: {np.mean(shares):.3f}, standard error {error:.3f}")
 
 figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 ax.hist(shares, bins=12)
-ax.axvline(np.mean(shares), color="C1", label="mean of 40 plates")
+ax.axvline(np.mean(shares), color="C1", label="mean of 40 batches")
 ax.axvline(0.2, color="k", linestyle="--", label="limit of the mean")
-ax.set(xlabel="Inactive share of the plate", ylabel="Plates")
+ax.set(xlabel="Share of inactive molecules in the selection", ylabel="Batches")
 ax.legend()
 plt.show()
 
@@ -90,15 +92,16 @@ plt.show()
 # Sets of two classes
 # -------------------
 # `SetClassifier` decides each molecule separately: inactive, active, both or none. With
-# ``conditional="class"`` the set contains the label of nine in ten actives *and* of nine in ten
-# inactives. Without it, the rare actives are covered less.
+# ``conditional="class"``, the sets contain the true label of nine in ten active molecules *and* of
+# nine in ten inactive molecules. Without this option, fewer of the rare active ones are covered.
 
 for conditional in (None, "class"):
     sets = SetClassifier(model, method="lac", coverage=0.9, conditional=conditional)
     y_set = sets.fit(X_tested, active).predict_set(X_library)
     covered = y_set[np.arange(len(hit)), hit]
     print(
-        f"conditional={conditional!r}: covered {covered[hit == 1].mean():.0%} of the actives and "
-        f"{covered[hit == 0].mean():.0%} of the inactives; both labels in "
-        f"{np.mean(y_set.all(axis=1)):.0%} of the sets"
+        f"conditional={conditional!r}: sets contain the true label of "
+        f"{covered[hit == 1].mean():.0%} of the active molecules and "
+        f"{covered[hit == 0].mean():.0%} of the inactive ones; "
+        f"{np.mean(y_set.all(axis=1)):.0%} of the sets contain both labels"
     )

@@ -3,9 +3,10 @@ A soft-voting ensemble of a network and trees
 =============================================
 
 scikit-learn's :class:`~sklearn.ensemble.VotingClassifier` averages the probabilities of several
-classifiers. This example combines a network that is trained for the top, boosted trees that are
-trained for the top, and extremely randomized trees. Result: the ensemble has a higher mean average
-precision than each of its members.
+classifiers. This example combines extremely randomized trees with a network and boosted trees that
+are trained to rank positives at the top.
+
+Result: the ensemble has a higher mean average precision than each of its members.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +25,7 @@ X, y = make_classification(
 # %%
 # The ensemble
 # ------------
-# All three members have `predict_proba` by default.
+# Soft voting needs `predict_proba`, which all three members have by default.
 
 
 def make_vote(seed):
@@ -40,7 +41,7 @@ def make_vote(seed):
 # %%
 # Four splits
 # -----------
-# One split does not show which model is better.
+# The differences between models vary from split to split, so the scores are means of four splits.
 
 scores = {}
 splits = StratifiedShuffleSplit(4, test_size=0.5, random_state=0).split(X, y)
@@ -64,8 +65,8 @@ plt.show()
 # %%
 # A guarantee around the ensemble
 # -------------------------------
-# :class:`~sktopk.BudgetClassifier` fits the ensemble and holds out samples for its threshold. At
-# most 2 % of the negatives are flagged, with probability 95 %.
+# :class:`~sktopk.BudgetClassifier` fits the ensemble and holds out samples for the threshold. With
+# probability 95 %, the threshold flags at most 2 % of the negatives.
 
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 selection = BudgetClassifier(make_vote(0), budget=0.02, constraint="fpr", random_state=0)

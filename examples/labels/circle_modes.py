@@ -3,15 +3,16 @@ Classes with two modes
 ======================
 
 Six classes lie on a circle. A third of each class forms a second mode behind the neighbouring
-class. A linear model cannot place a class in two directions, so it loses accuracy. The losses
-differ in the accuracy that they lose: top-1 or top-2.
+class. A linear model cannot place a class in two directions, so it loses accuracy. Some losses lose
+top-1 accuracy, others top-2 accuracy.
 
-Result: at 90 degrees, the three losses for two labels have a higher top-2 accuracy than
-cross-entropy, and a lower top-1 accuracy. This is one draw. The means of ten draws are similar:
-0.89 to 0.91 and 0.79 for top-2, 0.29 to 0.31 and 0.43 for top-1.
+Result: if the modes are 90 degrees apart, the three top-2 losses have a higher top-2 accuracy than
+cross-entropy, and a lower top-1 accuracy. This example has one draw of the data. In ten draws, the
+mean top-2 accuracy is 0.89 to 0.91 with the top-2 losses and 0.79 with cross-entropy. The mean
+top-1 accuracy is 0.29 to 0.31 and 0.43.
 
-The data are those of experiment 2 of *Trade-offs in Top-k Classification Accuracies on Losses
-for Deep Learning* (Sawada, Kaneko, Sagi, 2020).
+The data are from experiment 2 in *Trade-offs in Top-k Classification Accuracies on Losses for Deep
+Learning* (Sawada, Kaneko, Sagi, 2020).
 """
 
 import warnings
@@ -49,7 +50,7 @@ test = {d: circle_modes(3000, d, seed=7) for d in DISTANCES}
 # %%
 # Four losses, five distances
 # ---------------------------
-# The larger the distance of the second mode, the less a linear model can fit both modes.
+# A linear model fits both modes of a class less well if their distance is larger.
 
 LOSSES = {
     "cross_entropy": {"loss": "cross_entropy"},
@@ -75,16 +76,16 @@ for name, params in LOSSES.items():
 figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for (name, rows), style in zip(accuracy.items(), ("s--", "o-", "D-", "^-"), strict=True):
     ax.plot(DISTANCES, np.array(rows)[:, 1], style, label=name)
-ax.set(xlabel="Distance of the second mode in degrees", ylabel="Top-2 accuracy")
+ax.set(xlabel="Distance between the two modes in degrees", ylabel="Top-2 accuracy")
 ax.legend(loc="lower left")
 plt.show()
 
 # %%
 # Predictions around the circle
 # -----------------------------
-# The grey histogram shows the angles of one class. Each model predicts the class first at the thick
-# angles and among two labels at the thin ones. The grouping loss predicts both modes among two
-# labels.
+# The grey histogram shows the angles of one class. Each coloured line shows a model: the class is
+# the first prediction where the line is thick, and the second one where it is thin. With the
+# grouping loss, the line covers both modes of the class.
 
 CLASS = 2
 angle = np.linspace(0, 360, 721)

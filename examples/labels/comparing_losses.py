@@ -2,9 +2,9 @@
 Comparing losses
 ================
 
-A top-k loss may look better only because its parameters were searched longer. ``compare_losses``
-gives every loss the same folds, seeds and number of settings, and always trains baselines. The
-intervals of the differences account for training samples that folds share.
+A top-k loss may look better only because more settings of its parameters were tried.
+``compare_losses`` gives every loss the same folds, seeds and number of settings, and always trains
+baselines. The intervals of the differences account for training samples that folds share.
 
 Result: with five principal components of digits, the top-3 accuracy of the linear models is 2 to 3
 points lower than with extra trees. With all pixels, the difference is not significant.
@@ -28,8 +28,8 @@ warnings.simplefilter("ignore", UserWarning)
 # %%
 # A model that is too small
 # -------------------------
-# A linear model on five principal components predicts three labels of each digit. Each loss has
-# four settings, chosen on a part of the training samples.
+# A linear model on five principal components predicts three labels for each image. Each loss has
+# four settings. The best setting is selected on a part of the training samples.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:500], y[:500]
@@ -49,11 +49,11 @@ print(linear)
 
 # %%
 # Each difference is the score minus the score of the best baseline. The verdict is about the better
-# of the two losses. Its interval is wider than in the table, because the better of two losses is
-# more often better by chance.
+# of the two losses. The interval of the verdict is wider than in the table, because the better of
+# two losses is more often better by chance.
 #
-# The figure has the intervals. The margin is shaded: a difference whose interval contains zero and
-# exceeds the margin is inconclusive.
+# The figure shows the intervals and the shaded margin. If an interval contains zero and is not
+# within the margin, the difference is inconclusive.
 
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 linear.plot(ax=ax)
@@ -62,8 +62,8 @@ plt.show()
 # %%
 # A model that is large enough
 # ----------------------------
-# This model has all pixels and two hidden layers. The verdict is "equivalent" only if the
-# whole interval lies within the margin, by default one point. 500 digits may be too few for that.
+# This model uses all pixels and two hidden layers. The verdict is "equivalent" only if the whole
+# interval lies within the margin, by default one point. 500 samples may be too few for that.
 
 ample = compare_losses(
     make_pipeline(StandardScaler(), TopKClassifier(k=3, n_estimators=2, max_epochs=12)),

@@ -3,12 +3,12 @@ A search over loss, tau, sigma and k
 ====================================
 
 The parameters of the losses are parameters of the estimator. One search can therefore cover them,
-the loss itself and the steps of a pipeline. The score is the top-3 accuracy. ``loss__k`` is the k
-of the loss, so the score of all candidates has the same k. The search uses one small network, and
-the final model is an ensemble.
+the loss itself and the steps of a pipeline. The score of all candidates is the top-3 accuracy. The
+search over ``loss__k`` changes only the k of the loss. To save time, each candidate is one small
+network. The final model is an ensemble.
 
-Result: on digits the best candidate is cross-entropy, and the final ensemble is at least as
-accurate as the best small network.
+Result: on digits, the best candidate is cross-entropy, and the accuracy of the final ensemble is at
+least that of the best small network.
 """
 
 import warnings
@@ -45,20 +45,21 @@ grid = [
 ]
 search = GridSearchCV(pipe, grid, cv=3).fit(X, y)
 print(f"Best: {search.best_params_}")
-print(f"Top-3 accuracy of the best candidate, cross-validated {search.best_score_:.3f}")
+print(f"Cross-validated top-3 accuracy of the best candidate: {search.best_score_:.3f}")
 
 # %%
 # The final model
 # ---------------
-# It has the parameters of the search and the default size and training.
+# The final model has the best parameters of the search, and the default number of networks and
+# epochs.
 
 full = {"clf__n_estimators": 8, "clf__max_epochs": "auto"}
 model = clone(pipe).set_params(**search.best_params_, **full).fit(X, y)
-print(f"Top-3 accuracy of the small network, held-out half {search.score(X_test, y_test):.3f}")
-print(f"Top-3 accuracy of the final model, held-out half   {model.score(X_test, y_test):.3f}")
+print(f"Top-3 accuracy of the small network on test samples: {search.score(X_test, y_test):.3f}")
+print(f"Top-3 accuracy of the final model on test samples:   {model.score(X_test, y_test):.3f}")
 
 # %%
-# Three labels for two digits, best first:
+# The true label of two images, and the three predicted labels, best first:
 
 guesses = model.predict_topk(X_test)
 for label, guess in zip(y_test[:2], guesses[:2], strict=True):
@@ -67,7 +68,8 @@ for label, guess in zip(y_test[:2], guesses[:2], strict=True):
 # %%
 # All results
 # -----------
-# If neighbouring settings have similar scores, the choice does not depend on one fold.
+# The figure shows the results of smooth_topk. If neighbouring settings have similar scores, the
+# choice does not depend on one fold.
 
 results = pd.DataFrame(search.cv_results_)
 loss = results["param_clf__loss"]

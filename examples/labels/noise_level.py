@@ -2,14 +2,14 @@
 The noise of the noised loss
 ============================
 
-The calibrated hinge compares the label with the (k+1)-th largest score, so each sample has a
-gradient for only one class besides the label. The noised loss averages over random changes of the
-scores, so all classes near that rank have a gradient. ``sigma`` is the standard deviation of the
-changes.
+The calibrated hinge loss compares the score of the label with the (k+1)-th largest score. For each
+sample, only one class besides the label therefore has a gradient. The noised loss averages over
+random changes of the scores, so all classes near rank k+1 have a gradient. The standard deviation
+of these changes is ``sigma``.
 
-Result: the top-3 accuracy of a linear model depends little on the noise. It is at least as high as
-with cross-entropy, and the top-1 accuracy is much lower, because this example trains the top-k loss
-without cross-entropy (``log_loss_share=0``).
+Result: the top-3 accuracy of a linear model depends little on the noise, and is not below the top-3
+accuracy with cross-entropy. The top-1 accuracy is much lower, because this example trains the top-k
+loss without cross-entropy (``log_loss_share=0``).
 """
 
 import warnings
@@ -36,14 +36,14 @@ X_test = prepare.transform(X_test).astype("float32")
 # %%
 # How much noise?
 # ---------------
-# Three seeds for each level. ``sigma=0`` is the hinge without noise.
+# Each level of noise is trained with three seeds. ``sigma=0`` is the hinge loss without noise.
 
 SIGMAS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
 SEEDS = range(3)
 
 
 def accuracies(**params):
-    """Return top-1 and top-3 accuracy of a linear model, a row for each seed."""
+    """Return the top-1 and top-3 accuracy of a linear model: one row per seed."""
     rows = []
     for seed in SEEDS:
         clf = TopKClassifier(
@@ -67,7 +67,8 @@ for sigma, scores in zip(SIGMAS, by_sigma.mean(1), strict=True):
 # %%
 # How many draws?
 # ---------------
-# Each step draws new noise, so the number of draws per step has little effect.
+# ``n_noise`` is the number of draws per training step. The number has little effect, because each
+# step draws new noise.
 
 by_draws = {
     n: accuracies(loss="noised_topk", sigma=0.3, loss_params={"n_noise": n})[:, 1]
@@ -77,7 +78,7 @@ for n_noise, scores in by_draws.items():
     print(f"n_noise = {n_noise:<3d} top-3 {scores.mean():.3f} ± {scores.std(ddof=1):.3f}")
 
 # %%
-# Dotted lines are cross-entropy.
+# Dotted lines show the accuracy with cross-entropy.
 
 baseline = accuracies(loss="cross_entropy").mean(0)
 print(f"cross-entropy top-1 {baseline[0]:.3f}   top-3 {baseline[1]:.3f}")

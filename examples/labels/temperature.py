@@ -3,11 +3,11 @@ The temperature of the smooth loss
 ==================================
 
 ``tau`` controls how many classes get a gradient. With a small ``tau`` the smooth top-k loss is
-close to a hinge, whose gradient reaches two classes. With a large ``tau`` all classes have a
+close to a hinge loss, whose gradient reaches two classes. With a large ``tau`` all classes have a
 gradient.
 
 Result: with ``tau`` of 1 or less, the top-k loss has a higher top-3 accuracy than cross-entropy and
-a far lower top-1 accuracy. The default mixture of both keeps the top-1 accuracy.
+a far lower top-1 accuracy. The default mixture of both losses keeps the top-1 accuracy.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ from sktopk.metrics import TopKCurveDisplay, topk_accuracy_score
 # %%
 # A model that is too small
 # -------------------------
-# A linear model on five principal components of ten digits.
+# A linear model gets only five principal components of the images.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
@@ -33,7 +33,7 @@ X_test = prepare.transform(X_test).astype("float32")
 # %%
 # Three temperatures
 # ------------------
-# ``log_loss_share=0`` trains the top-k loss without cross-entropy.
+# ``log_loss_share=0`` trains with the top-k loss only, without cross-entropy.
 
 shared = dict(k=3, hidden_layer_sizes=(), learning_rate=0.1, n_estimators=1, random_state=0)
 models = {

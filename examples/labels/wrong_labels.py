@@ -2,12 +2,12 @@
 Wrong labels
 ============
 
-Wrong labels are often similar to the right ones: an annotator takes a 3 for an 8, never for a 1.
+Wrong labels are often similar to the right labels: an annotator takes a 3 for an 8, never for a 1.
 Here 60 % of the training labels are replaced by a random digit of the same group of similar digits.
-A network that trains for long memorizes the wrong labels.
+A network that trains for a long time memorizes the wrong labels.
 
-Result: `TopKClassifier` keeps an early epoch, which is far more accurate than the last one. On
-these data, `SVC` is better still.
+Result: `TopKClassifier` keeps the weights of an early epoch, which are far more accurate than the
+weights of the last epoch. On these data, `SVC` is even more accurate.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ from sktopk.metrics import topk_accuracy_score
 # %%
 # Groups of similar digits
 # ------------------------
-# The test labels are not changed.
+# Training labels are replaced within three groups. The test labels are not changed.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
@@ -38,9 +38,9 @@ print(f"{np.mean(noisy == y):.0%} of the training labels are right")
 # %%
 # The epoch that is kept
 # ----------------------
-# Each network holds out an eighth of the samples. `history_` has the held-out score of each epoch:
-# the mean of top-1 and top-3 accuracy. `fit` keeps the best epoch if it is clearly better than the
-# last one. With ``calibration=None`` no samples are held out, and the last epoch is kept.
+# Each network holds out an eighth of the samples. `history_` has their score after each epoch: the
+# mean of top-1 and top-3 accuracy. `fit` keeps the best epoch if it is clearly better than the last
+# one. With ``calibration=None``, `fit` holds out no samples and keeps the last epoch.
 
 clf = TopKClassifier(k=3, random_state=0).fit(X, noisy)
 models = {
@@ -58,8 +58,8 @@ for name, model in models.items():
     print(f"{name:28s} top-1 {first:.3f}   top-3 {third:.3f}")
 
 # %%
-# The held-out samples have wrong labels, too. Their score is therefore low, but it still shows when
-# the networks begin to memorize.
+# The held-out samples have wrong labels, too, so their score is low. The score still shows when the
+# networks begin to memorize wrong labels.
 
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 epochs = np.arange(1, clf.n_iter_ + 1)

@@ -3,11 +3,12 @@ Your own network on images
 ==========================
 
 `module` is a torch module class, or a function that returns a module. The estimator takes care of
-minibatches, device and prediction. A small convolutional network learns the digits of 8 x 8 pixels
-with two estimators: three labels for each image, and a ranking of the images of one digit.
+minibatches, device and prediction. Two estimators train the same small convolutional network on
+digits of 8 x 8 pixels: one predicts three labels for each image, the other ranks the images of an
+eight above all others.
 
-Result: the network finds the digit of more than 99 % of the images, and ranks most eights above
-every other digit.
+Result: for more than 99 % of the images, the digit is among the three labels. Most eights rank
+above every other digit.
 """
 
 import warnings
@@ -33,8 +34,8 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_
 # The network
 # -----------
 # Images have the shape (n_samples, n_channels, height, width). The estimator passes the number of
-# channels and the number of scores. Other arguments of the module are parameters of the estimator,
-# such as ``module__width``. A search can include them.
+# channels and the number of scores to the module. All other arguments of the module are parameters
+# of the estimator, such as ``module__width``. A search can include these parameters.
 
 
 class SmallConvNet(nn.Sequential):
@@ -58,8 +59,8 @@ class SmallConvNet(nn.Sequential):
 # %%
 # Learning-rate schedule and precision
 # ------------------------------------
-# A scheduler of skorch replaces the schedule of the estimator. "bf16" computes the network in 16
-# bits, which saves time on a GPU; loss and weights keep 32 bits.
+# A scheduler of skorch replaces the learning-rate schedule of the estimator. The precision "bf16"
+# computes the network in 16 bits, which saves time on a GPU. Loss and weights keep 32 bits.
 
 EPOCHS, BATCH = 12, 64
 schedule = LRScheduler(
@@ -75,7 +76,7 @@ for name, clf in models.items():
     first, third = (topk_accuracy_score(y_test, scores, k=k) for k in (1, 3))
     print(f"{name}: top-1 {first:.3f}, top-3 {third:.3f}")
 
-# The eights against the rest, trained with the loss only, as in the paper.
+# Rank eights above all other digits, without cross-entropy, as in the paper on DeepTopPush.
 ranker = DeepTopPushClassifier(log_loss_share=0, **shared).fit(X, y == 8)
 found = positives_at_top_score(y_test == 8, ranker.decision_function(X_test))
 print(f"DeepTopPush: {found:.0%} of the eights are above every other digit")
@@ -83,7 +84,7 @@ print(f"DeepTopPush: {found:.0%} of the eights are above every other digit")
 # %%
 # The training
 # ------------
-# `history_` has the training loss of each epoch.
+# `history_` has the training loss of each epoch. The losses have different scales.
 
 figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 for name, clf in {**models, "DeepTopPush": ranker}.items():

@@ -3,8 +3,9 @@ A loss of your own from a linear program
 ========================================
 
 A missed fraud costs its amount, a review costs time, and the time for reviews is limited. A linear
-program describes this loss. It has the best threshold t within the budget B, with hinges z for
-missed frauds of amount a and hinges w for flagged payments of review cost r:
+program describes this loss. It finds the best threshold t for the scores s within the budget B.
+Payment i has the amount a and the review cost r. The hinge z is at least 1 if payment i is missed,
+and the hinge w is at least 1 if payment i is flagged:
 
 .. math::
 
@@ -14,8 +15,8 @@ missed frauds of amount a and hinges w for flagged payments of review cost r:
 
 ``LinearProgramLoss`` solves the program in each step and differentiates the optimum.
 
-Result: the linear program saves more money within the budget than cross-entropy, also if
-cross-entropy is weighted by the amounts.
+Result: the linear program saves more money within the budget than cross-entropy, with or without
+the amounts as sample weights.
 """
 
 import matplotlib.pyplot as plt
@@ -55,8 +56,7 @@ BUDGET = 0.3  # of the cost of reviewing everything
 # The program
 # -----------
 # A function of scores and target returns the arrays of one program. The variables are t, z and w.
-# A hinge is at least as large as the count that it bounds, so the budget of the loss is a little
-# wider.
+# A hinge is larger than the count that it bounds, so the budget of the loss is twice the budget.
 
 
 def money_lost_within_budget(scores, target):
@@ -81,11 +81,12 @@ def money_lost_within_budget(scores, target):
 # %%
 # Training
 # --------
-# The comparison is with cross-entropy, without weights and with amounts as weights.
+# Three models have the same training: the linear program, cross-entropy, and cross-entropy with
+# amounts as sample weights.
 
 
 def fit(loss, n_steps=80, batch_size=48):
-    """Return a linear model."""
+    """Return a linear model that is trained with a loss."""
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
@@ -99,12 +100,12 @@ def fit(loss, n_steps=80, batch_size=48):
 
 
 def cross_entropy(scores, target):
-    """Fraud or not."""
+    """Cross-entropy of the two classes, fraud and not fraud."""
     return nn.functional.binary_cross_entropy_with_logits(scores, (target[:, 0] > 0).float())
 
 
 def weighted_cross_entropy(scores, target):
-    """The same, where a fraud counts as its amount."""
+    """Cross-entropy with the amount as the weight of a fraud."""
     weight = target[:, 0].clamp(min=1.0)
     return nn.functional.binary_cross_entropy_with_logits(
         scores, (target[:, 0] > 0).float(), weight=weight
@@ -128,7 +129,7 @@ for (name, model), style in zip(models.items(), ("-", "--", ":"), strict=True):
         order = model(X_test).squeeze(1).argsort(descending=True)
     spent = np.cumsum(cost_test[order].numpy()) / cost_test.sum().item()
     saved = np.cumsum(amount_test[order].numpy()) / amount_test.sum().item()
-    print(f"{name:24s} saves {np.interp(BUDGET, spent, saved):.1%} of the money")
+    print(f"{name:24s} saves {np.interp(BUDGET, spent, saved):.1%} of the money lost to fraud")
     money_ax.plot(spent, saved, style, label=name)
 money_ax.axvline(BUDGET, color="0.5", linewidth=1)
 money_ax.set(xlabel="Share of the cost of all reviews", ylabel="Share of the money saved")

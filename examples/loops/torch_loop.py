@@ -2,8 +2,8 @@
 A training loop in torch
 ========================
 
-Each loss is a function of scores and targets and an ``nn.Module``. Model, optimizer, minibatches
-and device are yours.
+Each loss is available as a function of scores and targets, and as an ``nn.Module``. You choose the
+model, the optimizer, the minibatches and the device.
 
 Result: in a network that is too narrow, the smooth top-3 loss reaches the top-3 accuracy of
 cross-entropy and a much lower top-1 accuracy, because it does not order the three labels. Choose a
@@ -52,13 +52,13 @@ def fit(loss, soft=False, n_epochs=40, seed=0):
 
 
 def mixup(x, target, share=0.8):
-    """Mix samples with others; the targets become soft."""
+    """Mix each sample and its one-hot target with those of another sample."""
     other = torch.randperm(len(x))
     one_hot = nn.functional.one_hot(target, 10).float()
     return share * x + (1 - share) * x[other], share * one_hot + (1 - share) * one_hot[other]
 
 
-# Losses that divide by k tau need larger scores; cross-entropy gets the same scale.
+# A loss that divides scores by k tau needs larger scores. All losses get the same scale.
 SCALE = 10.0
 curves = {
     "nn.CrossEntropyLoss": fit(nn.CrossEntropyLoss()),
@@ -79,7 +79,7 @@ model, _ = curves["SmoothTopKLoss(k=3)"]
 loss = SmoothTopKLoss(k=3, reduction="none")
 each = loss(SCALE * model(X[test]), y[test])
 hardest = test[each.argsort(descending=True)[:8]]
-print(f"mean loss {each.mean():.3f}; of the hardest sample {each.max():.2f}")
+print(f"mean loss {each.mean():.3f}; loss of the hardest sample {each.max():.2f}")
 
 # %%
 

@@ -2,10 +2,10 @@
 The threshold during training
 =============================
 
-DeepTopPush moves positives above the highest of all negatives. A minibatch has a few dozen
-negatives, whose highest score is far lower. One hard example kept from earlier minibatches is
-enough to follow the true threshold. It is the delayed sample of *DeepTopPush: Simple and Scalable
-Method for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020), figure 3.
+DeepTopPush moves positives above a threshold: the highest score of all negatives. A minibatch has a
+few dozen negatives, whose highest score is far lower. One hard example that is kept from earlier
+minibatches is enough to follow the true threshold. This example is the delayed sample in figure 3
+of *DeepTopPush: Simple and Scalable Method for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020).
 
 Result: one hard example reduces the error of the threshold by a factor of about twenty. The ranking
 of new samples does not become better.
@@ -34,8 +34,9 @@ X, X_test, y, y_test = X[:3000], X[3000:], y[:3000], y[3000:]
 # %%
 # Without and with hard examples
 # ------------------------------
-# ``TrueThreshold`` scores all samples before each step. This is slow and only meant for such
-# figures. One plain network is trained with this loss only, as in the paper.
+# ``buffer_size`` is the number of hard examples. The callback ``TrueThreshold`` scores all samples
+# before each step, which is slow and only meant for such figures. As in the paper, the model is one
+# network that is trained without cross-entropy.
 
 models = {}
 for buffer_size in (0, 1, 8):
@@ -55,15 +56,16 @@ for buffer_size in (0, 1, 8):
     error = np.abs(last["threshold"] - last["true_threshold"]).mean()
     found = positives_at_top_score(y_test, clf.decision_function(X_test), k=3)
     print(
-        f"buffer_size={buffer_size}: off by {error:.2f} in the last epoch; "
-        f"{found:.0%} of new positives above the third negative"
+        f"buffer_size={buffer_size}: mean error of the threshold in the last epoch {error:.2f}; "
+        f"{found:.0%} of the new positives are above the third negative"
     )
 
 # %%
 # Two epochs
 # ----------
-# The dashed line is the true threshold. Without hard examples the estimate varies and is far too
-# low. With one example from earlier minibatches, it follows the true threshold.
+# The dashed line is the true threshold, the solid line the estimate in a minibatch. Without hard
+# examples the estimate varies and is far too low. With one hard example, the estimate follows the
+# true threshold.
 
 for buffer_size in (0, 1):
     epochs = models[buffer_size].history_[-2:]

@@ -1,11 +1,11 @@
 """Train one network in several processes, each on its share of the samples.
 
-Start it with one of
+Start this script with one of these commands:
 
     accelerate launch --num_processes 2 examples/scale/several_processes.py
     torchrun --standalone --nproc_per_node 2 examples/scale/several_processes.py
 
-The first gives each process a GPU; the second also works on a CPU.
+The first command gives each process a GPU. The second command also works on a CPU.
 """
 
 import torch
@@ -17,7 +17,7 @@ from sktopk import DeepTopPushClassifier, TopKClassifier
 from sktopk.metrics import make_topk_scorer
 
 top_3 = make_topk_scorer(3)
-# This opens the process group: from here on, fit is of all processes together.
+# PartialState opens the process group. From here on, all processes fit one model together.
 state = PartialState(cpu=not torch.cuda.is_available())
 
 X, y = load_digits(return_X_y=True)
@@ -30,4 +30,4 @@ state.print(f"{state.num_processes} processes, top-3 accuracy {top_3(clf, X[test
 
 ranker = DeepTopPushClassifier(random_state=0)
 ranker.fit(X[train][mine], y[train][mine] == 8)
-state.print(f"positives above every negative: {ranker.score(X[test], y[test] == 8):.3f}")
+state.print(f"share of eights above every other digit: {ranker.score(X[test], y[test] == 8):.3f}")

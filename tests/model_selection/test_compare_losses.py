@@ -282,7 +282,7 @@ TWO = VotingClassifier([("a", TopKClassifier()), ("b", TopKClassifier())])
 WRONG = [
     (TWO, [], TypeError, r"at most one TopK.*got 2 in VotingClassifier"),
     (LinearRegression(), [], TypeError, r"estimator must be a classifier.* in LinearRegression"),
-    (GaussianNB(), [], ValueError, r"scoring must be given .*make_top_scorer.*; got None"),
+    (GaussianNB(), [], ValueError, r"scoring must be given, .*make_top_scorer.*; got None"),
     (TopKClassifier, ["focal"], TypeError, "estimator must be an estimator; got the class TopKC"),
 ]
 
