@@ -7,7 +7,7 @@ Here 60 % of the training labels are replaced by a random digit of the same grou
 A network that trains for a long time memorizes the wrong labels.
 
 Result: `TopKClassifier` keeps the weights of an early epoch, which are far more accurate than the
-weights of the last epoch. On these data, `SVC` is even more accurate.
+weights of the last epoch. On these data, `SVC` has an even higher top-1 accuracy.
 """
 
 import matplotlib.pyplot as plt

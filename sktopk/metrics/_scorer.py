@@ -46,10 +46,10 @@ def make_topk_scorer(
     Returns
     -------
     scorer : TopKScorer
-        Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. The
-        ``decision_function`` or, if missing, ``predict_proba`` of the fitted classifier must return
-        one score per class, unlike ``SVC(decision_function_shape="ovo")``. It warns if `k` is at
-        least the number of classes. ``set_score_request(sample_weight=True)`` requests weights.
+        Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. It warns if `k`
+        is at least the number of classes. ``set_score_request(sample_weight=True)`` requests
+        weights. The ``decision_function`` or, if missing, ``predict_proba`` of the fitted
+        classifier must return one score per class, unlike ``SVC(decision_function_shape="ovo")``.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. Labels that are not in `labels` have the coverage 0, also as classes of "macro".
+        In [0, 1]. Labels that are not in `labels` are not covered and, with "macro", form classes.
         NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises

@@ -36,7 +36,7 @@ def precision_at_k_score(
     y_score : array-like of shape (n_samples,)
         Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
-        Number of samples to select (per group), or their share in (0, 1), which is rounded up.
+        Number of samples to select (per group), or share of all samples in (0, 1), rounded up.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
@@ -103,7 +103,8 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        Data, k, positive label, ties, groups, weights, and errors: see `precision_at_k_score`.
+        Labels, scores, number of samples to select, positive label, ties, groups and weights. For
+        details and errors, see `precision_at_k_score`.
 
     Returns
     -------

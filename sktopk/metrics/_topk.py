@@ -55,7 +55,7 @@ def topk_accuracy_score(
     Returns
     -------
     score : float
-        In [0, 1]. Labels that are not in `labels` have the accuracy 0, also as classes of "macro".
+        In [0, 1]. Labels that are not in `labels` are misses and, with "macro", form classes.
         NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises

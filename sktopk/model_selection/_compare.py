@@ -65,7 +65,7 @@ def compare_losses(
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. `omitted` states why a baseline is missing.
-    - for a TopKClassifier, its network with "cross_entropy", "logit_adjusted" and
+    - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
       "weighted_cross_entropy", which has balanced class weights and, for two classes without sample
       weights, a tuned threshold if `scoring` is a scikit-learn scorer of labels.
 
@@ -80,8 +80,8 @@ def compare_losses(
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
-        Score to maximize, such as a :func:`sktopk.metrics.make_top_scorer`. None means top-k
-        accuracy with the k of the TopKClassifier. All models have the same `pos_label`.
+        Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
+        with the k of a TopKClassifier. All models use the `pos_label` of `estimator` or the scorer.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
@@ -95,8 +95,8 @@ def compare_losses(
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
     sample_weight, groups : array-like of shape (n_samples,), default=None
-        `fit` gets the weights, and so does `scoring` if it takes weights. `cv` and held-out samples
-        keep groups together. With ``set_score_request(groups=True)``, `scoring` gets the groups.
+        `fit` gets the weights, and so does `scoring` if it takes weights. `cv` gets the groups, and
+        so does `scoring` with ``set_score_request(groups=True)``. Whole groups are held out.
     confidence, margin : float, default=0.95, 0.01
         Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None

@@ -198,7 +198,7 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for `fit` of `estimator`. Calibration counts samples of positive weight once.
+            Weights for `fit` of `estimator`. Calibration counts them as 0 (absent) or 1.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer. Whole groups are held out, so that the
             guarantee is approximately kept if samples of a group are alike. Rankers do not get the

@@ -59,7 +59,7 @@ class SetClassifier(CalibratedDecision):
     ----------
     estimator : estimator
         Classifier with `predict_proba` or, if missing, `decision_function`, whose softmax is used.
-        If it is fitted, in a :class:`~sklearn.frozen.FrozenEstimator`, all samples calibrate.
+        All samples calibrate a fitted classifier in :class:`~sklearn.frozen.FrozenEstimator`.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes).
     k : int or float, default=5
@@ -103,7 +103,7 @@ class SetClassifier(CalibratedDecision):
     prevalence_ : ndarray of shape (n_classes,) or None
         Share of each class for "pas".
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number and names of the features, if `estimator_` has these attributes.
+        Number and names of the features, if `estimator_` has them.
 
     See Also
     --------
@@ -197,8 +197,7 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the `fit` of `estimator`, or of its last step. Calibration drops samples of
-            weight 0, and ignores all other weights.
+            Weights for `fit` of `estimator` or its last step. Calibration counts them as 0 or 1.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
