@@ -3,8 +3,8 @@ Wrong labels
 ============
 
 Wrong labels are often similar to the right labels: an annotator takes a 3 for an 8, never for a 1.
-Here 60 % of the training labels are replaced by a random digit of the same group of similar digits.
-A network that trains for a long time memorizes the wrong labels.
+Here 60 % of the training labels are replaced by a random digit of the same group of similar digits,
+which can be the right digit. A network that trains for a long time memorizes the wrong labels.
 
 Result: `TopKClassifier` keeps the weights of an early epoch, which are far more accurate than the
 weights of the last epoch. On these data, `SVC` has an even higher top-1 accuracy.
