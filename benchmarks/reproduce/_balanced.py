@@ -1,4 +1,4 @@
-"""The baseline of paper 000: class-balanced cross-entropy, trained as its losses are."""
+"""The baseline of paper 000: class-balanced cross-entropy, trained like the losses of the paper."""
 
 import torch
 from torch.nn import functional as F
@@ -10,7 +10,7 @@ from sktopk.metrics import positives_at_top_score
 
 
 class BalancedCrossEntropy(Objective):
-    """Mean over the positives plus mean over the negatives."""
+    """Mean cross-entropy of the positives plus mean cross-entropy of the negatives."""
 
     compares = True
 
@@ -26,7 +26,7 @@ class BalancedCrossEntropy(Objective):
 
 @estimator
 class Baseline(RankingClassifier):
-    """Class-balanced cross-entropy on the same base as the others: one output, same batches."""
+    """Class-balanced cross-entropy with one output and the same minibatches as the rankers."""
 
     log_loss_share: float = 0.0
 

@@ -1,18 +1,19 @@
-"""Choose on the validation rows of one seed, judge on those of others."""
+"""Choose settings on the validation samples of one seed, and test them with other seeds."""
 
 from itertools import product
 from typing import NamedTuple
 
 from _protocol import run_missing, seeds_of
 
-# Its seed is no other's.
+# The seed of the runs that choose settings; no tested run has it.
 TUNING = 1000
 
 
 class Case(NamedTuple):
-    """A method on some data: the first columns of its runs, what it chooses among, the last ones.
+    """A method on a dataset.
 
-    `values` has the values of each thing to choose, `metric` is that of the validation rows.
+    `what` and `more` are the first and the last columns of its runs. `values` has the values to
+    choose from, by parameter. `metric` is the metric on validation samples that chooses.
     """
 
     what: dict
@@ -21,7 +22,7 @@ class Case(NamedTuple):
     metric: str
 
     def of(self, runs):
-        """The runs of the case, by seeds that are judged and that is not."""
+        """Return the tested runs of the case, and the runs that choose."""
         here = runs
         for name, value in (self.what | self.more).items():
             here = here[here[name] == value]
@@ -34,17 +35,17 @@ class Case(NamedTuple):
         ]
 
     def chosen(self, runs):
-        """The choice of the best metric; the first of equally good ones."""
+        """Return the values with the best metric, or the first of equally good ones."""
         tuned = self.of(runs)[1]
         best = tuned.loc[[tuned[self.metric].idxmax()]]
         return {name: best[name].item() for name in self.values}
 
 
 def choose_and_judge(run, cases, args, *, seconds):
-    """Train each case with every choice on the seed that is not judged, with the best on others.
+    """Train each case with all values on the seed that chooses, and with the best on other seeds.
 
-    Parameters and frame returned are those of `_protocol.run_missing`; at the small scale there
-    are but two choices.
+    Parameters and returned frame are the same as in `_protocol.run_missing`. The small scale has
+    only two choices.
     """
     most = 2 if args.scale == "small" else None
     settings = [
@@ -54,7 +55,7 @@ def choose_and_judge(run, cases, args, *, seconds):
     ]
     runs = run_missing(run, settings, args, seconds=seconds)
     here = runs[runs.scale == args.scale]
-    # Of a case that was stopped nothing is judged.
+    # A case with missing choices is not tested.
     cases = [case for case in cases if len(case.of(here)[1]) >= len(case.choices()[:most])]
     settings = [
         case.what | case.chosen(here) | {"seed": seed} | case.more

@@ -1,4 +1,4 @@
-"""Figures 2 to 5 of paper 002, drawn from our runs."""
+"""Draw figures 2 to 5 of paper 002 from our runs."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -7,7 +7,7 @@ COLORS = ["tab:blue", "tab:orange", "tab:red", "tab:purple"]
 
 
 def draw_accuracies(runs, experiments, losses, best):
-    """Top-1 (above) and top-2 accuracy over the setting, mean, lowest and highest run."""
+    """Plot top-1 (above) and top-2 accuracy by setting: mean, lowest and highest run."""
     figure = Figure(figsize=(14, 6.5), layout="constrained")
     axes = figure.subplots(2, len(experiments), sharey="row")
     labels = {"sigma": "width σ (degrees)", "d": "distance d (degrees)", "m": "hidden nodes m"}
@@ -35,7 +35,7 @@ def draw_accuracies(runs, experiments, losses, best):
 
 
 def draw_predictions(angle, density, ranks, losses, target=2):
-    """Where each loss predicts class `target` first or among the first two, over the densities."""
+    """Plot where each loss predicts class `target` first or second, above the densities."""
     titles = list(dict.fromkeys(title for title, _ in ranks))
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     for ax, title in zip(figure.subplots(1, len(titles)), titles, strict=True):

@@ -1,4 +1,4 @@
-"""The requests of clinc150 as rows of numbers."""
+"""The requests of clinc150 as numerical features."""
 
 import functools
 import sys
@@ -16,7 +16,7 @@ from _datasets import load_clinc150
 
 @functools.cache
 def clinc150():
-    """200 components and intents to train, to choose the epoch, to test; domain of an intent."""
+    """Return training, validation and test set of 200 components, and domains of intents."""
     bunches = [load_clinc150(subset) for subset in ("train", "val", "test")]
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
     steps = make_pipeline(words, TruncatedSVD(200, random_state=0), StandardScaler())

@@ -1,7 +1,7 @@
-"""The images of the papers, from their files in the data folder.
+"""Load the images of the papers from files in the data folder.
 
-All return a Bunch with `data` (n_samples, n_channels, height, width) float32 in [0, 1], `target`
-(n_samples,) int64 and `target_names`, of the subset "train" or "test".
+A loader returns a Bunch of the subset "train" or "test", with `data` (n_samples, n_channels,
+height, width) float32 in [0, 1], `target` (n_samples,) int64, and `target_names`.
 """
 
 import gzip
@@ -18,26 +18,27 @@ sys.path.append(str(Path(__file__).parents[1]))
 from _datasets import SUBSETS, data_file
 
 PARTS = {"train": "train", "test": "t10k"}
-SIDE = 32  # of the tiles of a mosaic
+SIDE = 32  # pixels per side of a tile of a mosaic
 FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker"]
 FASHION += ["Bag", "Ankle boot"]
 
 
 def load_mnist(subset="train"):
-    """60 000 or 10 000 handwritten digits of 28 x 28 pixels, in the files as published."""
+    """Load 60 000 or 10 000 handwritten digits of 28 x 28 pixels from the published files."""
     return _idx("mnist", subset, [str(digit) for digit in range(10)])
 
 
 def load_fashion_mnist(subset="train"):
-    """60 000 or 10 000 clothes of 28 x 28 pixels, in the files as published."""
+    """Load 60 000 or 10 000 images of clothes, 28 x 28 pixels, from the published files."""
     return _idx("fashion_mnist", subset, FASHION)
 
 
 def load_cifar100(subset="train"):
-    """50 000 or 10 000 images of 32 x 32 pixels, class by class: 100, five in each of 20 groups.
+    """Load 50 000 or 10 000 images of 32 x 32 pixels, sorted by their 100 classes.
 
-    Reads ``cifar100/labels.json`` and a mosaic of each class, ``cifar100/train/CLASS.webp``,
-    tiles row by row. Also returns `groups` (100,), the group of each class, and `group_names`.
+    Reads ``cifar100/labels.json`` and a mosaic of each class, ``cifar100/train/CLASS.webp``, with
+    tiles row by row. The Bunch also has `groups` (100,), the group of each class, and the
+    `group_names`. There are 20 groups of five classes.
     """
     check_option(subset, "subset", SUBSETS)
     labels = json.loads(data_file(None, "cifar100", "labels.json").read_text())
@@ -53,7 +54,7 @@ def load_cifar100(subset="train"):
 
 
 def _mosaic(path):
-    """Return the tiles (n, side, side, 3) of an image, uint8."""
+    """Return the tiles of a mosaic, uint8 of shape (n, side, side, 3)."""
     from PIL import Image  # MNIST needs no Pillow
 
     with Image.open(path) as image:
@@ -64,7 +65,7 @@ def _mosaic(path):
 
 
 def _idx(folder, subset, names):
-    """Return images and labels of the format of MNIST: big-endian sizes, then bytes."""
+    """Read images and labels in the format of MNIST: big-endian sizes, then bytes."""
     check_option(subset, "subset", SUBSETS)
     arrays = []
     for kind in ("images-idx3", "labels-idx1"):

@@ -1,4 +1,4 @@
-"""Train networks on CIFAR-100 as the papers do, in pieces that a kill does not lose."""
+"""Train networks on CIFAR-100 as the papers do; stopped runs continue from a checkpoint."""
 
 import functools
 import time
@@ -14,11 +14,11 @@ PADDING = 4
 
 @functools.cache
 def cifar100(side, per_class, valid_per_class):
-    """Images and labels to train on, to choose the epoch on, to test on; groups of classes.
+    """Return images and labels of training, validation and test set, and the groups of classes.
 
-    Images are normalised by channel, and averaged down to `side` pixels. Of each class,
-    `per_class` images train and `valid_per_class` choose; tests are on all test images. The
-    numbers of the classes are alphabetical, as in the published code.
+    Images are averaged down to `side` pixels, and normalised by channel. The training set has
+    `per_class` images of each class, the validation set `valid_per_class`, and the test set all
+    test images. Classes are numbered alphabetically, as in the published code.
     """
     bunches = [load_cifar100("train"), load_cifar100("test")]
     images = [torch.from_numpy(bunch.data) for bunch in bunches]
@@ -27,7 +27,7 @@ def cifar100(side, per_class, valid_per_class):
         images = [F.avg_pool2d(x, images[0].shape[-1] // side) for x in images]
     mean, std = (f(images[0], (0, 2, 3), keepdim=True).squeeze(0) for f in (torch.mean, torch.std))
     images = [(x - mean) / std for x in images]
-    # Rows come class by class; the same images of a class in every run, as in the published code.
+    # Images are sorted by class. Every run has the same images, as in the published code.
     generator = torch.Generator().manual_seed(1234)
     place = torch.stack([torch.randperm(500, generator=generator) for _ in range(100)])
     rows = place + 500 * torch.arange(100)[:, None]
@@ -38,7 +38,7 @@ def cifar100(side, per_class, valid_per_class):
 
 
 def augmented(images, generator):
-    """Flip half of the images and crop each at random from itself with zeros around."""
+    """Flip half of the images, pad all images with zeros, and crop each at random."""
     n, _, height, width = images.shape
     device = images.device
     flip = torch.rand(n, generator=generator, device=device) < 0.5
@@ -53,7 +53,7 @@ def augmented(images, generator):
 
 
 def accuracies(network, images, labels, batch_size=1000):
-    """Top-1 and top-K accuracy."""
+    """Return top-1 and top-K accuracy."""
     network.eval()
     hits = torch.zeros(2)
     with torch.inference_mode():
@@ -77,13 +77,13 @@ def train(
     checkpoint=None,
     end=float("inf"),
 ):
-    """Train with the schedule of the papers; return a dict of results, None if time ran out.
+    """Train with the schedule of the papers; return a dict of results, or None if time ran out.
 
-    Stochastic gradient descent with Nesterov's momentum 0.9, the rate divided by ten after a
-    half and three quarters of the epochs; the weights of the best top-K accuracy on the
-    validation images are judged. With a `checkpoint`, everything is saved after each epoch
-    and a later call goes on from there; no epoch begins after the time `end` (of
-    ``time.time()``).
+    The optimizer is stochastic gradient descent with Nesterov's momentum 0.9. The learning rate is
+    divided by ten after a half and three quarters of the epochs. The network of the epoch with the
+    best top-K accuracy on validation images is tested. If `checkpoint` is given, the state is saved
+    after each epoch, and a later call continues from there. No epoch begins after the time `end`
+    (of ``time.time()``).
     """
     (X, y), valid, test = [tuple(t.to(device) for t in part) for part in parts]
     network = network.to(device)
@@ -140,7 +140,7 @@ def train(
 
 
 def _save(checkpoint, state, network, optimizer, schedule, generator):
-    """Write beside the last checkpoint, then replace it: a kill leaves one of them whole."""
+    """Write a new file, then replace the last checkpoint: a stopped process leaves a whole file."""
     parts = {"network": network, "optimizer": optimizer, "schedule": schedule}
     content = {name: part.state_dict() for name, part in parts.items()}
     content |= {"state": state, "generator": generator.get_state()}

@@ -1,6 +1,6 @@
 """The networks of the papers, and the parameters that train estimators as the papers do.
 
-Of each, `n_channels` are those of the input, and `n_outputs` is the number of scores.
+Each network has `n_channels` input channels and `n_outputs` scores.
 """
 
 from itertools import pairwise
@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from sktopk.modules import MLP
 
-# A constant learning rate; without it an estimator runs through one cycle of it.
+# Constant learning rate. Without this callback, an estimator trains one cycle of the learning rate.
 CONSTANT_RATE = LRScheduler(policy=torch.optim.lr_scheduler.ConstantLR, factor=1.0)
-# Parameters of all estimators for the papers' training: one network, the named loss alone.
+# Parameters for training as in the papers: one network, the named loss only.
 AS_PUBLISHED = {
     "log_loss_share": 0,
     "n_estimators": 1,
@@ -22,7 +22,7 @@ AS_PUBLISHED = {
     "n_iter_no_change": None,
     "callbacks": [CONSTANT_RATE],
 }
-# What many packages train small networks with.
+# Settings that are common for small networks.
 ADAM = {
     "learning_rate": 1e-3,
     "batch_size": 128,
@@ -31,7 +31,7 @@ ADAM = {
 
 
 class Scaled(nn.Module):
-    """A network whose scores are multiplied by a factor; the initial scores do not depend on it."""
+    """A network whose scores are multiplied by a factor. The initial scores do not depend on it."""
 
     def __init__(self, network, factor):
         super().__init__()
@@ -45,7 +45,7 @@ class Scaled(nn.Module):
 
 
 def scaled_mlp(n_features, n_outputs, width, factor):
-    """One hidden layer, scores multiplied by a factor."""
+    """Return a network with one hidden layer and scores multiplied by a factor."""
     return Scaled(MLP(n_features, n_outputs, (width,)), factor)
 
 
@@ -63,8 +63,8 @@ class ConvNet(nn.Sequential):
       activation before the last one, which represents the same functions.
     - ``channels=(64, 128, 128), kernel_size=3, padding=1`` for CIFAR and SVHN (32 x 32).
 
-    At these sizes the last convolution leaves 4 x 4 pixels; images of other sizes are brought to
-    4 x 4 by average pooling, so that the number of weights does not depend on the size.
+    With these sizes, the last convolution has outputs of 4 x 4 pixels. For other sizes, average
+    pooling reduces the outputs to 4 x 4, so the number of weights does not depend on the size.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ class DenseNet(nn.Sequential):
         x_{l+1} = [x_l, H_l(x_l)], \qquad
         H_l = \text{convolution} \circ \text{ReLU} \circ \text{batch normalisation}
 
-    Three blocks of such layers, between them a 1 x 1 convolution and average pooling that
-    halves the image, at the end the mean over all pixels and a linear layer.
+    The network has three blocks of such layers. Between the blocks are a 1 x 1 convolution and
+    average pooling that halves the image. At the end are the mean over pixels and a linear layer.
 
-    Sizes in use, written depth-growth, and their number of parameters with 100 classes:
+    These sizes, written as depth-growth, are used with 100 classes:
 
     - 40-12 is the default, for the temperature experiment of [2]_ (1.06 million).
     - 40-40 is the network of the label noise experiments of [2]_ and [3]_. The published code
@@ -114,16 +114,16 @@ class DenseNet(nn.Sequential):
     depth : int, default=40
         Number of layers with weights: 4 more than a multiple of 3 (of 6 with `bottleneck`).
     growth_rate : int, default=12
-        Channels that a layer adds.
+        Number of channels that a layer adds.
     bottleneck : bool, default=False
-        Whether it is a DenseNet-BC: half as many layers, each with a 1 x 1 convolution to
-        4 `growth_rate` channels first; between blocks half of the channels are kept; the first
-        convolution has 2 `growth_rate` channels instead of 16.
+        Whether to build a DenseNet-BC. It has half the number of layers, and each begins with a
+        1 x 1 convolution to 4 `growth_rate` channels. Half of the channels are kept between
+        blocks. The first convolution has 2 `growth_rate` channels instead of 16.
 
     Raises
     ------
     ValueError
-        If `depth` does not divide into three blocks.
+        If layers of this `depth` cannot be divided into three equal blocks.
 
     References
     ----------
@@ -176,7 +176,7 @@ class _DenseLayer(nn.Sequential):
 
 
 def _transition(width, kept):
-    """Half the image, `kept` channels."""
+    """Return layers that halve the image and keep `kept` channels."""
     return nn.Sequential(
         nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, kept, 1, bias=False), nn.AvgPool2d(2)
     )
@@ -189,16 +189,16 @@ class ResNet18(nn.Sequential):
         x_{l+1} = \max(0, x_l + F_l(x_l)), \qquad
         F_l: \text{two } 3 \times 3 \text{ convolutions with batch normalisation}
 
-    Four groups of two such blocks with 64, 128, 256 and 512 channels (times `width` / 64), the
-    image halved before each but the first, then the mean over all pixels and a linear layer.
-    The first convolution is 3 x 3 with stride 1 and no pooling follows, where the network for
-    large images begins by shrinking them to a quarter. With `width=64` and 100 classes it has
-    11.2 million parameters. It is the ResNet18 of the CIFAR-100 experiments of [2]_.
+    The network has four groups of two such blocks, with 64, 128, 256 and 512 channels (times
+    `width` / 64). The image is halved before each group except the first. At the end are the mean
+    over all pixels and a linear layer. The first convolution is 3 x 3 with stride 1, without
+    pooling; the ResNet for large images begins by shrinking them to a quarter. With `width=64` and
+    100 classes it is the ResNet18 of the CIFAR-100 experiments of [2]_ (11.2 million parameters).
 
     Parameters
     ----------
     width : int, default=64
-        Channels of the first group; 16 makes a network for experiments on a CPU.
+        Number of channels of the first group. Use 16 for experiments on a CPU.
 
     References
     ----------
@@ -222,7 +222,7 @@ class ResNet18(nn.Sequential):
 
 
 class _ResidualBlock(nn.Module):
-    """Two convolutions beside a shortcut, which is a 1 x 1 convolution where the shape changes."""
+    """Two convolutions and a shortcut, which is a 1 x 1 convolution if the shape changes."""
 
     def __init__(self, n_in, n_out, stride):
         super().__init__()

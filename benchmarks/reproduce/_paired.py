@@ -1,4 +1,4 @@
-"""Differences to a baseline, paired, and whether they are more than chance."""
+"""Paired differences from a baseline, with confidence intervals and verdicts."""
 
 from dataclasses import dataclass
 
@@ -6,26 +6,25 @@ from _protocol import mean_and_half
 
 from sktopk.metrics._statistics import verdict_of
 
-# What an interval of a difference can say, and the difference that does not matter: a point.
-VERDICTS = ("won", "as good", "cannot tell", "lost")
+# Differences of at most one point do not matter.
 MARGIN = 1.0
-# Fewer runs say nothing.
+# With fewer runs there is no verdict.
 LEAST = 3
 RULE = (
-    "a 95 % confidence interval above 0 is won, below 0 lost; one that holds 0 is as good if all "
-    f"of it lies within {MARGIN:g} point, and else cannot tell"
+    "Better: the 95 % confidence interval of the difference lies above 0; worse: below 0. "
+    f"Equivalent: the interval contains 0 and lies within {MARGIN:g} point. Inconclusive: the "
+    "interval contains 0 and is wider."
 )
 
 
 def verdict(mean, half):
-    """One of VERDICTS on a mean difference in points and half the width of its interval."""
-    said = verdict_of(mean, half, MARGIN)
-    return {"better": "won", "worse": "lost"}.get(said, said)
+    """Return the verdict on a mean difference in points; `half` is half its interval's width."""
+    return verdict_of(mean, half, MARGIN)
 
 
 @dataclass
 class Gain:
-    """A method's mean difference to the better of its baselines, in units of the metric."""
+    """The mean difference of a method from the better of its baselines, in units of the metric."""
 
     baseline: str
     of_baseline: float
@@ -36,7 +35,7 @@ class Gain:
 
     @property
     def verdict(self):
-        """One of VERDICTS, by the 95 % confidence interval, or that runs are too few for it."""
+        """The verdict by the 95 % confidence interval, or "too few runs"."""
         if self.n < LEAST:
             return "too few runs"
         return verdict(self.mean, self.half)
@@ -57,21 +56,21 @@ def gain(runs, method, metric, *, baselines, column, pair, overlap=0.0):
     runs : DataFrame
         The runs of one setting.
     method, metric : str
-        A value of `column`, and the column of the metric, the larger the better.
+        A value of `column`, and the name of the column of the metric. Larger values are better.
     baselines : sequence of str
-        Those of them that were run compete to be the baseline.
+        Values of `column`. The baseline is the one with the largest mean among those that were run.
     column : str
-        The column that names methods.
+        The column with the names of the methods.
     pair : list of str
-        Columns whose values pair two runs.
+        Two runs are a pair if they have the same values in these columns.
     overlap : float, default=0.0
-        Test rows per training row where runs are folds of the same rows: the interval then
-        has the correction of Nadeau and Bengio.
+        Number of test samples per training sample, if runs are folds of the same samples. The
+        interval then has the correction of Nadeau and Bengio.
 
     Returns
     -------
     Gain or None
-        None where no run pairs with a baseline.
+        None if no run has a pair with a baseline.
     """
     table = runs.pivot_table(index=pair, columns=column, values=metric)
     found = [name for name in baselines if name in table and name != method]

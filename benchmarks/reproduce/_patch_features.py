@@ -1,4 +1,4 @@
-"""CIFAR-100 as rows of numbers: how well patches of an image match patches of others."""
+"""Features of CIFAR-100: how well patches of an image match patches of training images."""
 
 import functools
 from itertools import product
@@ -19,22 +19,22 @@ CENTRE = 0
 
 @functools.cache
 def patch_features(trained=TRAINED):
-    """Features and classes to train, to choose the epoch, to test; coarse class of a class.
+    """Return features and classes of training, validation and test set, and the coarse classes.
 
-    The filters are patches of training images, whitened (Coates, Lee, Ng 2011, with patches drawn
-    at random for k-means); of the 27 x 27 matches of an image, those above zero are averaged in
-    each quarter, and columns are standardised. So many images of a class train, 50 choose, all
-    10 000 test images judge.
+    The filters are whitened patches of training images (Coates, Lee, Ng 2011, with random patches
+    instead of k-means). An image has 27 x 27 matches with a filter. Positive matches are averaged
+    in each quarter of the image, and columns are standardised. The validation set has 50 images of
+    each class, the test set all 10 000 test images.
     """
     return _features(trained, _matched)
 
 
 @functools.cache
 def crop_features(trained):
-    """The same of ten crops of each image: rows of shape (n_images, 10, n_features).
+    """Return the same for ten crops of each image: features of shape (n_images, 10, n_features).
 
-    As of Krizhevsky, Sutskever, Hinton (2012): the four corners and the centre, each of 28 x 28
-    pixels of 32 x 32, and their mirror images; `CENTRE` is the place of the centre among them.
+    The crops are the four corners and the centre, 28 x 28 of 32 x 32 pixels, and their mirror
+    images (Krizhevsky, Sutskever, Hinton 2012). `CENTRE` is the index of the centre.
     """
     return _features(trained, _crops)
 
@@ -57,7 +57,7 @@ def _features(trained, of_images):
 
 
 def _filters(images, generator):
-    """Weights and biases that whiten a patch and match it with whitened patches."""
+    """Return weights and biases that whiten a patch and match it with whitened patches."""
     n = 20_000
     which = torch.randint(len(images), (n,), generator=generator)
     top, left = torch.randint(images.shape[-1] - SIDE + 1, (2, n), generator=generator)
@@ -77,7 +77,7 @@ def _matched(images, weight, bias):
 
 
 def _crops(images, weight, bias):
-    # A match sees its patch alone: those of a crop are a window of those of the image.
+    # A match depends on its patch only: matches of a crop are a window of the image's matches.
     found = []
     for whole in (images, images.flip(3)):
         matches = F.conv2d(whole, weight, bias).relu_()

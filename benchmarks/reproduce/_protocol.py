@@ -1,10 +1,10 @@
-"""What all reproductions share: arguments, runs that survive a kill, tables.
+"""Code that all reproductions share: arguments, runs that can be stopped and continued, tables.
 
-A script describes each run as a dict of settings, the keys, and trains it in a function of
-these keys that returns a dict of results. Every finished run is one line of the CSV, written at
-once; a run that is there already is not done again, so a script that was stopped goes on where
-it was. The first scale of a script is the one that is kept in the repository; runs of the others,
-their page and their figures go to a folder for temporary files, unless ``--csv`` says where::
+A script describes each run as a dict of settings, and trains it in a function of these settings
+that returns a dict of results. Every finished run is written as one line of a CSV file at once.
+Runs in the file are not repeated, so a script that was stopped continues. Results of the first
+scale of a script are kept in the repository. Runs, page and figures of other scales go to a folder
+for temporary files, unless ``--csv`` names a file::
 
     args = arguments(__doc__, "name", seeds={"full": 10, "small": 3}).parse_args()
     runs = run_missing(run, settings(args), args, seconds=2.5)
@@ -30,7 +30,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose default of ``--csv`` hangs on the scale."""
+    """A parser whose default of ``--csv`` depends on the scale."""
 
     def parse_args(self, *args, **kwargs):
         found = super().parse_args(*args, **kwargs)
@@ -40,9 +40,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def csv_of(stem, scale, *, kept):
-    """Where the runs of a scale are by default; only those of the kept one are in the repository.
+    """Return the default file for the runs of a scale.
 
-    The same file each time, so that a stopped script goes on at every scale.
+    The scale `kept` has a file in the repository, other scales have a temporary file. Each scale
+    always has the same file, so that a stopped script continues.
     """
     temporary = Path(tempfile.gettempdir()) / "sktopk_reproduce" / scale
     return (RESULTS if scale == kept else temporary) / f"{stem}.csv"
@@ -51,22 +52,26 @@ def csv_of(stem, scale, *, kept):
 def arguments(doc, name, *, seeds, prefix="reproduce_"):
     """Return a parser with the arguments of all reproductions.
 
-    `seeds` is a number of repetitions per scale; the first scale is the default and is kept, in
-    files that are called prefix and name.
+    `seeds` has the number of repetitions by scale. The first scale is the default, and its
+    results are kept in files that are named `prefix` + `name`.
     """
     stem = prefix + name
     parser = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     scales = list(seeds)
     add("--scale", choices=scales, default=scales[0], help=f"default: {scales[0]}")
-    add("--small", action="store_const", dest="scale", const="small", help="that scale")
+    add("--small", action="store_const", dest="scale", const="small", help="same as --scale small")
     add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
-    add("--first-seed", type=int, default=0, help="to share the seeds among machines")
-    where = f"{csv_of(stem, scales[0], kept=scales[0])}, of other scales a temporary file"
-    add("--csv", type=Path, help=f"a line per run, beside it page and figures (default: {where})")
-    add("--n-jobs", type=int, default=2, help="runs at a time, each on one core")
-    add("--minutes", type=float, default=math.inf, help="begin no run after so many minutes")
-    add("--report", action="store_true", help="train nothing, write the page from the CSV")
+    add("--first-seed", type=int, default=0, help="first seed, to divide the seeds among machines")
+    where = f"{csv_of(stem, scales[0], kept=scales[0])}, a temporary file for other scales"
+    add(
+        "--csv",
+        type=Path,
+        help=f"file with one line per run, next to page and figures (default: {where})",
+    )
+    add("--n-jobs", type=int, default=2, help="number of simultaneous runs, each on one core")
+    add("--minutes", type=float, default=math.inf, help="begin no run after this number of minutes")
+    add("--report", action="store_true", help="train nothing, only write the page from the CSV")
     parser.set_defaults(default_seeds=seeds, stem=stem)
     return parser
 
@@ -78,20 +83,20 @@ def seeds_of(args):
 
 
 def run_missing(run, settings, args, *, seconds):
-    """Train what the CSV lacks and return the frame of all its runs.
+    """Train the runs that the CSV file lacks, and return a frame with all runs.
 
     Parameters
     ----------
     run : callable
-        ``run(**setting)`` returns a dict of results, at the top level of the script, or None
-        if it has to be called again to finish. The settings of a run become its first
-        columns, with "scale" before and "s", the seconds it took, at the end.
+        ``run(**setting)`` returns a dict of results, or None if it must be called again to
+        finish. It must be defined at the top level of the script. The columns of the file are
+        "scale", the settings, the results and "s" (seconds of the run).
     settings : list of dict
-        All with the same keys: strings and numbers.
+        Settings of each run, with the same keys. Values are strings and numbers.
     args : Namespace
-        Of `arguments`.
+        Parsed arguments of `arguments`.
     seconds : float or callable
-        Estimated cost of a run on one core; a callable is given its setting.
+        Estimated seconds of a run on one core. A callable gets the setting.
     """
     settings = [{"scale": args.scale, **setting} for setting in settings]
     keys = list(settings[0])
@@ -106,7 +111,7 @@ def run_missing(run, settings, args, *, seconds):
     )
     if args.n_jobs > 1:
         run = _by_name(run)
-    # Generated one by one: none is begun once the time is over.
+    # A generator, so that no run begins after the time is over.
     end = time.monotonic() + 60 * args.minutes
     calls = (delayed(_timed)(run, s) for s in todo if time.monotonic() < end)
     found = Parallel(args.n_jobs, return_as="generator_unordered", pre_dispatch=args.n_jobs)(calls)
@@ -118,7 +123,7 @@ def run_missing(run, settings, args, *, seconds):
 
 
 def _by_name(run):
-    """The function that other processes get by importing the script: its caches cannot be sent."""
+    """Return a function that other processes can import, because caches cannot be pickled."""
     if run.__module__ != "__main__":
         return run
     script = importlib.import_module(Path(sys.modules["__main__"].__file__).stem)
@@ -129,7 +134,7 @@ def _timed(run, setting):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     start = time.perf_counter()
-    # torch has threads of its own; scikit-learn's trees and NumPy's products have others.
+    # torch, scikit-learn's trees and NumPy's matrix multiplications have different thread pools.
     with threadpool_limits(limits=1):
         result = run(**{name: value for name, value in setting.items() if name != "scale"})
     if result is None:
@@ -143,7 +148,7 @@ def _key(values):
 
 
 def _done(csv, keys):
-    """Settings of the runs in the file, less a last line that a kill broke off."""
+    """Return the settings of the runs in the file, without an incomplete last line."""
     if not csv.is_file():
         return set()
     text = csv.read_text()
@@ -170,7 +175,7 @@ def markdown(header, rows):
 
 
 def mean_and_half(values, level=0.95):
-    """Return the mean and half the width of its confidence interval (Student's t), NaN for one."""
+    """Return mean and half of the confidence interval (Student's t); NaN for one run."""
     n = len(values)
     if n < 2:
         return float(values.mean()), math.nan
@@ -178,14 +183,14 @@ def mean_and_half(values, level=0.95):
 
 
 def plus_minus(values, digits=2, sign=""):
-    """Return a mean ± half the width of its 95 % confidence interval in words; one run has none."""
+    """Return mean ± half of the 95 % confidence interval as text; one run has no interval."""
     mean, half = mean_and_half(values)
     text = f"{mean:{sign}.{digits}f}"
     return text if math.isnan(half) else f"{text} ± {half:.{digits}f}"
 
 
 def write_page(args, text):
-    """Write the page beside the CSV, and print it."""
+    """Write the page next to the CSV file, and print it."""
     path = args.csv.with_suffix(".md")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.rstrip() + "\n")

@@ -1,10 +1,10 @@
-"""Figures 2 to 4 of paper 000, drawn from our runs."""
+"""Draw figures 2 to 4 of paper 000 from our runs."""
 
 from matplotlib.figure import Figure
 
 
 def draw_curves(runs, methods, recalls):
-    """Precision over recall: the mean of the runs of each method, and the runs."""
+    """Plot precision by recall: each run, and the mean of the runs of each method."""
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     ax = figure.subplots()
     columns = [f"precision at recall {recall:g}" for recall in recalls]
@@ -24,7 +24,7 @@ def draw_curves(runs, methods, recalls):
 
 
 def draw_boxes(runs, methods, metric):
-    """A box of the runs of each method, the mean a diamond, the runs as dots."""
+    """Plot a box of the runs of each method, with the mean as a diamond and the runs as dots."""
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     ax = figure.subplots()
     values = {method: runs.loc[runs.method == method, metric] for method in methods}
@@ -41,7 +41,7 @@ def draw_boxes(runs, methods, metric):
 
 
 def draw_thresholds(classifiers):
-    """The estimates of the second epoch and the true thresholds, of classifiers by name."""
+    """Plot estimated and true thresholds of the second epoch of each classifier."""
     figure = Figure(figsize=(11, 4), layout="constrained")
     axes = figure.subplots(1, len(classifiers), sharey=True)
     for ax, (name, clf) in zip(axes, classifiers.items(), strict=True):

@@ -1,18 +1,19 @@
-"""Paper 001, section 5.2: ten crops of an image at test time, and the probabilities to average.
+"""Paper 001, section 5.2: which probabilities to average over ten crops of an image.
 
-Berrada, Zisserman, Kumar average over ten crops the probability of a label to be among five drawn
-together (eq. 63), not the softmax: worth .2 points of top-5 accuracy and more with every loss, and
-most with cross-entropy and few images, up to one point; all of their table 2 has it. Here 2 000
-images of CIFAR-100 train, ten crops of each, as features of patches, and one network of 512 hidden
-units; the ten crops of the 10 000 test images are judged by their mean score, their mean softmax
-and the mean of those probabilities, beside the crop of the centre alone.
+Berrada, Zisserman and Kumar average over ten crops the probability that a label is among five
+labels drawn together (eq. 63), instead of the softmax. With every loss, this gains at least 0.2
+points of top-5 accuracy, and up to one point with cross-entropy and few images. Their table 2 uses
+eq. 63. This script trains one network of 512 hidden units with patch features of ten crops of 2 000
+images of CIFAR-100. On the 10 000 test images, it compares the mean score, the mean softmax and the
+mean probability of eq. 63 over ten crops with the centre crop.
 
-Both losses choose the factor on their scores, the rate and the weight decay on a seed that is not
-judged, by the centres of validation images. Scores of the smooth loss are divided by k tau, as
-the loss does, so that both losses have theirs in one unit.
+For both losses, the factor on the scores, the learning rate and the weight decay are chosen with a
+separate seed, on the centre crops of validation images. The smooth loss divides scores by k tau.
+Before softmax and eq. 63, its scores are divided in the same way, so that both losses have the same
+scale.
 
     python benchmarks/reproduce/crops.py
-    python benchmarks/reproduce/crops.py --small        # a minute, to see it run
+    python benchmarks/reproduce/crops.py --small        # a minute, as a test
 """
 
 import numpy as np
@@ -27,27 +28,27 @@ from sktopk.losses import _elementary_symmetric as symmetric
 from sktopk.metrics import topk_accuracy_score
 
 CROSS_ENTROPY, SMOOTH = "cross_entropy", "smooth, k=5"
-# What the loss divides its scores by.
+# The loss divides its scores by this number.
 UNITS = {CROSS_ENTROPY: 1.0, SMOOTH: float(K)}
 ONE, SCORES, SOFTMAX, INCLUSION = "centre", "ten, scores", "ten, softmax", "ten, eq. 63"
-# Of ten crops, what is averaged.
+# Values of ten crops that are averaged.
 MEANS = {
     SCORES: lambda scores: scores,
     SOFTMAX: lambda scores: scores.softmax(1),
     INCLUSION: lambda scores: topk_inclusion_proba(scores, k=K),
 }
-# The paper's gain of eq. 63 over the softmax, at least.
+# Smallest gain of eq. 63 over the softmax in the paper, in points.
 PAPER = 0.2
-# Of each class.
+# Training images of each class.
 IMAGES = 20
 EPOCHS = {"full": 6, "small": 1}
 
 
 @torch.no_grad()
 def topk_inclusion_proba(scores, k):
-    """The probability of each class to be in a random set of k classes (eq. 63, times k).
+    """Return the probability of each class to be in a random set of k classes (eq. 63 times k).
 
-    A set has the weight of the product of exp(score) over its classes, all of them finite.
+    The weight of a set is the product of exp(score) over its classes. Scores must be finite.
     """
     head, classes = symmetric.largest(scores, min(2 * k, scores.shape[1]))
     sums = symmetric.subset_sums(scores, head, classes, k, 1.0, keep_rest=True)
@@ -60,7 +61,7 @@ def topk_inclusion_proba(scores, k):
 
 
 def run(images, method, score_scale, learning_rate, weight_decay, seed, epochs):
-    """Train one network on all crops of `images` images of a class; top-5 by each decision."""
+    """Train one network on all crops of `images` images per class; return top-5 accuracies."""
     ((X, y), (X_valid, y_valid), (X_test, y_test)), _ = crop_features(images)
     n_crops = X.shape[1]
     loss, _, params = METHODS[method]
@@ -81,7 +82,7 @@ def run(images, method, score_scale, learning_rate, weight_decay, seed, epochs):
 
 
 def case_of(method, scale):
-    """What a loss chooses among."""
+    """Return the settings from which the best is chosen for a loss."""
     scales = METHODS[method][1]
     values = {"score_scale": scales, "learning_rate": RATES, "weight_decay": DECAYS}
     what, more = {"images": IMAGES, "method": method}, {"epochs": EPOCHS[scale]}
@@ -89,21 +90,21 @@ def case_of(method, scale):
 
 
 def by_decision(runs):
-    """The judged runs, a row for each decision, with points of top-5 accuracy."""
+    """Return the tested runs with top-5 accuracy in points, one row for each way to average."""
     judged = runs[runs.seed != TUNING]
     long = judged.melt(["method", "seed"], [ONE, *MEANS], var_name="decision", value_name="top5")
     return long.assign(points=100 * long.top5)
 
 
 def of_decisions(long, method, decision, baseline):
-    """A decision less another, with the networks of a loss."""
+    """Compare two ways to average with the networks of a loss."""
     here = long[long.method == method]
     pairing = {"baselines": [baseline], "column": "decision", "pair": ["seed"]}
     return gain(here, decision, "points", **pairing)
 
 
 def of_losses(long, decision):
-    """The smooth loss less cross-entropy, with a decision."""
+    """Compare the smooth loss with cross-entropy for a way to average."""
     here = long[long.decision == decision]
     pairing = {"baselines": [CROSS_ENTROPY], "column": "method", "pair": ["seed"]}
     return gain(here, SMOOTH, "points", **pairing)
@@ -113,44 +114,48 @@ def page(runs):
     full = runs[runs.scale == "full"]
     judged, long = full[full.seed != TUNING], by_decision(full)
     text = [
-        "# Ten crops of an image, and what to average",
-        "`benchmarks/reproduce/crops.py`: the probabilities for multiple crops of paper 001 "
-        "(Berrada, Zisserman, Kumar 2018, section 5.2 and eq. 63), there of ImageNet with "
-        f"ResNet-18. Here {100 * IMAGES} images of CIFAR-100, ten crops of 28 x 28 pixels of each "
-        "(corners, centre, mirrored) as features of patches; one network of 512 hidden units is "
-        "trained on all crops, its best epoch by the centres of validation images. Scale, rate "
-        "and decay chosen on a seed that is not judged "
-        f"({len(full) - len(judged)} networks); {judged.seed.nunique()} seeds ({len(judged)} "
-        f"networks), {full.s.sum() / 60:.0f} minutes on cores that others shared. Top-5 accuracy "
-        "in percent on all test images, ± half a 95 % interval; differences in points, paired by "
-        f"seed: {RULE}. Scores of the smooth loss are divided by k tau before softmax and eq. 63.",
+        "# Ten crops of an image: which probabilities to average",
+        "`benchmarks/reproduce/crops.py` repeats section 5.2 of paper 001 (Berrada, Zisserman, "
+        "Kumar 2018) with the probabilities of eq. 63. The paper uses ImageNet with ResNet-18. "
+        f"Here, {100 * IMAGES} images of CIFAR-100 have ten crops of 28 x 28 pixels each (corners, "
+        "centre, mirrored), with patch features. One network of 512 hidden units is trained on all "
+        "crops. Its best epoch is chosen by the centre crops of validation images. Scale, learning "
+        f"rate and weight decay are chosen with a separate seed ({len(full) - len(judged)} "
+        f"networks). {judged.seed.nunique()} seeds are tested ({len(judged)} networks, "
+        f"{full.s.sum() / 60:.0f} minutes on shared cores). Scores of the smooth loss are divided "
+        "by k tau before softmax and eq. 63.",
+        "The table has the top-5 accuracy in percent on all test images, ± half of a 95 % "
+        'interval. Columns with "ten" average the scores, the softmax or the probabilities of '
+        "eq. 63 over ten crops. Differences are in points, paired by seed. "
+        f"{RULE}",
     ]
     rows = []
     for method in (CROSS_ENTROPY, SMOOTH):
         here = long[long.method == method].set_index("decision").top5
         rows.append([method, *(percent(here[name]) for name in (ONE, *MEANS))])
     gains = [of_losses(long, name).difference for name in (ONE, *MEANS)]
-    rows.append(["the smooth loss less cross-entropy", *gains])
+    rows.append(["smooth minus cross-entropy", *gains])
     text.append(markdown(["loss", ONE, *MEANS], rows))
     rows = []
     for method in (CROSS_ENTROPY, SMOOTH):
         for decision, baseline in ((SOFTMAX, ONE), (INCLUSION, ONE), (INCLUSION, SCORES)):
             won = of_decisions(long, method, decision, baseline)
-            rows.append([method, f"{decision}, less {baseline}", str(won), "", ""])
+            rows.append([method, f"{decision} minus {baseline}", str(won), "", ""])
         won = of_decisions(long, method, INCLUSION, SOFTMAX)
         beside = f"at least {PAPER:+.2f}", f"{won.mean - PAPER:+.2f}"
-        rows.append([method, f"{INCLUSION}, less {SOFTMAX}", str(won), *beside])
+        rows.append([method, f"{INCLUSION} minus {SOFTMAX}", str(won), *beside])
     text += [
-        "The paper gives eq. 63 in the place of the softmax at least .2 points with every loss, "
-        "and cross-entropy up to 1 with few images:",
-        markdown(["loss", "what", "difference", "the paper", "deviation"], rows),
+        "The next table compares the ways to average. In the paper, eq. 63 is better than the "
+        "softmax by at least 0.2 points with every loss, and by up to 1 point with cross-entropy "
+        "and few images.",
+        markdown(["loss", "difference", "value", "paper", "ours minus paper"], rows),
     ]
     rows = []
     for method in (CROSS_ENTROPY, SMOOTH):
         choice = case_of(method, "full").chosen(full)
         rows.append([method, *(f"{value:g}" for value in choice.values())])
     header = ["loss", "score_scale", "learning_rate", "weight_decay"]
-    text += ["## Crops: what was chosen on validation images", markdown(header, rows)]
+    text += ["## Settings chosen on validation images", markdown(header, rows)]
     return "\n\n".join(text)
 
 

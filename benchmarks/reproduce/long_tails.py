@@ -1,18 +1,19 @@
-"""Paper 003, tables 5 and 6: losses on long tails, each with all that it has tuned.
+"""Paper 003, tables 5 and 6: losses on long tails, each with tuned settings.
 
-Garcin, Servajean, Joly, Salmon: macro top-k accuracy on Pl@ntNet-300K and ImageNet-LT, where
-rare classes count as much as frequent ones. Here clinc150 and CIFAR-100 as features of patches,
-thinned down an exponential until the largest class has 100 times the rows of the smallest; all
-classes are alike in the validation and test rows. One network of 512 hidden units; its best epoch
-by the validation rows is judged, in macro top-k accuracy for the k that the loss is made for.
+Garcin, Servajean, Joly and Salmon report the macro top-k accuracy on Pl@ntNet-300K and ImageNet-LT,
+where rare classes count as much as frequent ones. This script uses clinc150 and patch features of
+CIFAR-100. Training samples are removed so that class sizes decrease exponentially, and the largest
+class has 100 times the samples of the smallest. Validation and test sets are balanced. One network
+of 512 hidden units is trained. Its best epoch by macro top-k accuracy on validation samples is
+tested; the k of the loss is the k of the tested accuracy.
 
-Scores are as they are, and every loss chooses what it has on the validation rows of a seed that is
-not judged: a factor on the scores, the largest margin and the scale (normalised networks), sigma,
-the learning rate and the weight decay. Cross-entropy with the log-priors taken out (logit
-adjustment) and the smooth loss with them are not in the paper.
+For every loss, the parameters that it has are chosen on validation samples with a separate seed: a
+factor on the scores, the largest margin and the scale (networks with cosines as scores), sigma,
+learning rate and weight decay. Logit adjustment (cross-entropy without the log-priors of the
+classes) and the smooth loss with class priors are not in the paper.
 
     python benchmarks/reproduce/long_tails.py
-    python benchmarks/reproduce/long_tails.py --small        # a minute, to see it run
+    python benchmarks/reproduce/long_tails.py --small        # a minute, as a test
 """
 
 import functools
@@ -43,7 +44,7 @@ def _each(**values):
     return [dict(zip(values, each, strict=True)) for each in product(*values.values())]
 
 
-# What each loss chooses among. Of margins and scales the paper's are 0.2 and 40 or 60.
+# Settings from which the best is chosen. The paper has a margin of 0.2 and a scale of 40 or 60.
 CHOICES = {
     "cross_entropy": _each(score_scale=(0.2, 1.0)),
     "focal": _each(score_scale=(0.2, 1.0)),
@@ -57,12 +58,12 @@ CHOICES = {
     ),
 }
 OF_COSINES = ("ldam", "noised_topk_imbalanced")
-# What makes a choice in the file: others have the default of all.
+# Columns of the file that describe a setting, with their defaults.
 COMMON = {"score_scale": 1.0, "sigma": 0.2, "loss__max_margin": 0.0, "loss__scale": 0.0}
 
 
 def network(n_features, n_outputs):
-    """A hidden layer whose scores are cosines."""
+    """Return a network with one hidden layer and cosines as scores."""
     net = MLP(n_features, n_outputs, hidden_layer_sizes=(HIDDEN,))
     net[-1] = NormalizedLinear(net[-1].in_features, n_outputs)
     return net
@@ -70,17 +71,17 @@ def network(n_features, n_outputs):
 
 @functools.cache
 def table_of(data, seed):
-    """Rows to train on, thinned by the seed, to choose the epoch, and to judge."""
+    """Return the training set with a long tail, the validation set and the test set."""
     ((X, y), valid, test), _ = DATA[data]()
     classes = np.unique(y)
-    # Classes are frequent or rare by lot: in sorted order neighbours are alike.
+    # Frequent and rare classes are drawn at random, because classes in sorted order are similar.
     order = np.random.default_rng(seed).permutation(len(classes))
     parts = [(X, order[np.searchsorted(classes, y)]) for X, y in ((X, y), valid, test)]
     return [make_long_tail(*parts[0], FACTOR, random_state=seed), *parts[1:]]
 
 
 def run(data, k, loss, score_scale, sigma, max_margin, loss_scale, rate, decay, seed, epochs):
-    """Train one network; macro and plain top-k accuracy in percent."""
+    """Train one network; return macro and plain top-k accuracy in percent."""
     (X, y), valid, (X_test, y_test) = table_of(data, seed)
     clf = TopKClassifier(
         loss,
@@ -126,7 +127,7 @@ def _setting(*values):
 
 
 def choices(loss, scale):
-    """What a loss chooses among: values of `CHOSEN`."""
+    """Return the values of `CHOSEN` from which the best are chosen for a loss."""
     return [
         (*(COMMON | each).values(), rate, decay)
         for each, rate, decay in product(CHOICES[loss], RATES[scale], DECAYS[scale])
@@ -144,7 +145,7 @@ def settings_to_choose_on(args):
 
 
 def chosen(runs, data, k, loss, scale):
-    """What is best by macro top-k accuracy on the validation rows; None if not all were run."""
+    """Return the best values by macro top-k accuracy on validation samples, None if not all run."""
     here = runs[(runs.data == data) & (runs.k == k) & (runs.loss == loss) & (runs.seed == TUNING)]
     if len(here) < len(choices(loss, scale)):
         return None
@@ -168,22 +169,22 @@ def against(runs, loss, metric, baseline="cross_entropy"):
 
 
 def cases(runs):
-    """The judged runs of each table and k."""
+    """Return the tested runs of each dataset and k."""
     judged = runs[runs.seed != TUNING]
     return [(data, k, here) for (data, k), here in judged.groupby(["data", "k"], sort=False)]
 
 
 METRICS = ("macro", "rare third", "frequent third")
-# What the paper finds: a loss, the metric, the loss it is compared with, in words.
+# Claims of the paper: a loss, the metric, the loss to compare with, and the claim as text.
 CLAIMS = (
-    ("noised_topk_imbalanced", "macro", "ldam", "imbalanced noised, to LDAM: ahead"),
-    ("noised_topk", "macro", "cross_entropy", "noised, to cross-entropy: alike"),
-    ("smooth_topk", "rare third", "cross_entropy", "smooth, to cross-entropy, rare third: fails"),
+    ("noised_topk_imbalanced", "macro", "ldam", "noised with margins minus LDAM (claim: better)"),
+    ("noised_topk", "macro", "cross_entropy", "noised minus cross-entropy (claim: similar)"),
+    ("smooth_topk", "rare third", "cross_entropy", "smooth minus cross-entropy (claim: worse)"),
 )
 
 
 def beside_claims(runs):
-    """A row per table and k: the differences of which the paper says something in words."""
+    """Return a row per dataset and k with the differences that the paper describes."""
     return [
         [data, k, *(str(against(here, *of) or "") for *of, _ in CLAIMS)]
         for data, k, here in cases(runs)
@@ -193,24 +194,26 @@ def beside_claims(runs):
 def page(runs, scale):
     judged = runs[runs.seed != TUNING]
     text = [
-        "# Paper 003, tables 5 and 6: long tails, everything tuned",
+        "# Paper 003, tables 5 and 6: losses on long tails, with tuned settings",
         "",
         f"`benchmarks/reproduce/long_tails.py`, scale {scale}: clinc150 (200 components of tf-idf) "
-        "and CIFAR-100 (features of patches), thinned down an exponential to a hundredth; one "
-        f"network of {HIDDEN} hidden units, {EPOCHS[scale]} epochs of AdamW, the best epoch by the "
-        "validation rows; test rows have all classes alike, so that macro "
-        "and plain accuracy are the same. Every loss chose a factor on its scores or margin, scale "
-        "and sigma, the learning rate and the weight decay on the validation rows of a seed that "
-        f"is not judged ({len(runs) - len(judged)} networks); the top-k losses are made for the k "
-        f"that is judged. {judged.seed.nunique()} seeds, each with other rare classes. Accuracies "
-        "in percent, ± half a 95 % confidence interval, gains in macro accuracy paired by seed, in "
-        f"points: {RULE}.",
+        "and CIFAR-100 (patch features) have exponentially decreasing class sizes with a ratio of "
+        f"100:1. One network of {HIDDEN} hidden units is trained by AdamW for {EPOCHS[scale]} "
+        "epochs. The epoch with the best macro top-k accuracy on validation samples is tested. The "
+        "test set is balanced, so macro and plain accuracy are equal. The factor on the scores (or "
+        "margin, scale and sigma), the learning rate and the weight decay of every loss are chosen "
+        "on validation samples with a separate seed "
+        f"({len(runs) - len(judged)} networks). Top-k losses have the k of the tested accuracy. "
+        f"There are {judged.seed.nunique()} seeds with different rare classes. Accuracies are in "
+        "percent, ± half of a 95 % confidence interval. Differences in macro accuracy are in "
+        f"points, paired by seed. {RULE}",
         "",
-        "The paper (Pl@ntNet-300K, ResNet-50; its numbers are not in the text at hand): the "
-        "imbalanced noised loss is best for k = 1, 3 and 5 and ahead of LDAM, the balanced one "
-        "about as good as cross-entropy, the smooth loss fails on the tail. Logit adjustment and "
-        "the smooth loss with priors are not in it. Here, in macro accuracy and that of the rare "
-        "third of the classes:",
+        "The paper uses Pl@ntNet-300K and ResNet-50; our copy lacks the numbers. It claims that "
+        "the noised loss with margins is best for k = 1, 3 and 5 and better than LDAM, that the "
+        "noised loss without margins is similar to cross-entropy, and that the smooth loss fails "
+        "for rare classes. Logit adjustment and the smooth loss with priors are not in the paper. "
+        "The table has our differences in macro accuracy; the last column is for the rarest third "
+        "of the classes.",
         "",
         markdown(["data", "k", *(claim for *_, claim in CLAIMS)], beside_claims(runs)),
     ]
@@ -223,7 +226,7 @@ def page(runs, scale):
             gains = [against(here, loss, "macro", base) for base in ("cross_entropy", "ldam")]
             cells = [plus_minus(own[name], 1) for name in METRICS]
             rows.append([loss, *cells, *(str(each or "") for each in gains)])
-        header = ["loss", *METRICS, "to cross-entropy", "to LDAM"]
+        header = ["loss", *METRICS, "minus cross-entropy", "minus LDAM"]
         text += ["", f"## {data}, k = {k}", "", markdown(header, rows)]
     rows = []
     for data, k, here in cases(runs):
@@ -233,9 +236,9 @@ def page(runs, scale):
     header = ["data", "k", "loss", *CHOSEN]
     text += [
         "",
-        "## Chosen on validation rows",
+        "## Settings chosen on validation samples",
         "",
-        "Margin and scale are of the losses of cosines alone, sigma of the noised ones.",
+        "Only losses with cosines use margin and scale, only noised losses use sigma.",
         "",
         markdown(header, rows),
     ]

@@ -1,11 +1,12 @@
 """Paper 003, tables 2 and 3: noise level and number of draws.
 
-CIFAR-100 with a small network on 16 x 16 pixels. Table 2 is trained as published (gradient descent
-with momentum, scores as they are), table 3 by Adam with scores ten times larger. Table 4 is in
-label_noise.py, tables 5 and 6 in long_tails.py, figures 2 and 3 in epochs.py.
+A small network is trained on CIFAR-100 with 16 x 16 pixels. Networks of table 2 are trained as
+published, by gradient descent with momentum and without a factor on the scores. Networks of table 3
+are trained by Adam, with scores ten times larger. label_noise.py has table 4, long_tails.py tables
+5 and 6, epochs.py figures 2 and 3.
 
     python benchmarks/reproduce/noise_level.py                     # 4 000 images, a small network
-    python benchmarks/reproduce/noise_level.py --small             # a minute, to see it run
+    python benchmarks/reproduce/noise_level.py --small             # a minute, as a test
     python benchmarks/reproduce/noise_level.py --scale published   # DenseNet 40-40, an accelerator
 """
 
@@ -22,7 +23,7 @@ from sktopk import TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 
 K, KS = 5, (1, 3, 5)
-# Of data and network, by their name in the file; "full" is the size of the paper.
+# Sizes of data and network by their name in the file. "full" is the size of the paper.
 SIZES = {
     "small": {"side": 16, "n_train": 4000, "max_epochs": 8},
     "tiny": {"side": 16, "n_train": 500, "max_epochs": 2},
@@ -37,7 +38,7 @@ SIGMAS = {
     "full": (0, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100),
 }
 DRAWS = {"small": FEW_DRAWS, "tiny": FEW_DRAWS, "full": (1, 2, 3, 5, 10, 50, 100)}
-# Top-5 accuracy on CIFAR-100.
+# Top-5 accuracy on CIFAR-100 in the paper.
 TABLE_2 = dict(
     zip(SIGMAS["full"], (19.38, 14.84, 11.4, 93.36, 94.46, 94.24, 93.78, 93.12), strict=True)
 )
@@ -46,9 +47,9 @@ TABLE_3 = dict(zip(DRAWS["full"], (94.28, 94.2, 94.46, 94.52, 94.24, 94.64, 94.5
 
 @cache
 def cifar100(side):
-    """Images to train on and to test, and their classes.
+    """Return training and test images and their classes.
 
-    Of 32 x 32 pixels, or the means of 2 x 2 of them; each channel standardised.
+    Images have 32 x 32 pixels, or 16 x 16 means of 2 x 2 pixels. Each channel is standardised.
     """
     parts = [load_cifar100(subset) for subset in ("train", "test")]
     mean, spread = (f(parts[0].data, axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.std))
@@ -70,7 +71,7 @@ def network(n_channels, n_outputs, size, factor):
 
 
 def run(loss, sigma, n_noise, training, size, seed):
-    """Train one network; accuracies in percent."""
+    """Train one network; return accuracies in percent."""
     sizes = SIZES[size]
     X, y, X_test, y_test = cifar100(sizes["side"])
     rows = np.random.default_rng(seed).permutation(len(y))[: sizes["n_train"]]
@@ -89,7 +90,7 @@ def run(loss, sigma, n_noise, training, size, seed):
         clf.set_params(tau=TAU)
     if training == "published":
         epochs = sizes["max_epochs"]
-        # 0.1 with batch normalisation, which the small network has not.
+        # The paper's 0.1 needs batch normalisation, which the small network does not have.
         rate = 0.1 if size == "full" else 0.01
         decay = LRScheduler(
             policy=torch.optim.lr_scheduler.MultiStepLR,
@@ -108,13 +109,13 @@ def run(loss, sigma, n_noise, training, size, seed):
 
 
 def settings(args):
-    """Each run once, though the tables share some."""
+    """Return the settings of all runs, each once: the tables share some runs."""
     size = SIZE_OF[args.scale]
     each = [("noised_topk", sigma, N_NOISE, "published") for sigma in SIGMAS[size]]
     each += [(loss, SIGMA, N_NOISE, "published") for loss in ("cross_entropy", "smooth_topk")]
     each += [("noised_topk", SIGMA, n_noise, "default") for n_noise in DRAWS[size]]
     names = "loss", "sigma", "n_noise", "training", "size", "seed"
-    # Seed by seed, so that a part of the runs compares all settings.
+    # Sorted by seed, so that the first runs already compare all settings.
     return [
         dict(zip(names, (loss, float(sigma), n_noise, training, size, seed), strict=True))
         for seed in seeds_of(args)
@@ -123,14 +124,14 @@ def settings(args):
 
 
 def of(runs, **values):
-    """The runs with these values."""
+    """Return the runs with these values."""
     for name, value in values.items():
         runs = runs[runs[name] == value]
     return runs
 
 
 def along(runs, name, paper):
-    """Top-5 accuracy over sigma or draws, and how far each lies below the best one."""
+    """Return top-5 accuracies by sigma or number of draws, and differences from the best."""
     rows, ours = [], {value: of(runs, **{name: value})["top-5"] for value in paper}
     best = max((values.mean() for values in ours.values() if len(values)), default=np.nan)
     for value, theirs in paper.items():
@@ -140,7 +141,9 @@ def along(runs, name, paper):
             our_below = found.mean() - best
             cells[3:] = plus_minus(found), f"{our_below:+.2f}", f"{our_below - below:+.2f}"
         rows.append(cells)
-    return markdown([name, "paper", "to its best", "ours", "to its best", "deviation"], rows)
+    return markdown(
+        [name, "paper", "minus its best", "ours", "minus our best", "ours minus paper"], rows
+    )
 
 
 def page(runs, scale):
@@ -153,27 +156,28 @@ def page(runs, scale):
     )
     return "\n".join(
         [
-            "# Paper 003, tables 2 and 3: noise level and number of draws",
+            "# Paper 003, tables 2 and 3: noise level and number of noise samples",
             "",
-            f"`benchmarks/reproduce/noise_level.py`, scale {scale}: CIFAR-100 with "
-            f"{sizes['side']} x {sizes['side']} pixels, {sizes['n_train']} training images, "
-            f"{sizes['max_epochs']} epochs, {net}; all 10 000 test images, the network of the "
-            "last epoch. The paper: 45 000 images of 32 x 32, 300 epochs, DenseNet 40-40, the "
-            "best epoch on validation images. So levels cannot be compared, only what changes "
-            "between rows. Accuracies in percent, ± half a 95 % confidence interval over "
-            f"{n_seeds} seeds.",
+            f"`benchmarks/reproduce/noise_level.py`, scale {scale}: {net} is trained for "
+            f"{sizes['max_epochs']} epochs on {sizes['n_train']} images of CIFAR-100 with "
+            f"{sizes['side']} x {sizes['side']} pixels. The network of the last epoch is tested on "
+            "all 10 000 test images. The paper trains DenseNet 40-40 for 300 epochs on 45 000 "
+            "images of 32 x 32 pixels, and tests the best epoch on validation images. Compare "
+            "differences between rows, not accuracies. Accuracies are in percent, ± half of a "
+            f"95 % confidence interval over {n_seeds} seeds.",
             "",
-            "## Table 2: noise level sigma, top-5 accuracy (10 draws)",
+            "## Table 2: top-5 accuracy by noise level sigma (10 noise samples)",
             "",
-            "Trained as published: gradient descent with Nesterov momentum 0.9, the rate divided "
-            "by 10 at one half and three quarters of the epochs, scores as they are.",
+            "Networks are trained as published: gradient descent with Nesterov momentum 0.9, and a "
+            "learning rate that is divided by 10 after one half and three quarters of the epochs. "
+            "Scores are not scaled.",
             "",
             along(of(published, loss="noised_topk", n_noise=N_NOISE), "sigma", TABLE_2),
             "",
-            f"Trained as published, cross-entropy reaches {others}.",
+            f"With the same training, cross-entropy reaches {others}.",
             "",
-            "## Table 3: number of draws, top-5 accuracy (sigma 0.2; Adam, scores ten times "
-            "larger)",
+            "## Table 3: top-5 accuracy by number of noise samples (sigma 0.2; Adam, scores ten "
+            "times larger)",
             "",
             along(of(runs, training="default", sigma=SIGMA), "n_noise", TABLE_3),
         ]

@@ -1,17 +1,17 @@
 """Paper 001, table 6, figure 2 and table 5: the temperature of the smooth loss, down to 1e-6.
 
-Berrada, Zisserman, Kumar train DenseNet 40-12 on CIFAR-100 with temperatures from 0 (the hard
-loss) to 100 and report top-5 accuracies in training and test (table 6), the training error
-(figure 2a), the share of non-zero derivatives at the initial weights (figure 2b), and down to
-which temperature the forward pass is free of overflow (table 5). The same here with the exact
-loss, with 1e-4 and 1e-6 added.
+Berrada, Zisserman and Kumar train DenseNet 40-12 on CIFAR-100 with temperatures from 0 (the hard
+loss) to 100. They report top-5 accuracies of training and test (table 6), the training error
+(figure 2a), the share of nonzero derivatives at the initial weights (figure 2b), and the
+temperatures at which the forward pass is free of overflow (table 5). This script repeats this with
+the exact loss, and adds the temperatures 1e-4 and 1e-6.
 
-Full: 2 000 images at 16 x 16 pixels and a small network, trained as published (gradient descent
-with momentum, rate 0.1) and by Adam with the scores multiplied by k max(5, 10 tau).
-Published: 300 epochs of all images on a GPU, in pieces with --minutes.
+Scale "full": a small network is trained on 2 000 images of 16 x 16 pixels, as published (gradient
+descent with momentum, rate 0.1) and by Adam with scores multiplied by k max(5, 10 tau). Scale
+"published": 300 epochs of all images on a GPU. Runs can be stopped with --minutes and continued.
 
     python benchmarks/reproduce/temperature.py
-    python benchmarks/reproduce/temperature.py --small         # a minute, to see it run
+    python benchmarks/reproduce/temperature.py --small         # a minute, as a test
     python benchmarks/reproduce/temperature.py --scale published --n-jobs 1 --minutes 10
 """
 
@@ -35,7 +35,7 @@ from sktopk.losses import smooth_topk_loss
 from sktopk.metrics import topk_accuracy_score
 
 K = 5
-# Training and test accuracy (top-5, percent): table 6.
+# Table 6: top-5 accuracy of training and test, in percent.
 PAPER = {
     0.0: (10.01, 10.38),
     1e-3: (17.40, 18.19),
@@ -47,7 +47,7 @@ PAPER = {
 }
 TAUS = (0.0, 1e-6, 1e-4, *list(PAPER)[1:])
 PUBLISHED, BY_ADAM = "as published", "Adam, larger scores"
-# Table 5: the summation algorithm without (-) and with overflow, single and double precision.
+# Table 5: overflow (✗) of the summation algorithm in single and double precision.
 TABLE_5 = {10.0: "✓ ✓", 1.0: "✓ ✓", 0.1: "✗ ✓", 1e-2: "✗ ✗", 1e-3: "✗ ✗", 1e-4: "✗ ✗"}
 SIDE, PER_CLASS, VALID_PER_CLASS = 16, 20, 10
 EPOCHS = {"full": 12, "small": 2}
@@ -72,7 +72,7 @@ def run(recipe, tau, seed, *, epochs):
             train(small_network(3, 100), loss, parts, epochs=epochs, seed=seed, batch_size=64)
         )
     (X, y), _, (X_test, y_test) = [(X.numpy(), y.numpy()) for X, y in parts]
-    # TopKClassifier has no temperature of 0: that is its hard loss.
+    # TopKClassifier has no temperature of 0; the hard loss is the same.
     loss = {"loss": "smooth_topk", "tau": tau} if tau else {"loss": "topk_hinge"}
     clf = TopKClassifier(
         **loss,
@@ -90,7 +90,7 @@ def run(recipe, tau, seed, *, epochs):
 
 
 def of_training(result):
-    """What table 6 has: the network after the last epoch, on training and on test images."""
+    """Train one network; return accuracies after the last epoch on training and test images."""
     return result and {
         "train_top5": result["last_train_top5"],
         "test_top5": result["last_test_top5"],
@@ -114,14 +114,14 @@ def run_published(recipe, tau, seed, *, end):
 
 
 def scores_of_a_network(n, n_classes, spread):
-    """Stand-in for the scores of a trained network on `n` images."""
+    """Return random scores in place of the scores of a trained network on `n` images."""
     generator = torch.Generator().manual_seed(0)
     scores = spread * torch.randn(n, n_classes, generator=generator, dtype=torch.float64)
     return scores, torch.randint(n_classes, (n,), generator=generator)
 
 
 def summation_overflows(scores, tau, dtype):
-    """Whether the plain summation algorithm for the symmetric polynomials overflows."""
+    """Return whether the plain summation algorithm for symmetric polynomials overflows."""
     with np.errstate(all="ignore"):
         factors = np.exp((scores.numpy() / (K * tau)).astype(dtype))
         sums = np.zeros((len(factors), K + 1), dtype)
@@ -132,7 +132,7 @@ def summation_overflows(scores, tau, dtype):
 
 
 def exact_loss(scores, label, tau):
-    """The loss of one row by eq. 10 of the paper, in 300 digits."""
+    """Return the loss of one sample by eq. 10 of the paper, with 300 digits."""
     with mpmath.workdps(300):
         sums = [mpmath.mpf(1)] + [mpmath.mpf(0)] * K
         top = max(scores)
@@ -147,7 +147,7 @@ def exact_loss(scores, label, tau):
 
 
 def stability():
-    """Table 5 with the exact loss beside: overflow, error of loss and of gradient."""
+    """Return table 5 and the same for the exact loss: overflow, errors of loss and gradient."""
     scores, target = scores_of_a_network(128, 1000, 3.0)
     rows = []
     for tau in (*TABLE_5, 1e-5, 1e-6):
@@ -161,7 +161,7 @@ def stability():
             each = smooth_topk_loss(s, target, k=K, tau=tau, reduction="none")
             (gradient,) = torch.autograd.grad(each.sum(), s)
             finite = each.isfinite().all() and gradient.isfinite().all()
-            # Of the rounded scores: the error of the algorithm, not of the rounding.
+            # From the rounded scores, so the error is of the algorithm and not of the rounding.
             exact = [exact_loss(s[i].tolist(), target[i].item(), tau) for i in range(4)]
             error = max(abs(a - b) / b for a, b in zip(each[:4].tolist(), exact, strict=True))
             total = gradient.sum(1).abs().max().item()
@@ -171,7 +171,7 @@ def stability():
 
 
 def density_at_start():
-    """Figure 2b: share of derivatives that are not zero in single precision, initial weights."""
+    """Return figure 2b: share of nonzero derivatives at initial weights, single precision."""
     torch.manual_seed(0)
     X, y = (part[:500] for part in small_data()[0])
     with torch.no_grad():
@@ -198,12 +198,12 @@ def table(runs, recipe):
         cells = [plus_minus(own, 1) for own in ours]
         rows.append([f"{tau:g}", *cells, *paper, *differences])
     header = ["tau", "training", "test", "training, paper", "test, paper"]
-    header += ["training, deviation", "test, deviation"]
+    header += ["training, ours minus paper", "test, ours minus paper"]
     return markdown(header, rows)
 
 
 def findings(runs, recipe, shares):
-    """What the paper found, and whether it is so in the runs of a recipe."""
+    """Return the statements of the paper, and whether they hold in the runs of a recipe."""
     runs = runs[runs.recipe == recipe].assign(points=100 * runs.test_top5)
     test = runs.groupby("tau").points.mean()
     low, high = test[test.index <= 1e-3], test[test.index >= 1e-2]
@@ -219,22 +219,22 @@ def findings(runs, recipe, shares):
             low.max() < test.max() / 2,
         ],
         [
-            "and works for tau >= 0.01",
+            "training works for tau >= 0.01",
             f"at least {high.min():.1f}",
             high.min() > test.max() / 2,
         ],
         [
-            f"the best of its temperatures is {paper:g}",
-            f"{best} (to {best.baseline:g})",
-            best.verdict in ("won", "as good"),
+            f"{paper:g} is the best temperature of the paper",
+            f"{best} (best of the others: {best.baseline:g})",
+            best.verdict in ("better", "equivalent"),
         ],
         [
-            "derivatives are sparse where training fails, dense where it works",
+            "derivatives are sparse if training fails, and dense if it works",
             sparse,
             shares[1e-3] < 1 and shares[1e-2] > 0.99,
         ],
         [
-            "not in the paper: an exact loss does not help below 0.001",
+            "not in the paper: the exact loss does not help below 0.001",
             ", ".join(new),
             max(test[1e-6], test[1e-4]) < test.max() / 2,
         ],
@@ -270,26 +270,26 @@ def page(runs, args):
     parts = [
         "# The temperature of the smooth loss",
         "`benchmarks/reproduce/temperature.py`: tables 5 and 6 and figure 2 of paper 001 "
-        "(Berrada, Zisserman, Kumar 2018), down to tau = 1e-6. Accuracies are top-5, in percent, "
-        "after the last epoch.",
+        "(Berrada, Zisserman, Kumar 2018), down to tau = 1e-6. The tables have top-5 accuracies in "
+        "percent after the last epoch.",
     ]
     for scale in dict.fromkeys([args.scale, "published"]):
         found = runs[runs.scale == scale]
         if found.empty:
-            parts.append(f"Scale {scale}: not run.")
+            parts.append(f"Scale {scale} was not run.")
             continue
         text = (
-            f"{100 * PER_CLASS} images of {SIDE} x {SIDE} pixels, ConvNet(32, 64), {EPOCHS[scale]} "
-            "epochs instead of DenseNet 40-12 and 300 epochs on all images: levels differ from the "
-            "paper's by the problem; what compares is where training begins to fail. Differences "
-            f"are paired by seed, in points: {RULE}."
+            f"ConvNet(32, 64) is trained for {EPOCHS[scale]} epochs on {100 * PER_CLASS} images of "
+            f"{SIDE} x {SIDE} pixels. The paper trains DenseNet 40-12 for 300 epochs on all "
+            "images. Compare the temperature at which training begins to fail, not accuracies. "
+            f"Differences are in points, paired by seed. {RULE}"
             if scale in EPOCHS
             else "DenseNet 40-12, 300 epochs, as published."
         )
         seeds, minutes = found.seed.nunique(), found.s.sum() / 60
         parts.append(
             f"## Table 6, scale {scale}\n\n{text} {len(found)} networks, {seeds} seeds, "
-            f"{minutes:.0f} minutes on cores that others shared; ± half a 95 % interval."
+            f"{minutes:.0f} minutes on shared cores. ± is half of a 95 % interval."
         )
         for recipe in (PUBLISHED, BY_ADAM):
             if recipe in set(found.recipe):
@@ -301,18 +301,20 @@ def page(runs, args):
     sparse = [[f"{tau:g}", f"{100 * share:.2f}"] for tau, share in shares.items()]
     parts += [
         f"![Figure 2]({picture.name})",
-        "## Figure 2b: derivatives that are not zero at the initial weights",
-        "DenseNet 40-12, 500 images, single precision, in percent.",
-        markdown(["tau", "not zero (%)"], sparse),
+        "## Figure 2b: nonzero derivatives at the initial weights",
+        "The table has the percentage for DenseNet 40-12 on 500 images in single precision.",
+        markdown(["tau", "nonzero derivatives, %"], sparse),
         "## Table 5: stability",
-        "Scores N(0, 3²) of 128 rows and 1 000 classes stand for those of the trained network of "
-        "the paper, k = 5. The paper's summation algorithm, single and double precision, from the "
-        "paper and measured here; the exact loss of this package: loss and gradient free of "
-        "overflow, largest relative error of the loss of four rows against 300 digits, largest "
-        "sum of a row's gradient (0 if exact). The paper's own algorithm in log space is marked "
-        "free of overflow at every temperature in its table, and its gradient is an approximation.",
+        "The summation algorithm of the paper has two marks, for single and double precision (✓: "
+        "no overflow): the marks of the paper, and our result. Our scores are drawn from N(0, 3²) "
+        "for 128 samples and 1 000 classes, with k = 5; the paper uses scores of a trained "
+        "network. The exact loss of this package has three values: ✓ if loss and gradient are free "
+        "of overflow, the largest relative error of the loss of four samples compared with 300 "
+        "digits, and the largest sum of the gradient of a sample (0 if exact). The paper also has "
+        "an algorithm in log space, marked as free of overflow at every temperature. Its gradient "
+        "is an approximation.",
         markdown(
-            ["tau", "summation, paper", "summation, here", "exact, single", "exact, double"],
+            ["tau", "summation, paper", "summation, ours", "exact, single", "exact, double"],
             stability(),
         ),
     ]
@@ -332,7 +334,7 @@ def main():
     if args.scale in EPOCHS:
         epochs = EPOCHS[args.scale]
         call, seconds = functools.partial(run, epochs=epochs), 10.0 * epochs / EPOCHS["full"]
-    else:  # of a GPU
+    else:  # seconds on a GPU
         call, seconds = functools.partial(run_published, end=time.time() + 60 * args.minutes), 5400
     runs = run_missing(call, settings, args, seconds=seconds)
     write_page(args, page(runs, args))

@@ -1,18 +1,19 @@
-"""Paper 002, table I and figure 6: top-1 to top-25 on CIFAR-100 with Cutout or mixup.
+"""Paper 002, table I and figure 6: top-1 to top-25 accuracy on CIFAR-100 with Cutout or mixup.
 
-Sawada, Kaneko, Sagi: cross-entropy, the smooth top-5 loss, top-5 grouping and top-5 transition, on
-flipped and cropped images with Cutout or mixup. The soft targets of mixup are those of each loss,
-of the smooth one the weighted sum of its losses of both labels, which the paper leaves out.
+Sawada, Kaneko and Sagi compare cross-entropy, the smooth top-5 loss, top-5 grouping and top-5
+transition on flipped and cropped images with Cutout or mixup. Each loss has its own soft targets of
+mixup. The paper does not have the smooth loss with mixup; here it is the weighted sum of the smooth
+losses of both labels.
 
-Full: 10 000 images as features of patches, which are means over the quarters of an image, and a
-network of one hidden layer. Cutout blanks the features of one quarter, mixup mixes rows of
-features; images are neither flipped nor cropped. Each loss chooses its rate and its weight decay on
-the validation images of a seed that is not judged. Images: 10 000 of 16 x 16 pixels, a ResNet18 of
-a quarter of the width, 40 epochs. Published: all images of 32 x 32 pixels, 200 epochs, the whole
-ResNet18, hours of a GPU each.
+Scale "full": patch features of 10 000 images (means over the quarters of an image), and a network
+with one hidden layer. Cutout sets the features of one quarter to 0, mixup mixes feature vectors.
+Images are neither flipped nor cropped. The learning rate and the weight decay of each loss are
+chosen on validation images with a separate seed. Scale "images": 10 000 images of 16 x 16 pixels, a
+ResNet18 of a quarter of the width, 40 epochs. Scale "published": all images of 32 x 32 pixels, the
+whole ResNet18, 200 epochs, which takes hours of a GPU for each network.
 
     python benchmarks/reproduce/top_curve.py
-    python benchmarks/reproduce/top_curve.py --small        # a minute, to see it run
+    python benchmarks/reproduce/top_curve.py --small        # a minute, as a test
     python benchmarks/reproduce/top_curve.py --scale images     # hours
     python benchmarks/reproduce/top_curve.py --scale published --n-jobs 1
 """
@@ -57,7 +58,7 @@ LOSSES = {
     "transition, weight detached": lambda s, t: topk_transition_loss(s, t, k=K, detach_weight=True),
 }
 AUGMENTATIONS = ("cutout", "mixup")
-# A side of 0 means features of patches; the width is that of the network.
+# A side of 0 means patch features. "width" is the width of the network.
 SCALES = {
     "full": {"side": 0, "per_class": 100, "width": 256, "epochs": 15},
     "small": {"side": 0, "per_class": 20, "width": 64, "epochs": 2},
@@ -78,7 +79,7 @@ RATES = {
 }
 VALID_PER_CLASS, BATCH_SIZE = 50, 128
 PICTURE = "reproduce_top_curve.png"
-# Top-1 and top-5 accuracy, ResNet18: table I; the smooth loss has none with mixup.
+# Table I: top-1 and top-5 accuracy of ResNet18. The smooth loss has no values with mixup.
 PAPER = {
     "cutout": {
         "cross_entropy": (75.88, 93.11),
@@ -92,15 +93,15 @@ PAPER = {
         "transition": (74.26, 94.07),
     },
 }
-# Section V, with mixup: the k at which the transition loss has 99 %, and that of cross-entropy.
+# Section V, mixup: the k with a top-k accuracy of 99 % for the transition loss and cross-entropy.
 PAPER_AIM = {"transition": 25, "cross_entropy": 33}
-# Figure 6, with mixup: from which k on a loss is ahead of cross-entropy.
+# Figure 6, mixup: the smallest k from which on a loss is better than cross-entropy.
 PAPER_AHEAD = {"transition": 3, "grouping": 6}
 
 
 @functools.cache
 def data(side, per_class):
-    """Images or features and labels to train on, to choose on and to judge."""
+    """Return training, validation and test set: images or features, and labels."""
     if side:
         return cifar100(side, per_class, VALID_PER_CLASS)[0]
     (train, *judged), _ = patch_features()
@@ -117,9 +118,10 @@ def network_of(side, width):
 
 
 def cut_out(images, generator):
-    """Set a square of a quarter of the side to 0, wherever, in part outside of the image.
+    """Set a square with a quarter of the side of the image to 0, at a random place.
 
-    Of features, whose place in a row is the filter and then the quarter, a quarter.
+    A part of the square may be outside of the image. For patch features, the columns of one
+    quarter of the image are set to 0.
     """
     if images.ndim == 2:
         quarter = torch.randint(4, (len(images), 1), generator=generator, device=images.device)
@@ -134,7 +136,7 @@ def cut_out(images, generator):
 
 
 def mixed_up(images, labels, generator):
-    """Images mixed with others of the batch by a share of uniform distribution, and both labels."""
+    """Return mixtures of pairs of images with a uniform random share, and the mixed labels."""
     share = torch.rand((), generator=generator, device=images.device)
     other = torch.randperm(len(labels), generator=generator, device=images.device)
     hot = F.one_hot(labels, N_CLASSES).to(images.dtype)
@@ -145,20 +147,20 @@ def mixed_up(images, labels, generator):
 
 
 def hits(network, images, labels):
-    """The place of the label among the scores of each image, from 0."""
+    """Return the rank of the label among the scores of each image, counted from 0."""
     network.eval()
     places = []
     with torch.inference_mode():
         for x, y in zip(images.split(500), labels.split(500), strict=True):
             scores = network(x)
             place = (scores > scores.gather(1, y[:, None])).sum(1)
-            # Of training that diverged no label is found.
+            # If training diverged, no label counts as found.
             places.append(place.where(scores.isfinite().all(1), scores.new_tensor(N_CLASSES)))
     return torch.cat(places).cpu().numpy()
 
 
 def run(augmentation, loss, rate, weight_decay, seed, side, per_class, width, epochs):
-    """Train one network with the schedule of the papers, the last epoch is judged."""
+    """Train one network with the schedule of the papers, and test the last epoch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     (X, y), *judged = [tuple(t.to(device) for t in part) for part in data(side, per_class)]
     torch.manual_seed(seed)
@@ -166,7 +168,7 @@ def run(augmentation, loss, rate, weight_decay, seed, side, per_class, width, ep
     optimizer = torch.optim.SGD(
         network.parameters(), rate, momentum=0.9, nesterov=True, weight_decay=weight_decay
     )
-    # A fifth of the rate after .3, .6 and .8 of the epochs, as the published schedule of Cutout.
+    # As published for Cutout, the rate is divided by five after .3, .6 and .8 of the epochs.
     milestones = [round(share * epochs) for share in (0.3, 0.6, 0.8)]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, gamma=0.2)
     generator = torch.Generator(device).manual_seed(seed)
@@ -206,7 +208,7 @@ def settings_to_choose_on(args):
 
 
 def chosen(runs, augmentation, loss):
-    """Rate and decay of the best top-k accuracy on the validation images."""
+    """Return learning rate and decay with the best top-5 accuracy on validation images."""
     here = runs[(runs.augmentation == augmentation) & (runs.loss == loss) & (runs.seed == TUNING)]
     best = here.loc[here.valid_top5.idxmax()]
     return float(best.rate), float(best.weight_decay)
@@ -222,21 +224,21 @@ def settings_to_judge(args, runs):
 
 
 def against(runs, loss):
-    """Top-5 accuracy of a loss less that of cross-entropy, in points."""
+    """Compare the top-5 accuracy of a loss with cross-entropy, in points."""
     points = runs.assign(points=100 * runs.top5)
     return gain(points, loss, "points", baselines=["cross_entropy"], column="loss", pair=["seed"])
 
 
 def papers_gain(augmentation, loss):
-    """The same in the paper, None where it has no number."""
+    """Return the difference of top-5 accuracy in the paper, None if it has no number."""
     table = PAPER[augmentation]
     return table[loss][1] - table["cross_entropy"][1] if loss in table else None
 
 
 def ahead_from(runs, loss):
-    """The smallest k of those judged from which on a loss is ahead of cross-entropy in the mean.
+    """Return the smallest tested k from which on a loss is better than cross-entropy in the mean.
 
-    None where it is behind at the largest of them.
+    None if the loss is not better at the largest k.
     """
     mean = runs.groupby("loss").mean(numeric_only=True)
     first = None
@@ -248,13 +250,13 @@ def ahead_from(runs, loss):
 
 
 def needed(runs, loss):
-    """The k at which 99 % of the images have their label, less that of cross-entropy."""
+    """Return the k with a top-k accuracy of 99 %, minus the k of cross-entropy."""
     mean = runs.groupby("loss")["k for 99 %"].mean()
     return float(mean[loss] - mean["cross_entropy"])
 
 
 def beside_paper(runs, augmentation):
-    """A row per loss: top-1 gain, k for 99 % and where it is ahead, beside the paper's."""
+    """Return a row per loss: differences of top-1 and of k for 99 %, and the paper's values."""
     rows = []
     for loss in list(LOSSES)[1:]:
         if loss not in set(runs.loss):
@@ -274,8 +276,9 @@ def beside_paper(runs, augmentation):
         cells.append(f"k = {first}" if (first := ahead_from(runs, loss)) else "none up to 25")
         known = augmentation == "mixup" and loss in PAPER_AHEAD
         rows.append([loss, *cells, f"k = {PAPER_AHEAD[loss]}" if known else ""])
-    header = ["loss", "top-1 gain", "the paper's", "deviation", "k for 99 %, to cross-entropy"]
-    header += ["the paper's", "deviation", "ahead from", "in the paper"]
+    header = ["loss", "top-1 minus cross-entropy", "paper", "ours minus paper"]
+    header += ["k for 99 % minus cross-entropy", "paper", "ours minus paper"]
+    header += ["better than cross-entropy from", "paper"]
     return markdown(header, rows)
 
 
@@ -283,25 +286,27 @@ def page(runs, scale):
     tuned, runs = runs[runs.seed == TUNING], runs[runs.seed != TUNING]
     sizes = SCALES[scale]
     what = (
-        f"of CIFAR-100 of {sizes['side']} x {sizes['side']} pixels, flipped and cropped, ResNet18"
+        f"of CIFAR-100 with {sizes['side']} x {sizes['side']} pixels are flipped and cropped; the "
+        "network is ResNet18"
         if sizes["side"]
-        else "of CIFAR-100 as features of patches, means over the quarters of an image (Cutout "
-        "blanks one quarter, mixup mixes rows of features; neither flipped nor cropped), one "
-        f"layer of {sizes['width']} hidden units"
+        else "of CIFAR-100 have patch features, which are means over the quarters of an image. "
+        "Cutout removes the features of one quarter, mixup mixes feature vectors. Images are "
+        f"neither flipped nor cropped. The network has one layer of {sizes['width']} hidden units"
     )
     text = [
         "# Paper 002, table I and figure 6: top-1 to top-25 with Cutout and mixup",
         "",
         f"`benchmarks/reproduce/top_curve.py`, scale {scale}: {100 * sizes['per_class']} images "
-        f"{what}, {sizes['epochs']} epochs of the published schedule, the last epoch. Each loss "
-        "chose its rate and its weight decay by top-5 accuracy on validation images, of a seed "
-        f"that is not judged; {runs.seed.nunique()} seeds on all test images (the paper: 50 000 "
-        "of 32 x 32, ResNet18, 200 epochs, 10 runs). Levels cannot be compared, differences to "
-        f"cross-entropy can: in points, paired by seed, {RULE}. *k for 99 %* is the smallest k at "
-        "which 99 % of the images have their label among the first k: in the paper "
+        f"{what}. It is trained for {sizes['epochs']} epochs with the published schedule, and the "
+        "last epoch is tested on all test images. The learning rate and the weight decay of each "
+        "loss are chosen by top-5 accuracy on validation images with a separate seed. "
+        f"{runs.seed.nunique()} seeds are tested. The paper trains ResNet18 on 50 000 images of "
+        "32 x 32 pixels for 200 epochs, with 10 runs. Compare differences from cross-entropy, not "
+        f"accuracies. Differences are in points, paired by seed. {RULE} *k for 99 %* is the "
+        "smallest k with a top-k accuracy of 99 %. In the paper it is "
         f"{PAPER_AIM['transition']} with the transition loss and mixup, "
         f"{PAPER_AIM['cross_entropy'] - PAPER_AIM['transition']} fewer than with cross-entropy. "
-        "The smooth loss with mixup has no number in the paper.",
+        "The paper has no number for the smooth loss with mixup.",
         "",
         f"![Figure 6]({PICTURE})",
     ]
@@ -320,16 +325,16 @@ def page(runs, scale):
                 beside[1] = f"{won.mean - paper:+.2f}"
             rate, decay = chosen(tuned, augmentation, loss)
             rows.append([loss, *cells, str(won or ""), *beside, f"{rate:g}", f"{decay:g}"])
-        header = ["loss", *(f"top-{k}" for k in KS), "k for 99 %", "top-5 gain", "the paper's"]
-        header += ["deviation", "rate", "decay"]
+        header = ["loss", *(f"top-{k}" for k in KS), "k for 99 %"]
+        header += ["top-5 minus cross-entropy", "paper", "ours minus paper", "rate", "decay"]
         text += ["", f"## {augmentation.capitalize()}", "", markdown(header, rows)]
-        text += ["", "Beside the paper, other columns of table I and figure 6:", ""]
+        text += ["", "Other differences of table I and figure 6:", ""]
         text.append(beside_paper(here, augmentation))
     return "\n".join(text)
 
 
 def draw(runs, path):
-    """Figure 6: top-k accuracy less that of cross-entropy, over k."""
+    """Draw figure 6: top-k accuracy minus the accuracy of cross-entropy, by k."""
     runs = runs[runs.seed != TUNING]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     run = [each for each in AUGMENTATIONS if each in set(runs.augmentation)]
@@ -344,7 +349,7 @@ def draw(runs, path):
             ax.errorbar(KS, mean, half, label=loss, color=f"C{i}", marker="o", ms=3, capsize=2)
         ax.set(xscale="log", xticks=KS, xticklabels=KS, xlabel="k", title=augmentation)
         ax.minorticks_off()
-    axes[0].set_ylabel("top-k accuracy, points to cross-entropy")
+    axes[0].set_ylabel("top-k accuracy minus cross-entropy, points")
     axes[0].legend(fontsize=7)
     figure.savefig(path, dpi=100)
 

@@ -1,10 +1,11 @@
-"""Paper 000, figures 6 and 7: what the objective says of rows that were not trained on.
+"""Paper 000, figures 6 and 7: the objective on training and on test samples.
 
-DeepTopPush on the second coarse class of CIFAR-100 (5 %, images of 16 x 16 pixels, the network of
-`top_one.py`), by gradient descent: every third epoch the objective of all training rows and of all
-test rows, which is the mean over the positives of l(t - s) with t the largest score of all
-negatives, and the area under precision at the top tau-quantile, up to .1 and over the best one.
-2 000 images and 30 epochs at .025, where the paper takes 50 000 and 100 epochs at 1e-4.
+DeepTopPush is trained by gradient descent on the second coarse class of CIFAR-100 (5 % positives,
+images of 16 x 16 pixels, the network of `top_one.py`). Every third epoch, two metrics are computed
+for all training samples and for all test samples. The objective is the mean over the positives of
+l(t - s), where t is the largest score of all negatives. The other metric is the area under the
+precision of the highest-scored samples up to quantile 0.1, divided by the best possible area.
+Training has 2 000 images and 30 epochs at 0.025, in the paper 50 000 and 100 epochs at 1e-4.
 
     python benchmarks/reproduce/top_objective.py
     python benchmarks/reproduce/top_objective.py --small
@@ -26,7 +27,7 @@ SEEN = tuple(range(EVERY, N_EPOCHS + 1, EVERY))
 SCALES = {"full": {"n_train": 2000}, "small": {"n_train": 300}}
 PARTS = ("train", "test")
 PICTURE = "reproduce_top_objective.png"
-# The measure, its figure in the paper, and its axis here.
+# Metrics, with the figure of the paper and the label of the axis.
 MEASURES = {
     "objective": ("Figure 6", "objective"),
     "AUC@quantile": ("Figure 7", f"normalised AUC@quantile {QUANTILE}, %"),
@@ -34,7 +35,7 @@ MEASURES = {
 
 
 class EachEpoch(Callback):
-    """The measures every few epochs, of rows by part."""
+    """Computes the metrics of training and test samples every few epochs."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -55,7 +56,7 @@ class EachEpoch(Callback):
 
 
 def run(seed, n_train):
-    """Train one network; the measures of some epochs."""
+    """Train one network; return the metrics of some epochs."""
     X, y, *test = images(DATA, n_train, seed)
     recorded = EachEpoch({"train": (X, y), "test": test})
     clf = untrained("tables", METHOD, seed, N_EPOCHS)
@@ -73,7 +74,7 @@ def column(measure, part, epoch):
 
 
 def curves(runs, measure, part):
-    """A row per run, a column per epoch that was looked at."""
+    """Return a metric by run (rows) and recorded epoch (columns)."""
     return runs[[column(measure, part, epoch) for epoch in SEEN]].to_numpy(float)
 
 
@@ -83,28 +84,29 @@ def page(runs, scale):
         for part in PARTS:
             first, last = (runs[column(measure, part, epoch)] for epoch in (SEEN[0], SEEN[-1]))
             difference = last - first
-            n_up = f"{(difference > 0).sum()} of {len(runs)}"
+            n_up = f"{(difference > 0).sum()} of {len(runs)} runs"
             cells = plus_minus(first), plus_minus(last), plus_minus(difference, sign="+"), n_up
             rows.append([measure, part, *cells])
-    ends = [f"after {epoch}" for epoch in (SEEN[0], SEEN[-1])]
-    header = ["measure", "rows", *ends, "difference", "it rises in"]
+    ends = [f"after {epoch} epochs" for epoch in (SEEN[0], SEEN[-1])]
+    header = ["metric", "samples", *ends, "difference", "increases in"]
     return "\n".join(
         [
-            "# Paper 000, figures 6 and 7: what the objective says of rows not trained on",
+            "# Paper 000, figures 6 and 7: the objective on training and on test samples",
             "",
-            f"`benchmarks/reproduce/top_objective.py`: DeepTopPush on one coarse class of "
-            f"CIFAR-100 (5 %, 16 x 16 pixels), {SCALES[scale]['n_train']} training rows, "
-            f"{N_EPOCHS} epochs of gradient descent at {RATE:g}, {len(runs)} runs, ± half a 95 % "
-            f"interval. Every {EVERY} epochs the objective with the threshold over all training "
-            "rows, and over all test rows. The paper has 50 000 rows and 100 epochs at 1e-4.",
+            "`benchmarks/reproduce/top_objective.py` trains DeepTopPush on one coarse class of "
+            f"CIFAR-100 (5 % positives, 16 x 16 pixels), with {SCALES[scale]['n_train']} training "
+            f"samples and {N_EPOCHS} epochs of gradient descent at {RATE:g}, in {len(runs)} runs. "
+            f"Every {EVERY} epochs, it computes the objective of all training samples and of all "
+            "test samples. The threshold is computed from the same samples. ± is half of a 95 % "
+            "interval. The paper has 50 000 samples and 100 epochs at 1e-4.",
             "",
             f"![The objective and the area by epoch]({PICTURE})",
             "",
-            "## The first and the last epoch",
+            "## First and last recorded epoch",
             "",
-            "The paper: the objective falls to almost zero on training rows and rises on test rows "
-            "in all of ten runs (figure 6), while AUC@quantile rises on both (figure 7), so that a "
-            "validation set should be judged by the latter.",
+            "In all ten runs of the paper, the objective decreases to almost zero on training "
+            "samples and increases on test samples (figure 6), while AUC@quantile increases on "
+            "both (figure 7). On a validation set, use AUC@quantile instead of the objective.",
             "",
             markdown(header, rows),
         ]
