@@ -1,6 +1,6 @@
 """The datasets of the benchmarks, read from a data folder.
 
-The folder is the environment variable SKTOPK_DATA, or ``../shared/data`` without it. A loader
+The environment variable SKTOPK_DATA names the folder. The default is ``../shared/data``. A loader
 returns a Bunch with `data` and `target`, or ``(X, y)`` if ``return_X_y=True``.
 """
 
@@ -31,12 +31,12 @@ def data_file(data_home, *parts):
 
 
 def as_bunch(X, y, *, return_X_y=False, **more):
-    """Return ``(X, y)``, or a Bunch of them and what else is given."""
+    """Return ``(X, y)``, or a Bunch of X, y and additional items."""
     return (X, y) if return_X_y else Bunch(data=X, target=y, **more)
 
 
 def load_pmlb(name, *, return_X_y=False, as_frame=False):
-    """Load a table of the Penn Machine Learning Benchmarks, ``pmlb/NAME.tsv.gz``."""
+    """Load a dataset of the Penn Machine Learning Benchmarks, ``pmlb/NAME.tsv.gz``."""
     table = pd.read_csv(data_file(None, "pmlb", f"{name}.tsv.gz"), sep="\t")
     X, y = table.drop(columns="target").astype(np.float64), table["target"]
     if not as_frame:
@@ -45,13 +45,13 @@ def load_pmlb(name, *, return_X_y=False, as_frame=False):
 
 
 def load_adbench(name, *, return_X_y=False):
-    """Load a table of ADBench, ``adbench/NAME.npz``, in which few samples are positive."""
+    """Load a dataset of ADBench with few positives, ``adbench/NAME.npz``."""
     with np.load(data_file(None, "adbench", f"{name}.npz")) as arrays:
         return as_bunch(arrays["X"].astype(np.float64), arrays["y"], return_X_y=return_X_y)
 
 
 def load_leaves100(view="shape", *, return_X_y=False):
-    """Load the leaves of 100 species, 16 samples each; the texture of one leaf is missing."""
+    """Load the leaves of 100 species, 16 samples each. The texture of one leaf is missing."""
     path = data_file(None, "leaves100", f"data_{VIEWS[view]}_64.txt")
     table = pd.read_csv(path, header=None)
     X, y = table.iloc[:, 1:].to_numpy(), table[0].to_numpy(dtype=str)
@@ -61,7 +61,7 @@ def load_leaves100(view="shape", *, return_X_y=False):
 def load_merck_cyp3a4(subset="train", *, assay="3A4", return_X_y=False):
     """Load sparse counts of substructures and the activity (pIC50) of molecules.
 
-    The subsets are "train" (4 652 molecules) and "test" (1 542), the assays "3A4", "2C9", "2D6".
+    Subsets are "train" (4 652 molecules) and "test" (1 542). Assays are "3A4", "2C9" and "2D6".
     """
     with np.load(data_file(None, "merck_cyp3a4", "merck_cyp.npz")) as arrays:
         n_features = len(arrays["feature"])
@@ -72,9 +72,9 @@ def load_merck_cyp3a4(subset="train", *, assay="3A4", return_X_y=False):
 
 
 def load_clinc150(subset="train", *, version="full", return_X_y=False):
-    """Load requests to an assistant, of 150 intents; `groups` maps an intent to its domain.
+    """Load requests to an assistant with 150 intents. `groups` maps an intent to its domain.
 
-    The subsets are "train", "test" and "val", the versions "full" and "imbalanced".
+    Subsets are "train", "test" and "val". Versions are "full" and "imbalanced".
     """
     rows = json.loads(data_file(None, "clinc150", f"data_{version}.json").read_text("utf-8"))
     domains = json.loads(data_file(None, "clinc150", "domains.json").read_text("utf-8"))
@@ -83,7 +83,7 @@ def load_clinc150(subset="train", *, version="full", return_X_y=False):
 
 
 def load_trec(subset="train", *, return_X_y=False):
-    """Load questions and what they ask for: 50 classes with a long tail, such as "LOC:city"."""
+    """Load questions with the type of their answer: 50 classes in a long tail, e.g. "LOC:city"."""
     text = data_file(None, "trec", TREC_FILES[subset]).read_text(encoding="latin-1")
     labels, texts = zip(*(line.split(" ", 1) for line in text.splitlines()), strict=True)
     groups = {label: label.split(":")[0] for label in labels}

@@ -1,7 +1,7 @@
-"""Do sets cover what they promise, how large are they, and how do they compare with MAPIE's?
+"""Coverage and size of label sets, compared with MAPIE.
 
-Half of the rows train a classifier; the other half is divided at random, many times, into rows
-that calibrate and rows that judge. Every method sees the same probabilities and the same rows.
+Half of the samples train a classifier. The other half is divided at random, many times, into
+calibration samples and test samples. All methods get the same probabilities and the same samples.
 
     pip install "mapie>=1.6"
     python benchmarks/conformal.py
@@ -47,7 +47,7 @@ PEERS = {
 
 
 class GivenProba(ClassifierMixin, BaseEstimator):
-    """Its rows are their probabilities: nothing is computed twice."""
+    """A classifier whose X has the probabilities, so that nothing is computed twice."""
 
     def __init__(self, classes=None):
         self.classes = classes
@@ -64,11 +64,11 @@ class GivenProba(ClassifierMixin, BaseEstimator):
 
 
 def trained(load, seed):
-    """Return a classifier of probabilities, those of the held-out half, labels, class counts."""
+    """Return a `GivenProba`, probabilities and labels of the held-out half, and class counts."""
     X, y = load()
     order = np.random.default_rng(seed).permutation(len(y))
     first = np.unique(y[order], return_index=True)[1]
-    # Every class is trained on: a row of each, then any.
+    # The training half has a sample of each class, then random samples.
     order = np.concatenate([order[first], np.delete(order, first)])
     train, rest = order[: len(y) // 2], order[len(y) // 2 :]
     model = make_pipeline(MaxAbsScaler(), LogisticRegression(C=10, max_iter=300))
@@ -91,7 +91,7 @@ def peer_sets(given, cal, y_cal, test, name, seed):
 
 
 def judge(y_test, y_set, classes, proba):
-    """Return mean size, coverage of rows, of classes, of hard rows, share of empty sets."""
+    """Return mean size, coverage, macro coverage, coverage of hard samples, share of empty sets."""
     coverage = set_coverage_score(y_test, y_set, labels=classes)
     macro = set_coverage_score(y_test, y_set, labels=classes, average="macro")
     certainty = proba.max(axis=1)
@@ -101,7 +101,7 @@ def judge(y_test, y_set, classes, proba):
 
 
 def run_case(name, n_models, n_splits):
-    """Return judgements and seconds by package and method, and a title."""
+    """Return metrics and seconds by package and method, and a title."""
     results, seconds = {}, {}
     for model_seed in range(n_models):
         given, proba, y, counts = trained(CASES[name], model_seed)
@@ -119,15 +119,15 @@ def run_case(name, n_models, n_splits):
                 try:
                     y_set = make()
                 except ValueError:
-                    # MAPIE's raps needs two calibration rows of every class.
+                    # MAPIE's raps needs two calibration samples of every class.
                     continue
                 seconds.setdefault(key, []).append(time.perf_counter() - start)
                 results.setdefault(key, []).append(
                     judge(y[test], y_set, given.classes_, proba[test])
                 )
     title = (
-        f"{name}: {len(given.classes_)} classes, {len(cal)} rows calibrate, {len(test)} judge, "
-        f"{n_models} x {n_splits} splits"
+        f"{name}: {len(given.classes_)} classes, {len(cal)} calibration samples, {len(test)} test "
+        f"samples, {n_models} x {n_splits} splits"
     )
     return results, seconds, title
 

@@ -1,4 +1,4 @@
-"""Seconds per epoch and per prediction against a loop by hand and against skorch.
+"""Seconds per epoch and per prediction, compared with a hand-written loop and with skorch.
 
 37 241 x 100 rows, MLP 50-25 with batch normalisation, cross-entropy over 10 classes: the size
 of an assay of molecules after PCA. The loop by hand indexes shuffled minibatches of tensors and
@@ -21,7 +21,7 @@ from sktopk.modules import MLP
 N_SAMPLES, N_FEATURES, N_CLASSES = 37_241, 100, 10
 NETWORK = {"hidden_layer_sizes": (50, 25), "batch_norm": True}
 LR, WEIGHT_DECAY = 1e-3, 1e-4
-# One network that is trained with the loss alone.
+# One network that is trained with the named loss only.
 ONE = {"module": MLP, "log_loss_share": 0, "n_estimators": 1, "calibration": None}
 ONE |= {"n_iter_no_change": None, "learning_rate": LR}
 ADAM = {"optimizer": torch.optim.Adam, "optimizer__weight_decay": WEIGHT_DECAY}
@@ -32,14 +32,14 @@ OURS = ONE | {
 
 
 def table(n_samples):
-    """Random rows, and labels that a network can learn."""
+    """Return random samples, and labels that a network can learn."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, N_FEATURES), dtype=np.float32)
     return X, (X[:, :N_CLASSES] + rng.standard_normal((n_samples, N_CLASSES))).argmax(axis=1)
 
 
 def by_hand(X, y, batch_size, epochs, fused):
-    """The loop that a torch user would write."""
+    """A training loop as a torch user would write it."""
     X, y = torch.from_numpy(X), torch.from_numpy(y)
     module = MLP(N_FEATURES, N_CLASSES, **NETWORK)
     optimizer = torch.optim.Adam(module.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=fused)
@@ -58,7 +58,7 @@ def ours(X, y, batch_size, epochs):
 
 
 def skorch(X, y, batch_size, epochs):
-    """skorch.NeuralNetClassifier with its defaults but the optimizer and silence."""
+    """skorch.NeuralNetClassifier with its defaults, except for the optimizer and no output."""
     NeuralNetClassifier(
         MLP,
         module__n_features=N_FEATURES,
@@ -75,7 +75,7 @@ def skorch(X, y, batch_size, epochs):
 
 
 def alternate(runs, repeats):
-    """Seconds of each run, `repeats` times in turn."""
+    """Return the seconds of each run; runs take turns `repeats` times."""
     seconds = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
@@ -86,7 +86,7 @@ def alternate(runs, repeats):
 
 
 def ratio(seconds, name, peer):
-    """Median over neighbouring runs of the ratio of `name` to `peer`."""
+    """Return the median ratio of the seconds of `name` and `peer` over neighbouring runs."""
     return statistics.median(a / b for a, b in zip(seconds[name], seconds[peer], strict=True))
 
 
@@ -139,7 +139,7 @@ def report_predict(repeats, n_samples):
     cases = {
         f"decision_function, {n_samples} x 100, MLP": (
             lambda: clf.decision_function(X),
-            # The step that serves the peer best of a few.
+            # The fastest chunk size of the peer.
             {s: (lambda s=s: bare_scores(clf.net_.module_, X, s)) for s in (4096, 16384, 131072)},
         ),
         f"predict_topk, {n_samples} x 100, 1 000 classes": (

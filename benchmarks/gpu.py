@@ -1,15 +1,17 @@
-"""What a GPU has to show: the tests marked gpu, losses against cross-entropy, epochs, memory.
+"""Measurements on a GPU: tests marked gpu, speed of losses, time of epochs, memory.
 
-One table, which is written to benchmarks/results/gpu.md, in at most 8 minutes on a large GPU:
+Writes one table to benchmarks/results/gpu.md, in at most 8 minutes on a large GPU. It contains
 
-- the tests of tests/gpu, first;
-- forward and backward of every loss next to torch's cross_entropy on the same scores, in turns,
-  timed by events of the GPU: a ratio is the median over pairs; smooth_topk_loss also compiled;
-- peak memory of a forward and backward beside the scores, in units of the scores;
-- epochs of a 37 241 x 100 table (MLP 50-25 with batch normalisation) next to a loop by hand whose
-  whole step is one CUDA graph.
+- the tests of tests/gpu, which run first;
+- forward and backward pass of every loss, compared with torch's cross_entropy on the same scores.
+  Both run in turns and are timed by events of the GPU, and a ratio is the median over pairs.
+  smooth_topk_loss is also compiled;
+- the peak memory of forward and backward pass, without the scores, divided by the memory of the
+  scores;
+- epochs with 37 241 samples and 100 columns (MLP 50-25 with batch normalisation), compared with a
+  hand-written loop whose whole step is one CUDA graph.
 
-`--device cpu --quick` runs the same code small, to show that it runs.
+`--device cpu --quick` runs the same code with small sizes, as a test.
 """
 
 import argparse
@@ -34,13 +36,13 @@ RESULTS = ROOT / "benchmarks" / "results" / "gpu.md"
 K = 5
 N_CLASSES = (100, 1_000, 10_000, 100_000, 1_000_000)
 BATCH_SIZES = (128, 512, 4096)
-# At most so many rows, and scores in all: a gigabyte.
+# Largest number of samples, and of scores (a gigabyte).
 BATCH, N_SCORES = 256, 1 << 28
 MAX_RATIO, FROM_CLASSES, MAX_MEMORY, MAX_EPOCH = 1.5, 1_000, 3.0, 1.2
 
 
 class Table:
-    """Rows of the table, printed as they come."""
+    """Rows of the table, which are printed when they are added."""
 
     def __init__(self):
         self.lines = []
@@ -53,14 +55,14 @@ class Table:
         self.write("| " + " | ".join(str(cell) for cell in cells) + " |")
 
     def ratio(self, what, size, peer, ours, ratio, most=None):
-        """A row of measured times in milliseconds, or of memory in megabytes."""
+        """Add a row of times in milliseconds, or of memory in megabytes."""
         kept = "" if most is None else "yes" if ratio <= most else "**no**"
         numbers = ("" if value is None else f"{value:.3g}" for value in (peer, ours))
         self.row(what, size, *numbers, f"{ratio:.2f}", most or "", kept)
 
 
 def milliseconds(run, device):
-    """Time of one run, in milliseconds, by the clock of the device."""
+    """Return the milliseconds of one run, measured by the device."""
     if device.type == "cpu":
         start = perf_counter()
         run()
@@ -74,7 +76,7 @@ def milliseconds(run, device):
 
 
 def in_turns(runs, device, repeats):
-    """Median time of each run, and of their ratios to the first."""
+    """Return the median time of each run, and the median ratio to the first run."""
     for run in runs:
         for _ in range(3):
             run()
@@ -85,9 +87,9 @@ def in_turns(runs, device, repeats):
 
 
 def run_tests(report, limit):
-    """The outcome of the tests marked gpu."""
+    """Run the tests marked gpu, and return their result."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"]
-    # skorch imports torch_geometric where it is installed, which calls torch.jit.script.
+    # skorch imports torch_geometric if installed, which calls torch.jit.script.
     command += ["-W", "ignore:`torch.jit:DeprecationWarning"]
     try:
         run = subprocess.run(
@@ -114,7 +116,7 @@ def scores_of(n_classes, device):
 
 
 def losses_of(n_classes, device, compiled):
-    """Every loss by what the table calls it."""
+    """Return the losses by their names in the table."""
     with torch.device(device):  # class counts
         found = our_losses(n_classes, None) | our_losses(n_classes, K)
     smooth = found[SMOOTH]
@@ -125,7 +127,7 @@ def losses_of(n_classes, device, compiled):
 
 
 def report_recorded(report, n_classes, device, repeats):
-    """Without the time that Python needs to start the operations."""
+    """Time losses without the time that Python needs to start operations."""
     data = scores_of(n_classes, device)
     loss = losses_of(n_classes, device, False)[SMOOTH]
     runs = [recorded(partial(step, each, *data)) for each in (F.cross_entropy, loss)]
@@ -140,7 +142,7 @@ def report_losses(report, n_classes, device, repeats, compiled):
     size = f"{len(data[1])} x {n_classes}"
     peer = partial(step, F.cross_entropy, *data)
     for name, loss in losses_of(n_classes, device, compiled).items():
-        # It is the smooth loss that has bounds, in the way that is fastest.
+        # Only the smooth loss has bounds, for its fastest variant.
         bounded = name.startswith(SMOOTH) and n_classes >= FROM_CLASSES
         try:
             times, ratios = in_turns([peer, partial(step, loss, *data)], device, repeats)
@@ -157,7 +159,7 @@ def report_losses(report, n_classes, device, repeats, compiled):
 
 
 def recorded(run):
-    """A function that runs once here, is recorded as a CUDA graph, and replayed in each call."""
+    """Run a function once, record it as a CUDA graph, and return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -171,7 +173,7 @@ def recorded(run):
 
 
 def peak_memory(loss, data, device):
-    """Bytes that a forward and backward take beside the scores, the gradient among them."""
+    """Return the bytes of forward and backward pass with the gradient, without the scores."""
     if device.type == "cpu":
         return None
     before = torch.cuda.memory_allocated(device)
@@ -181,7 +183,7 @@ def peak_memory(loss, data, device):
 
 
 class LoopByHand:
-    """The fastest loop that a torch user would write: the whole step is one CUDA graph."""
+    """A fast loop as a torch user would write it: the whole step is one CUDA graph."""
 
     def __init__(self, X, y, batch_size, device):
         self.X, self.y = torch.from_numpy(X).to(device), torch.from_numpy(y).to(device)
@@ -199,7 +201,7 @@ class LoopByHand:
         self.optimizer.step()
 
     def epoch(self):
-        # The rows beyond the last whole batch are left to the next epoch.
+        # Samples after the last whole minibatch are not used in this epoch.
         order = torch.randperm(len(self.X), device=self.X.device)
         for index in order[: len(order) // len(self.index) * len(self.index)].split(
             len(self.index)
@@ -254,9 +256,10 @@ def main():
     report = Table()
     report.write(f"# On a GPU (`benchmarks/gpu.py`{', quick' if args.quick else ''})\n")
     report.write(
-        f"{name}, torch {torch.__version__}, float32; medians; the peer of losses is torch's "
-        "cross_entropy, that of peak memory the scores, that of epochs a loop by hand with its "
-        "step in one CUDA graph.\n"
+        f"{name}, torch {torch.__version__}, float32, medians. Losses are compared with "
+        "torch's cross_entropy, peak memory with the memory of the scores, and epochs with a "
+        "hand-written loop whose step is one CUDA graph. The last columns have the largest "
+        "allowed ratio, and whether it is kept.\n"
     )
     report.row("what", "size", "peer", "sktopk", "sktopk / peer", "at most", "kept")
     report.row(*["---"] * 7)

@@ -1,4 +1,4 @@
-"""What importing sktopk costs beside scikit-learn, and with torch: CPU seconds, interleaved.
+"""CPU seconds of importing sktopk, compared with scikit-learn and with torch; imports take turns.
 
 python benchmarks/import_time.py > benchmarks/results/import_time.md
 """
@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 
-# Each with what it is compared with: what no import of ours can do without.
+# Each import with the import that it is compared with, which it always needs.
 IMPORTS = {
     "import sklearn": None,
     "import sktopk": "import sklearn",

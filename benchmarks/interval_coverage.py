@@ -1,4 +1,4 @@
-"""Do the intervals of compare_losses hold the true difference as often as they say?
+"""Do the intervals of compare_losses contain the true difference as often as their level says?
 
 Two quick classifiers are compared on many datasets from one population, with repeated stratified
 folds. The true difference is the mean over all datasets. The script prints the coverage and the
@@ -19,7 +19,7 @@ from sktopk.metrics._statistics import PairedDifference
 N_DATASETS, N_FOLDS, REPEATS = 1000, 5, (1, 2)
 LINEAR, BAYES = LinearDiscriminantAnalysis(), GaussianNB()
 TREE, DEEP = (DecisionTreeClassifier(max_depth=depth, random_state=0) for depth in (4, 8))
-# Two classifiers, a score, the number of samples and the share of each class.
+# Two classifiers, a metric, the number of samples and the shares of the classes.
 CASES = {
     "linear, bayes: accuracy, n=300": (LINEAR, BAYES, "accuracy", 300, [1 / 3] * 3),
     "bayes, tree: accuracy, n=300": (BAYES, TREE, "accuracy", 300, [1 / 3] * 3),

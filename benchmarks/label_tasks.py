@@ -1,8 +1,8 @@
 """Accuracy of TopKClassifier with default parameters, on clean, wrong and rare labels.
 
 Prints one row per task: top-1 and top-k accuracy in percent, log loss, CPU seconds of a fit on one
-thread, and the epoch whose weights were kept. All numbers are means over seeds. A seed draws the
-split, the wrong labels and the networks. Test labels are clean; the test set of the long tail is
+thread, and the epoch whose weights were kept. All numbers are means over seeds. Each seed has its
+own split, wrong labels and networks. Test labels are clean; the test set of the long tail is
 balanced.
 
     python benchmarks/label_tasks.py [--seeds 3] [--params '{"tau": 0.5}'] [task ...]
@@ -27,7 +27,7 @@ from sktopk import TopKClassifier
 from sktopk.datasets import inject_label_noise
 from sktopk.metrics import topk_accuracy_score
 
-# Digits with similar shapes.
+# Groups of digits with similar shapes.
 SIMILAR_DIGITS = {0: 0, 6: 0, 9: 0, 1: 1, 4: 1, 7: 1, 2: 2, 3: 2, 5: 2, 8: 2}
 
 

@@ -1,19 +1,19 @@
-"""Time and memory of the losses that are linear programs: loss and gradient of one batch.
+"""Time and memory of loss and gradient of one minibatch, for losses that are linear programs.
 
     python benchmarks/linear_program.py > benchmarks/results/linear_program.md
 
-A tenth of the batch is positive. Each loss runs by its closed form in float32, beside
+10 % of the minibatch is positive. The closed form of each loss in float32 is compared with
 
-- HiGHS on the same program in float64, building it included; its duals are the gradient; up to
-  a batch of 512, of which the program of the pairs has 23 000 variables;
-- for the pairs, the hinges of all of them in one dense matrix.
+- HiGHS on the same program in float64, up to a minibatch of 512 (the program of the pairs then has
+  23 000 variables). The time includes building the program. The dual variables are the gradient;
+- for losses of pairs, the hinges of all pairs in one dense matrix.
 
-The losses of ten classes of equal size are averages over 10 problems of two classes (one against
-the rest, "ovr" and "ovo") or 45 ("mu").
+The losses of ten classes of equal size are averages over 10 problems of two classes ("ovr" and
+"ovo": one class against the rest) or 45 problems ("mu").
 
-All run in turns; a time is the median over --repeats turns, or of as many as fit in --limit
-seconds, at least 3. The last columns are the high-water marks of memory of a process made for
-one case: warm code, then VmHWM reset to the resident memory, then one run.
+The functions run in turns. A time is the median over --repeats turns, or over the turns that fit in
+--limit seconds, at least 3. The last columns have the peak memory of one run, measured in a process
+for each case: after a first run, VmHWM is reset to the resident memory.
 """
 
 import argparse
@@ -36,9 +36,9 @@ from sktopk.losses.programs._batch import split_classes
 BATCHES = (64, 128, 256, 512, 4096)
 COLUMNS = ("closed form", "HiGHS", "another way")
 MAX_HIGHS = 512
-BOUNDED_BATCH, BOUND = 512, 1  # milliseconds of a loss of two classes by its closed form
+BOUNDED_BATCH, BOUND = 512, 1  # largest allowed milliseconds of a closed form for two classes
 N_CLASSES = 10
-# Other losses of pairs, which are no linear programs or have more than one.
+# Other losses of pairs. They are not a linear program, or several programs.
 VARIANTS = [{"surrogate": name} for name in ("quadratic", "logistic", "ramp")]
 VARIANTS += [{"multi_class": name} for name in ("ovr", "ovo", "mu")]
 
@@ -51,7 +51,7 @@ def fpr_program(batch):
     return _operating_points.budget_program(batch.mirrored, budget=0.1)
 
 
-# name -> its parameters, and the function that returns the program of a batch
+# name -> parameters, and a function that returns the program of a minibatch
 LOSSES = {
     "pairwise_auc_loss": ({}, auc_program),
     "fbeta_loss": ({}, partial(_operating_points.fbeta_program, beta=1.0)),
@@ -82,7 +82,7 @@ def by_highs(program, scores, target):
 
 
 def ways(name, variant, n_samples):
-    """The functions of a batch that a row of the table compares, by column."""
+    """Return the functions that a row of the table compares, by column."""
     parameters, program = LOSSES[name]
     found = {"closed form": partial(getattr(losses, name), **parameters, **variant)}
     if not variant and n_samples <= MAX_HIGHS:
@@ -105,7 +105,7 @@ def random_batch(n_samples, variant):
 
 
 def median_milliseconds(functions, batch, repeats, limit):
-    """Run the functions in turns; return their medians."""
+    """Run the functions in turns, and return their median times."""
     for function in functions.values():
         step(function, *batch)
     turns, start = [], perf_counter()
@@ -116,7 +116,7 @@ def median_milliseconds(functions, batch, repeats, limit):
 
 
 def peak_megabytes(name, variant, n_samples, column):
-    """Peak extra memory of one run; to be called in a process of its own."""
+    """Return the peak additional memory of one run; call it in a separate process."""
     torch.set_num_threads(1)
     return peak_of(ways(name, variant, n_samples)[column], random_batch(n_samples, variant)) / 1e6
 
@@ -128,13 +128,15 @@ def show(value, digits):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
-    parser.add_argument("--repeats", type=int, default=200, help="turns of which a median is taken")
-    parser.add_argument("--limit", type=float, default=2.0, help="seconds after which 3 suffice")
+    parser.add_argument("--repeats", type=int, default=200, help="number of turns for the median")
+    parser.add_argument(
+        "--limit", type=float, default=2.0, help="seconds after which 3 turns suffice"
+    )
     args = parser.parse_args()
 
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
-    # Processes start with it: buffers return to the system when freed, and count once.
+    # For new processes: freed buffers return to the system, so they are counted once.
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
     print("# Losses that are linear programs: time and memory\n")
     print(
@@ -142,7 +144,7 @@ def main():
         f"medians of up to {args.repeats} turns; another way: the matrix of all pairs"
     )
     if os.getloadavg()[0] > 0.5:
-        print("\nOther programs kept the machine busy in the last minute.")
+        print("\nOther programs used the machine in the last minute.")
     has_memory = Path("/proc/self/clear_refs").exists()
     if not has_memory:
         print("\nMemory is measured through /proc/self/clear_refs, which only Linux has.")
@@ -177,8 +179,8 @@ def main():
     if bounded:
         slowest, label = max(bounded)
         print(
-            f"\nOf a batch of {BOUNDED_BATCH}, {sum(time < BOUND for time, _ in bounded)} of "
-            f"{len(bounded)} closed forms for two classes take less than {BOUND} ms; the slowest, "
+            f"\nFor a batch of {BOUNDED_BATCH}, {sum(time < BOUND for time, _ in bounded)} of "
+            f"{len(bounded)} closed forms for two classes take less than {BOUND} ms. The slowest, "
             f"{label}, takes {slowest:.3f} ms."
         )
 

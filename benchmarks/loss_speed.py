@@ -1,11 +1,11 @@
-"""Time and memory of every multi-class loss, forward and backward, against cross-entropy.
+"""Time and memory of forward and backward pass of multi-class losses, compared with cross-entropy.
 
-A loss and torch's cross_entropy run in turns on the same scores, so that a slow minute of the
-machine touches both; a ratio is the median over these pairs. A case too slow for the wanted
-number of pairs within --limit seconds carries the number that it got in brackets.
+A loss and torch's cross_entropy run in turns on the same scores, so a slow minute of the machine
+affects both. A ratio is the median over pairs of runs. If --limit seconds are too short for all
+pairs, brackets have the number of pairs.
 
-Memory is the high-water mark of a process made for one case: warm code, then VmHWM reset to the
-resident memory, then one forward and backward. The gradient counts, the scores do not.
+Memory is the peak memory of one forward and backward pass, measured in a process for each case:
+after a first run, VmHWM is reset to the resident memory. The gradient counts, the scores do not.
 """
 
 import argparse
@@ -37,9 +37,9 @@ SMOOTH = "smooth_topk_loss"
 CROSS_ENTROPY = "torch cross_entropy"
 PEERS = ("difftopk", "pytopk")
 PEER_SMOOTH = "difftopk SmoothHardTopKLoss"
-# Beyond these the published losses take minutes and gigabytes.
+# Larger sizes take minutes and gigabytes with the published losses.
 MAX_PEER_CLASSES, MAX_PEER_CLASSES_TIMES_K = 10_000, 100_000
-# (n_classes, k) -> cost of smooth_topk_loss in units of cross-entropy, uncompiled and compiled.
+# (n_classes, k) -> allowed time of smooth_topk_loss over cross-entropy, uncompiled and compiled.
 BOUNDS = {
     (100, 5): (None, None),
     (1_000, 5): (10, 4),
@@ -51,7 +51,7 @@ MIN_SPEEDUP, MAX_MEMORY = 50, 8
 
 
 def our_losses(n_classes, k):
-    """The losses that have a k, or those that have none for k=None."""
+    """Return the losses with parameter k, or the losses without it for k=None."""
     counts = {"class_counts": torch.arange(1.0, n_classes + 1)}
     noise = {"sigma": SIGMA, "n_noise": N_NOISE}
     parameters = {
@@ -79,7 +79,7 @@ def our_losses(n_classes, k):
 
 
 def published_losses(n_classes, k):
-    """Published implementations, as far as they are installed and run for this size."""
+    """Return the published implementations that are installed and run for this size."""
     found = {}
     if k is None or n_classes > MAX_PEER_CLASSES or n_classes * k > MAX_PEER_CLASSES_TIMES_K:
         return found
@@ -87,7 +87,7 @@ def published_losses(n_classes, k):
         with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does without
             import difftopk
 
-        if k > 1:  # for k = 1 it has another loss
+        if k > 1:  # it has another loss for k = 1
             found[PEER_SMOOTH] = difftopk.SmoothHardTopKLoss(n_classes, k)
         m = max(16, 2 * k)  # classes that it sorts, as in its paper for k = 5
         for method in ("softsort", "bitonic__non_sparse"):
@@ -129,11 +129,11 @@ class Timer:
         self.limit = limit
 
     def __call__(self, *runs, data):
-        """Return one tuple of seconds, in the order of `runs`, for each turn."""
+        """Return a tuple of seconds for each turn, in the order of `runs`."""
         for run in runs:
             step(run, *data)
         turns, start = [], perf_counter()
-        # The first turn warms the code; of a compiled loss, it is the first at full speed.
+        # The first turn is not measured. A compiled loss compiles in it.
         while len(turns) <= self.repeats and (
             len(turns) <= 3 or perf_counter() - start < self.limit
         ):
@@ -142,7 +142,7 @@ class Timer:
 
 
 def show_ratio(turns, run, repeats):
-    """Median ratio of a run to the first of its turn, with the number of turns if short."""
+    """Return the median ratio to the first run of a turn, and the number of turns if reduced."""
     ratio = statistics.median(turn[run] / turn[0] for turn in turns)
     count = f" ({len(turns)})" if len(turns) < repeats else ""
     return f"{ratio:.{1 if ratio < 100 else 0}f}{count}"
@@ -163,7 +163,7 @@ def print_header(title, *cells):
 
 
 def report_bounds(timer):
-    """smooth_topk_loss, uncompiled and compiled, next to the bounds it has to keep."""
+    """Print times of smooth_topk_loss, uncompiled and compiled, and the allowed times."""
     compiler = os.environ.get("CXX", "g++")
     can_compile = shutil.which(compiler) is not None
     print_header(
@@ -189,7 +189,7 @@ def report_bounds(timer):
 
 
 def report_speedup(timer):
-    """The published smooth loss against ours."""
+    """Compare the published smooth loss with ours."""
     print_header(
         f"{PEER_SMOOTH} (the port of the published smooth loss) against {SMOOTH}",
         *("n_classes", "k", "published, ms", "sktopk, ms", "times faster", "aim"),
@@ -205,7 +205,7 @@ def report_speedup(timer):
 
 
 def report_losses(timer):
-    """Every loss at every size."""
+    """Print the times of every loss at every size."""
     for n_classes in N_CLASSES:
         data = batch(n_classes)
         columns = [None] + [k for k in KS if k < n_classes / 2]
@@ -231,17 +231,17 @@ def status_bytes(field):
 
 
 def peak_memory(name, n_classes, k, threads):
-    """Peak extra memory of one forward and backward, in bytes; runs in a process of its own."""
+    """Return the peak additional bytes of forward and backward; call it in a separate process."""
     torch.set_num_threads(threads)
     every = our_losses(n_classes, k) | published_losses(n_classes, k)
     return peak_of(every.get(name, F.cross_entropy), batch(n_classes))
 
 
 def peak_of(loss, data):
-    """Median of the peak extra memory of a step, in bytes; the first step warms the code."""
+    """Return the median of the peak additional bytes of a step, without the first step."""
     peaks = []
     for _ in range(4):
-        # What the C library keeps of the call before would hide what the next one takes.
+        # Memory that the C library keeps from the previous call would hide the memory of the next.
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
         before = status_bytes("VmRSS")
@@ -258,7 +258,7 @@ def report_memory(threads, cases):
         "Peak extra memory, times the scores: VmHWM of a fresh process",
         *("loss", "n_classes", "k", "scores, MB", "times the scores", "at most"),
     )
-    # Processes start with it: buffers return to the system when freed, and count once.
+    # For new processes: freed buffers return to the system, so they are counted once.
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 16)
     pool = ProcessPoolExecutor(
         2, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
@@ -289,8 +289,12 @@ def memory_cases(quick):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only smooth_topk_loss, its bounds")
-    parser.add_argument("--repeats", type=int, default=30, help="pairs of runs of a ratio")
-    parser.add_argument("--limit", type=float, default=0.5, help="seconds after which 3 suffice")
+    parser.add_argument(
+        "--repeats", type=int, default=30, help="number of pairs of runs for a ratio"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=0.5, help="seconds after which 3 pairs suffice"
+    )
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
 

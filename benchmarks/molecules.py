@@ -1,12 +1,12 @@
-"""Molecules worth a test (paper 000, section 4.6): DeepTopPush compared with common classifiers.
+"""Rankings of molecules (paper 000, section 4.6): DeepTopPush compared with common classifiers.
 
-CYP 3A4 of Merck, active above 5.5: log counts, 100 components, standardized, then a classifier.
+The data are CYP 3A4 of Merck, active above 5.5, with 100 standardized components of log counts.
 Hyperparameters are selected by cross-validation of the 4 652 training molecules; only the selected
 models are scored on the 1 542 test molecules. Components and network depend on the seed.
 
     python benchmarks/molecules.py --seeds 5
 
-Every cell is a line of the CSV, from which the page is made (`--report`).
+Each line of the CSV file has one cell of the page. `--report` writes the page from this file.
 """
 
 import argparse
@@ -36,7 +36,7 @@ ACTIVE = 5.5
 CSV = RESULTS / "molecules.csv"
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 N_RESAMPLES = 300
-# The first one selects: the share above every negative depends on one molecule of a fold.
+# The first metric selects. The share above every negative depends on one molecule of a fold.
 SCORING = {
     "partial AUC, log": make_top_scorer("partial_auc_log"),
     "above every negative": make_top_scorer("positives_at_top"),
@@ -60,7 +60,7 @@ def cross_entropy(class_weight):
     return TopKClassifier("cross_entropy", k=1, class_weight=class_weight, **NETWORK)
 
 
-# By name: the classifier, and its grid.
+# Classifier and grid by name.
 MODELS = {
     "DeepTopPush": (
         DeepTopPushClassifier(max_epochs=50, **NETWORK),
@@ -99,7 +99,7 @@ def mean_of_best(activity, y_score, share):
     return activity[np.argsort(-y_score, kind="stable")[:n]].mean()
 
 
-# Of labels, activities and scores.
+# Functions of labels, activities and scores.
 SCORES = {
     "above every negative": lambda y, a, s: positives_at_top_score(y, s),
     "above all but one": lambda y, a, s: positives_at_top_score(y, s, k=2),
@@ -123,7 +123,7 @@ def pipeline(clf, *, seed=0, memory=None):
 
 
 class Tables:
-    """Cells of tables of text, in the order in which they are filled."""
+    """Cells of text tables, in the order in which they are filled."""
 
     def __init__(self):
         self.cells = []
@@ -147,7 +147,7 @@ def plus_minus(mean, error):
 
 
 def select(X, active, memory, out):
-    """Return the classifiers that cross-validation selects."""
+    """Return the classifiers that are selected by cross-validation."""
     selected = {}
     out.begin(SEARCH, "model", "candidates", "best", *SCORING, "fit, s")
     for name, (clf, grid) in MODELS.items():
@@ -182,7 +182,7 @@ def measure(activity, y_scores):
 
 
 def resample(activity, y_scores):
-    """Return means over the rows of scores of bootstrap samples: (n_resamples, n_metrics)."""
+    """Return metrics of bootstrap samples, means over rows of scores: (n_resamples, n_metrics)."""
     rng, n = np.random.default_rng(0), len(activity)
     draws = [rng.integers(n, size=n) for _ in range(N_RESAMPLES)]
     return np.array([measure(activity[i], y_scores[:, i]).mean(0) for i in draws])
@@ -232,7 +232,7 @@ def page(cells):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--report", action="store_true", help="train nothing, write the page")
+    parser.add_argument("--report", action="store_true", help="train nothing, only write the page")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

@@ -1,11 +1,13 @@
 """LibAUC, difftopk and pytopk compared with sktopk, on the same samples in one run.
 
-- Rankers of two classes: LibAUC's losses with the sigmoid of the scores and their own optimizers;
-  sktopk's and cross-entropy with Adam. One hidden layer of 64 units, 10 epochs. Half of a batch of
-  128 is positive, as in LibAUC's sampler. Each loss chooses the best of three learning rates on a
-  quarter of the training set.
-- Top-k losses: one network, optimizer, order of batches and number of steps for all. Each loss
-  chooses the better of two learning rates in the same way; accuracy at k = 5.
+- Rankers for two classes: losses of LibAUC are trained with the sigmoid of the scores and with the
+  optimizers of LibAUC, losses of sktopk and cross-entropy with Adam. The network has one hidden
+  layer of 64 units and trains for 10 epochs. Half of a minibatch of 128 is positive, as in LibAUC's
+  sampler. The best of three learning rates is chosen for each loss on a quarter of the training
+  set.
+- Top-k losses: all losses have the same network, optimizer, order of minibatches and number of
+  steps. The better of two learning rates is chosen for each loss in the same way. The metric is
+  top-5 accuracy.
 
 Times are CPU times. A run that fails is a line with its error.
 
@@ -44,7 +46,7 @@ HIDDEN, BATCH, EPOCHS, STEPS = (64,), 128, 10, 400
 # ---- Rankers of two classes
 
 RANKED = ("annthyroid", "coil2000")
-# LibAUC's losses, each with the optimizer that its documentation names and what else it asks for.
+# LibAUC's losses, with the optimizer and the parameters that the documentation recommends.
 OF_LIBAUC = {
     "AUCMLoss": ("PESG", ()),
     "APLoss": ("SOAP", ("data_len",)),
@@ -61,7 +63,7 @@ RATES = (1e-3, 1e-2, 1e-1)
 
 
 def half_positive(y, generator):
-    """Batches of which a half are positive; an epoch sees every negative, positives in turns."""
+    """Yield half-positive minibatches. An epoch has every negative; positives are repeated."""
     n_each = BATCH // 2
     positive, negative = torch.as_tensor(y == 1), torch.as_tensor(y == 0)
     positive, negative = positive.nonzero().ravel(), negative.nonzero().ravel()
@@ -75,7 +77,7 @@ def half_positive(y, generator):
 
 
 def of_libauc(name, net, y, rate):
-    """A loss of scores, target and numbers of rows, and the optimizer that belongs to it."""
+    """Return a loss of scores, target and sample indices, and its optimizer."""
     optimizer, asked = OF_LIBAUC[name]
     sizes = {"data_len": len(y), "pos_len": int((y == 1).sum())}
     with contextlib.redirect_stdout(io.StringIO()):  # its optimizers say what they are
@@ -87,7 +89,7 @@ def of_libauc(name, net, y, rate):
 
 
 def ranking_scores(method, X, y, rate, seed):
-    """Train the network and return the function that scores rows."""
+    """Train the network, and return a function that scores samples."""
     generator = torch.Generator().manual_seed(seed)
     net = MLP(X.shape[1], 1, hidden_layer_sizes=HIDDEN, generator=generator)
     if method in RANKING:
@@ -108,7 +110,7 @@ def ranking_scores(method, X, y, rate, seed):
 
 
 def rank(table, method, split):
-    """Average precision on the rows that test, and the milliseconds of the fit."""
+    """Return the average precision on test samples, and the milliseconds of the fit."""
     rows = split_of(table, split)
     scaler = StandardScaler().fit(rows.X)
     X, X_test = scaler.transform(rows.X), scaler.transform(rows.X_test)
@@ -121,7 +123,7 @@ def rank(table, method, split):
 
 
 def best_rate(train, score, X, y, candidates, seed):
-    """The learning rate that is best on a quarter of the rows, trained on the others."""
+    """Return the learning rate that is best on a quarter of the samples."""
     inner, outer, y_inner, y_outer = train_test_split(
         X, y, test_size=0.25, stratify=y, random_state=seed
     )
@@ -151,7 +153,7 @@ PUBLISHED = (
 
 
 def topk_scores(loss, X, y, n_classes, rate, seed):
-    """Train with a loss; return the function that scores rows."""
+    """Train with a loss, and return a function that scores samples."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     net = MLP(X.shape[1], n_classes, generator=generator)
@@ -167,7 +169,7 @@ def topk_scores(loss, X, y, n_classes, rate, seed):
 
 
 def topk(table, method, split):
-    """Top-k accuracy on the rows that test, and the milliseconds of a step with the network."""
+    """Return the top-k accuracy on test samples, and the milliseconds of a training step."""
     rows, n_classes = split_of(table, split), EVERY_TABLE[table].n_classes
     loss = OURS[method] if method in OURS else published_losses(n_classes, K)[method]
     scaler = StandardScaler().fit(rows.X)
@@ -181,7 +183,7 @@ def topk(table, method, split):
     return {"score": score(rows.y_test, scores(X_test)), "ms": ms}
 
 
-# ---- All of it
+# ---- All runs
 
 PARTS = {
     "rankers": (
@@ -194,7 +196,7 @@ PARTS = {
 
 
 def run(part, table, method, split):
-    """What the part finds, or the error it ends with."""
+    """Return the results of a run, or its error."""
     try:
         found = PARTS[part][0](table, method, split)
     except Exception as error:
@@ -206,7 +208,7 @@ def run(part, table, method, split):
 
 
 def settings(args):
-    """Every run: part, dataset, method and split."""
+    """Yield part, dataset, method and split of every run."""
     return [
         {"part": part, "table": table, "method": method, "split": split}
         for part, (_, tables, methods) in PARTS.items()
@@ -232,7 +234,7 @@ def show(name, value):
 
 
 def page(runs):
-    """A table for each part: means over the splits, with the errors."""
+    """Return a table for each part: means over splits, and errors."""
     lines = [
         "# sktopk compared with other packages",
         "",

@@ -1,7 +1,6 @@
-"""Real tables for the benchmarks: digits ships with scikit-learn, the others are read from files.
+"""Real datasets for the benchmarks. scikit-learn has digits, the others are read from files.
 
-See ``_datasets.py`` for the files; SKTOPK_DATA names their folder, its default is
-``../shared/data`` beside the folder one works in.
+``_datasets.py`` reads the files. SKTOPK_DATA names their folder; the default is ``../shared/data``.
 """
 
 from _datasets import (
@@ -46,9 +45,10 @@ def clinc150():
 
 
 def molecules():
-    """Molecules to train on and to test: 9 491 counts of substructures (CSR), 3.5 % not zero.
+    """Training and test molecules: 9 491 counts of substructures (CSR), 3.5 % nonzero.
 
-    With their activity on the enzyme CYP 3A4 (pIC50): 4 652 and 1 542 rows, 11 % above 5.5.
+    Also returns the activity on the enzyme CYP 3A4 (pIC50) of 4 652 and 1 542 molecules. 11 % are
+    above 5.5.
     """
     train, test = (load_merck_cyp3a4(subset, return_X_y=True) for subset in ("train", "test"))
     return *train, *test

@@ -1,9 +1,9 @@
-"""What an epoch costs against rows, features, classes, batch size and k.
+"""Time of an epoch by number of samples, features and classes, by batch size and by k.
 
-Each axis is varied with the others held at a moderate size. Seconds are those of an epoch, the
-median after a first one that warms up, on one thread. The exponent p of seconds ~ size^p is fitted
-by least squares to the larger half of the sizes, where the fixed cost of a step has faded. The
-last column is where an epoch takes 36 seconds, 100 epochs an hour, by that fit.
+One size is varied, and the others have a moderate value. Seconds are the median of several epochs
+after a first one, on one thread. The exponent p of seconds ~ size^p is fitted by least squares to
+the larger half of the sizes, where the fixed cost of a step is small. The last column is the size
+at which an epoch takes 36 seconds by this fit, which means 100 epochs in an hour.
 
     python benchmarks/scaling.py             # about ten minutes
     python benchmarks/scaling.py --report    # the page and the figure from the CSV
@@ -30,7 +30,7 @@ from sktopk import (
 
 RESULTS = Path(__file__).parent / "results"
 SENSIBLE = 36.0
-# Smaller exponents are no growth to speak of.
+# Smaller exponents count as no growth.
 GROWS = 0.2
 MARKERS = "osv^D<>Pp*Xh" * 2
 LABELS = {
@@ -48,7 +48,7 @@ RANKERS = {
 }
 K_OF_A_RANKER = {"TopPushK": lambda k: TopPushKClassifier(k=k)}
 
-# Sizes of an axis, the sizes of the others, and what is measured on it.
+# By varied size: its values, the values of the others, and the measured estimators.
 BASE = {"rows": 8192, "features": 50, "classes": 10, "batch": 128, "k": 5}
 AXES = {
     "rows": ([1_000, 4_000, 16_000, 64_000, 256_000], {}, LABELS | RANKERS),
@@ -64,18 +64,18 @@ AXES = {
 
 
 def table(size, binary):
-    """Rows and labels; a tenth of two classes are positives, and every class occurs."""
+    """Return samples and labels. With two classes, a tenth is positive. Every class occurs."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((size["rows"], size["features"]), dtype=np.float32)
     if binary:
         score = X[:, 0] + rng.standard_normal(size["rows"])
         return X, score > np.quantile(score, 0.9)
-    # Labels beyond the rows come without rows of their own: only their number counts.
+    # If there are more classes than samples, the other classes have no samples.
     return X, np.arange(size["rows"]) * size["classes"] // size["rows"]
 
 
 def seconds_per_epoch(make, size, binary):
-    """Median over the epochs after the first."""
+    """Return the median seconds of the epochs after the first."""
     X, y = table(size, binary)
     clf = make(size["k"]).set_params(batch_size=size["batch"], device="cpu", random_state=0)
     if binary or size["classes"] <= size["rows"]:
@@ -99,13 +99,13 @@ def measure(csv):
 
 
 def exponent(sizes, seconds):
-    """Slope and intercept of log seconds over log sizes, in their larger half."""
+    """Return slope and intercept of log seconds by log size, for the larger half of the sizes."""
     half = max(0, min(len(sizes) // 2, len(sizes) - 2))
     return np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)
 
 
 def sensible_size(sizes, seconds):
-    """Where the fit takes 36 seconds; "" far beyond what was measured."""
+    """Return the size at which an epoch takes 36 seconds, or "" if far from measured sizes."""
     slope, intercept = exponent(sizes, seconds)
     size = np.exp((np.log(SENSIBLE) - intercept) / slope) if slope > GROWS else np.inf
     return f"{size:.0e}" if size < 300 * max(sizes) else ""
@@ -114,7 +114,7 @@ def sensible_size(sizes, seconds):
 def report(csv):
     frame = pd.read_csv(csv)
     lines = [
-        "# Seconds per epoch against the size of everything (`benchmarks/scaling.py`)",
+        "# Seconds per epoch by size of data, batch and k (`benchmarks/scaling.py`)",
         "",
         f"torch {torch.__version__}, 1 thread, float32. Held fixed: "
         + ", ".join(f"{name} {value}" for name, value in BASE.items())

@@ -1,4 +1,4 @@
-"""Grid search over the loss's tau, margin and k on digits: seconds in one or several processes.
+"""Seconds of a grid search over tau, margin and k of the loss on digits, by number of processes.
 
 27 different models, 3 folds, 1 thread per process. CPU seconds include the processes that
 joblib starts, and their imports.
@@ -46,7 +46,7 @@ def main():
     start, used = perf_counter(), sum(os.times()[:4])
     search = GridSearchCV(pipe, grid, cv=3, n_jobs=args.n_jobs).fit(X, y)
     wall = perf_counter() - start
-    # Only processes that have ended are counted.
+    # The CPU time of children counts only processes that have ended.
     get_reusable_executor().shutdown(wait=True)
     used = sum(os.times()[:4]) - used
     fits = search.cv_results_["mean_fit_time"]

@@ -1,15 +1,15 @@
 """Boosted trees with a loss for the top, compared with the log loss.
 
-The 26 datasets of two classes of `top_of_the_table.py` with the same splits; one thread. The trees
-are those of LightGBM with its defaults, so that only the loss differs. The defaults were chosen on
-the choosing half.
+The data are the 26 datasets of two classes of `top_of_the_table.py`, with the same splits and one
+thread. All trees have the defaults of LightGBM, so that only the loss differs. The defaults of
+TopBoostClassifier were chosen on the development datasets, called the choosing half.
 
-    python benchmarks/top_boost.py                          # what the file lacks
+    python benchmarks/top_boost.py                          # fits that are missing in the file
     python benchmarks/top_boost.py --half choosing --splits 3
     python benchmarks/top_boost.py --report                 # the page, from the file
 
-Every fit is one line of `results/top_boost.jsonl`, and is not repeated. LightGBM comes with the
-extra `boosting`.
+Every fit is one line of `results/top_boost.jsonl`, and is not repeated. The extra `boosting`
+installs LightGBM.
 """
 
 import argparse
@@ -32,17 +32,17 @@ from sktopk.metrics._statistics import PairedDifference, verdict_of
 
 FILE = Path(__file__).parent / "results" / "top_boost.jsonl"
 SPLITS = 5
-# The difference that does not matter, of scores in [0, 1].
+# Differences up to this size do not matter, for scores in [0, 1].
 MARGIN = 0.01
 LOG, ONE, MEMBERS = {"log_loss_share": 1}, {"n_members": 1}, {"n_members": 5}
-# What both halves have: the log loss and the default, with one member and with five.
+# Settings of both halves: the log loss and the default, with one member and with five.
 REPORTED = {
     "log loss": LOG | ONE,
     "top": ONE,
     "log loss, 5 members": LOG | MEMBERS,
     "top, 5 members": MEMBERS,
 }
-# What is set against what: the loss alone, and the default against LightGBM as it is.
+# Compared settings: both losses with equal numbers of members, and the default with LightGBM.
 COMPARED = [
     ("top", "log loss"),
     ("top, 5 members", "log loss, 5 members"),
@@ -51,7 +51,7 @@ COMPARED = [
 
 
 def cell(table, params, split):
-    """The line of one fit: scores and seconds of the processor, or the error it ended with."""
+    """Return the line of one fit: scores and CPU seconds, or the error."""
     rows = split_of(table, split)
     classifier = TopBoostClassifier(random_state=split, n_jobs=1, **params)
     start = time.process_time()
@@ -67,7 +67,7 @@ def cell(table, params, split):
 
 
 def missing(args):
-    """Settings of the fits that the file lacks, split by split."""
+    """Return the settings of fits that are missing in the file, sorted by split."""
     done = read(args.file)
     done = set(zip(done.table, done.method, done.split, strict=True))
     for split in range(args.splits):
@@ -80,7 +80,7 @@ def missing(args):
 
 
 def difference(lines, half, job, method, baseline):
-    """Return the mean difference of two settings on each dataset of a half, and its clear signs."""
+    """Return the mean difference of two settings by dataset, and the significant signs."""
     here = lines[lines.table.map(HALF) == half]
     here = here.set_index(["table", "split"])
     own, base = (here[here.method == each] for each in (method, baseline))
@@ -97,8 +97,9 @@ def difference(lines, half, job, method, baseline):
 
 
 def table_of(lines, half):
-    """Mean differences in points with their intervals and verdicts, as Markdown."""
-    header = ["job", "setting", "against", "difference", "verdict", "won / equal / lost", "clearly"]
+    """Return mean differences in points with intervals and verdicts, as Markdown."""
+    header = ["metric", "setting", "minus", "difference", "verdict"]
+    header += ["better / equal / worse datasets", "clearly better / worse"]
     rows = []
     for job in BINARY:
         for method, baseline in COMPARED:
@@ -110,14 +111,14 @@ def table_of(lines, half):
             interval = f"{100 * mean:+.2f} ± {100 * half_width:.2f}"
             verdict = verdict_of(mean, half_width, MARGIN)
             won = " / ".join(map(str, counts))
-            # Of one split nothing is clear.
+            # With one split there is no significance.
             clear = f"{(signs > 0).sum()} / {(signs < 0).sum()}" if len(signs) else ""
             rows.append([job, method, baseline, interval, verdict, won, clear])
     return markdown(header, rows)
 
 
 def scores_by_table(lines):
-    """The mean score in percent of each setting on each table."""
+    """Return the mean score in percent of each setting on each dataset."""
     text = []
     for job in BINARY:
         mean = lines.pivot_table(index="table", columns="method", values=job, aggfunc="mean")
@@ -126,37 +127,38 @@ def scores_by_table(lines):
             for table in TABLES
             if table in mean.index
         ]
-        text += ["", f"### {job}", "", markdown(["table", "half", *REPORTED], rows)]
+        text += ["", f"### {job}", "", markdown(["dataset", "half", *REPORTED], rows)]
     return "\n".join(text[1:])
 
 
 def seconds(lines):
-    """Median over the tables of the seconds of a fit."""
+    """Return the median seconds of a fit over datasets."""
     found = lines.groupby(["method", "table"]).fit_s.mean().groupby("method").median()
     return ", ".join(f"{method} {found[method]:.2g}" for method in REPORTED)
 
 
 def page(lines):
-    """The page: the reporting half, how the default was chosen, every score."""
+    """Return the page: held-out datasets, development datasets, all scores."""
     splits = lines.groupby(["method", "table"]).split.nunique()
     return "\n".join(
         [
-            "# Boosted trees with a loss of the top",
+            "# Boosted trees with a loss for the top",
             "",
-            f"`benchmarks/top_boost.py`: TopBoostClassifier on {lines.table.nunique()} tables of "
+            f"`benchmarks/top_boost.py`: TopBoostClassifier on {lines.table.nunique()} datasets of "
             f"two classes, {splits.min()} to {splits.max()} splits, LightGBM's defaults, one "
-            "thread. Differences of scores in points: the mean over tables with its 95 % "
-            "confidence interval (Student's t, tables as the sample); tables won / equal / lost by "
-            "the mean of the splits; clearly won / lost by the corrected resampled t-test, where a "
-            "table has several splits. Verdicts have a margin of one point.",
+            "thread. Differences are in points: the mean over datasets with its 95 % confidence "
+            "interval (Student's t, datasets as the sample). Verdicts have a margin of one point. "
+            "Datasets are better, equal or worse by the mean over splits. They are clearly better "
+            'or worse by the corrected resampled t-test, if a dataset has several splits. "top" '
+            "is the default loss of TopBoostClassifier.",
             "",
-            f"Seconds of a fit, median of the tables: {seconds(lines)}.",
+            f"Seconds of a fit, median over datasets: {seconds(lines)}.",
             "",
-            "## The reporting half",
+            "## Held-out datasets (the reporting half)",
             "",
             table_of(lines, "reporting"),
             "",
-            "## The choosing half",
+            "## Development datasets (the choosing half)",
             "",
             table_of(lines, "choosing"),
             "",

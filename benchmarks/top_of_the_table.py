@@ -1,24 +1,25 @@
-"""Who is best at the top? The estimators of this package beside the usual ones, on 42 tables.
+"""Comparison of the estimators of this package with common methods, on 42 datasets.
 
-Two classes are judged where few rows are looked at, several classes where few labels are. At
-most 8 000 rows train and 8 000 test, drawn anew for each of ten splits, of 40 where few rows test,
-the same for all methods; one thread. Defaults are chosen on one half of the tables and reported on
-the other: families of tables take turns in alphabetical order (`tables/_data.py`). Methods with
-their defaults, but for "LightGBM, tuned" (20 tries); the slow ones have three splits, and boosting
-on a table of more than 50 classes is left out where one fit takes minutes.
+Metrics of two classes measure the top of a ranking, metrics of several classes the first labels. At
+most 8 000 training and 8 000 test samples are drawn for each of ten splits (40 splits if few
+samples are tested). All methods have the same samples and one thread. Defaults were chosen on one
+half of the datasets ("choosing") and are reported on the other half: families of datasets take
+turns in alphabetical order (`tables/_data.py`). Methods have their defaults, except "LightGBM,
+tuned" (20 tries). Slow methods have three splits. Boosting is excluded on datasets with more than
+50 classes if one fit takes minutes.
 
-    python benchmarks/top_of_the_table.py                          # what the file lacks
+    python benchmarks/top_of_the_table.py                  # fits that are missing in the file
     python benchmarks/top_of_the_table.py --methods LightGBM --splits 3 --shard 0/2
     python benchmarks/top_of_the_table.py --report                 # the page and the figure
 
-Every fit is a line of the file, written at once; a line that is there is not made again, so that
-a run goes on where it was stopped, and several may work side by side on other shards. To try
-other parameters on the choosing half, in a file of their own:
+Every fit is written as one line of the file at once, and is not repeated. A run that was stopped
+therefore continues, and several processes can work on different shards. To try other parameters on
+the choosing half, with another file:
 
-    python benchmarks/top_of_the_table.py --methods TopKClassifier --half choosing \\
+    python benchmarks/top_of_the_table.py --methods TopKClassifier --half choosing \
         --set batch_size=512 --label "batch 512" --file /tmp/tries.jsonl
 
-LightGBM and pytabkit come with the extra `bench`.
+The extra `bench` installs LightGBM and pytabkit.
 """
 
 import argparse
@@ -40,7 +41,7 @@ FILE = Path(__file__).parent / "results" / "top_of_the_table.jsonl"
 
 
 def cell(table, method, split, params):
-    """The line of one fit: its scores, or the error it ended with, and its seconds."""
+    """Return the line of one fit: scores and seconds, or the error."""
     rows, n_classes = split_of(table, split), TABLES[table].n_classes
     line = {"n_train": len(rows.y), "n_test": len(rows.y_test)}
     estimator = METHODS[method].make(n_classes, split)
@@ -57,7 +58,7 @@ def cell(table, method, split, params):
 
 
 def missing(args):
-    """Settings of the cells that the file lacks: the first splits of all methods come first."""
+    """Return the settings of fits that are missing in the file, sorted by split."""
     done = read(args.file)
     done = set(zip(done.table, done.method, done.split, strict=True))
     shard, n_shards = map(int, args.shard.split("/"))
@@ -82,10 +83,10 @@ def named(method, args):
 
 
 def append(path, line):
-    """Write a line at once: processes do not mix theirs."""
+    """Write a whole line at once, so that lines of several processes do not mix."""
     text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
     if path.is_file() and not path.read_bytes().endswith(b"\n"):
-        text = "\n" + text  # a kill broke the last line off
+        text = "\n" + text  # the last line is incomplete
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(file, text.encode())
@@ -94,7 +95,7 @@ def append(path, line):
 
 
 def value(text):
-    """A name and its value, of ``name=value``."""
+    """Return name and value of ``name=value``."""
     name, _, value = text.partition("=")
     try:
         return name, ast.literal_eval(value)
@@ -111,12 +112,19 @@ def main():
     add("--tables", nargs="+", help="substrings of names", metavar="NAME")
     add("--kinds", nargs="+", choices=JOBS, default=list(JOBS), metavar="NAME")
     add("--half", choices=HALVES, help="default: both")
-    add("--splits", type=int, default=10 * MORE_SPLITS, help="at most so many of each table")
-    add("--shard", default="0/1", help="every n-th table from the i-th on: i/n")
+    add(
+        "--splits", type=int, default=10 * MORE_SPLITS, help="largest number of splits of a dataset"
+    )
+    add("--shard", default="0/1", help="i/n: every n-th dataset from the i-th on")
     add("--set", nargs="+", type=value, default=[], metavar="NAME=VALUE", help="parameters")
     add("--label", default="", help="added to the names of methods in the file")
     add("--file", type=Path, default=FILE)
-    add("--minutes", type=float, default=float("inf"), help="begin no fit after so many minutes")
+    add(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        help="begin no fit after this number of minutes",
+    )
     add("--list", action="store_true", help="only count what the file lacks")
     add("--report", action="store_true", help="train nothing: the page and the figure of the file")
     args = parser.parse_args()

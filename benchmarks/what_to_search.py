@@ -4,7 +4,7 @@ Five tasks of `label_tasks.py` with at most 3 000 training samples. Prints the m
 the default in points of top-1 and top-k accuracy, the smallest and the largest difference of a task
 at top-k, and the time compared with the default. All numbers are means over seeds.
 
-    python benchmarks/what_to_search.py [--seeds 2]        # some twenty minutes
+    python benchmarks/what_to_search.py [--seeds 2]        # about twenty minutes
 
 Needs the data of `benchmarks/_datasets.py`.
 """
@@ -20,7 +20,7 @@ from sktopk.metrics import topk_accuracy_score
 
 N_TRAIN = 3000
 NAMES = ("letter", "letter, long tail", "digits, 60 % wrong", "clinc150", "leaves100")
-# Functions of k and of the number of epochs of the default.
+# Parameters as functions of k and of the default number of epochs.
 SETTINGS = {
     "default": lambda k, epochs: {},
     "`n_estimators=24` instead of 8": lambda k, epochs: {"n_estimators": 24},
@@ -77,7 +77,7 @@ def main():
         first, best, _ = rows.mean(axis=0)
         span = f"{rows[:, 1].min():+.1f}, {rows[:, 1].max():+.1f}"
         print(f"| {name} | {first:+.2f} | {best:+.2f} | {span} | {factor:.1f} |")
-    print("\nThe default itself:\n| task | top-1 | top-k |\n|---|---|---|")
+    print("\nScores of the default:\n| task | top-1 | top-k |\n|---|---|---|")
     for name, (first, best, _) in zip(NAMES, results[0], strict=True):
         print(f"| {name} | {first:.1f} | {best:.1f} |")
 

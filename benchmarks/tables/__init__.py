@@ -1,1 +1,1 @@
-"""Tables, methods and jobs of top_of_the_table.py, and its page."""
+"""Datasets, methods, metrics and page of top_of_the_table.py."""

@@ -41,14 +41,14 @@ class Table:
     ----------
     name : str
     family : str
-        Tables of one family have rows in common, or nearly, and stay in the same half.
+        Datasets of one family share samples, or nearly, and are in the same half.
     n_classes : int
     load : callable
         Returns X and y, or X, y and the group of each class.
     components : int, default=None
-        Sparse rows become so many components of the training rows.
+        Number of components, computed from the training samples, for sparse X.
     noise : float, default=0.0
-        Share of the training labels that are redrawn within their group. Test labels are correct.
+        Share of training labels that are replaced within their group. Test labels are correct.
     tail : float, default=1.0
         Ratio of the sizes of the largest and the smallest class in the training set.
     """
@@ -70,7 +70,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows of a table, float32, labels 0 to n_classes - 1."""
+    """Training and test samples of a dataset, float32, with labels 0 to n_classes - 1."""
 
     X: np.ndarray
     y: np.ndarray
@@ -88,14 +88,14 @@ def merck_metab():
     """2 092 molecules, 4 505 counts of substructures (CSR); 15.6 % have an activity of 90."""
     with ZipFile(data_file(None, "merck_metab", "data_sparse_single.zip")) as parts:
         frames = [pd.read_csv(parts.open(f"METAB_{part}.csv")) for part in ("training", "test")]
-    # The parts differ in their columns: a count that is not there is 0.
+    # The files have different columns. Missing counts are 0.
     frame = pd.concat(frames).fillna(0)
     X = frame.drop(columns=["MOLECULE", "Act"]).to_numpy(np.float32)
     return csr_matrix(X), frame["Act"].to_numpy() >= 90
 
 
 def hiv():
-    """41 127 molecules as tf-idf of the pieces of 1 to 4 signs of their SMILES; 3.5 % active."""
+    """41 127 molecules, 3.5 % active: tf-idf of 1 to 4 consecutive characters of SMILES."""
     frame = pd.read_csv(data_file(None, "molecules_smiles", "HIV.csv"))
     signs = TfidfVectorizer(
         analyzer="char", ngram_range=(1, 4), lowercase=False, min_df=20, sublinear_tf=True
@@ -119,7 +119,7 @@ def requests():
 
 
 def kddcup(most=2000):
-    """14 787 connections, 41 features, 23 classes: at most `most` rows of each, at least 2."""
+    """14 787 connections, 41 features, 23 classes with 2 to `most` samples each."""
     X, y = load_pmlb("kddcup", return_X_y=True)
     rng = np.random.default_rng(0)
     rows = [rng.permutation(np.flatnonzero(y == label))[:most] for label in np.unique(y)]
@@ -144,8 +144,8 @@ def small_images(load):
 def cifar100():
     """26 667 images, 100 classes in 20 groups: 192 features of cells of 8 x 8 pixels.
 
-    The mean colour of each of the 16 cells, and a histogram of the directions of its edges,
-    nine of them, weighted by their strength. The images for testing and every third other.
+    Each of the 16 cells has its mean colour and a histogram of nine directions of edges, weighted
+    by their strength. The dataset has all test images and every third training image.
     """
     train, test = (load_cifar100(subset) for subset in ("train", "test"))
     X = np.concatenate([cells_of(train.data[::3]), cells_of(test.data)])
@@ -161,7 +161,7 @@ def cells_of(images, side=8, n_directions=9):
 
     down, right = np.gradient(images.mean(1), axis=(1, 2))
     strength = np.hypot(down, right)
-    # Of an edge, not of a slope: opposite directions are one.
+    # Opposite directions of a gradient belong to the same edge.
     direction = np.arctan2(down, right) % np.pi * (n_directions / np.pi)
     edges = [
         mean_of_cells(np.where(np.floor(direction) % n_directions == d, strength, 0))
@@ -321,7 +321,7 @@ def loaded(name):
 
 
 def n_train_of(name, max_train=MAX_TRAIN):
-    """How many rows of a table train."""
+    """Return the number of training samples of a dataset."""
     return min(max_train, int(TRAIN_SHARE * len(loaded(name)[1])))
 
 
@@ -333,7 +333,7 @@ def long_tailed(rows, y, factor, seed):
 
 @lru_cache(maxsize=128)
 def split_of(name, split, max_train=MAX_TRAIN):
-    """Rows of a table drawn by the number of the split; the same for all methods."""
+    """Return the samples of a split, which are the same for all methods."""
     table = TABLES[name]
     X, y, groups = loaded(name)
     n_train = n_train_of(name, max_train)

@@ -42,7 +42,7 @@ def by_table(scores, kind):
                         "table": table,
                         "ours": 100 * runs.score.mean(),
                         "other": 100 * runs.other.mean(),
-                        # Scores are kept to six digits: a smaller difference is none.
+                        # Scores have six digits, so smaller differences are ties.
                         "points": round(100 * (runs.score - runs.other).mean(), 3),
                         "half_width": half_width,
                         "sign": sign,
@@ -54,7 +54,7 @@ def by_table(scores, kind):
 
 
 def by_job(found):
-    """Return a row per metric and method: the mean over datasets, and how many are won.
+    """Return a row per metric and method: mean over datasets, and number of datasets won.
 
     A dataset is won if the mean over splits is higher, and clearly won if the interval lies
     above 0.

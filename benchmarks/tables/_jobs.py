@@ -1,4 +1,4 @@
-"""What the methods are for: the scores of a job, at the top."""
+"""The metrics (jobs) of the comparison."""
 
 import time
 import warnings
@@ -45,7 +45,7 @@ JOBS = {
 
 
 def scores_of(kind, y, y_score, labels):
-    """Return every job's score of the test rows."""
+    """Return all metrics of the test samples."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if kind == "binary":
@@ -54,14 +54,14 @@ def scores_of(kind, y, y_score, labels):
 
 
 def fit_and_score(estimator, rows, kind):
-    """Fit an estimator and score the test rows.
+    """Fit an estimator and score the test samples.
 
     Returns
     -------
     fit_s, predict_s : float
-        Seconds of the processor: others may be at work on it.
+        CPU seconds, because other processes may use the machine.
     scores : dict
-        Every job's.
+        All metrics by name.
     """
     begin = time.process_time()
     estimator.fit(rows.X, rows.y)

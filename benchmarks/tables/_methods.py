@@ -1,4 +1,4 @@
-"""The methods, one thread each; those of other packages are imported where they are used."""
+"""The compared methods, each with one thread. Other packages are imported when they are used."""
 
 import time
 from dataclasses import dataclass
@@ -38,13 +38,13 @@ USUAL = ("binary", "multiclass")
 LABELS = ("multiclass", "wrong labels", "long tail")
 MANY_CLASSES = 50
 FEW_SPLITS = 3
-# The tables of two classes of the reporting half with less than 1 000 rows to test, of which five
-# to seven are 1 %: so many times as many splits, but of slow methods.
+# Held-out datasets of two classes with less than 1 000 test samples: 1 % are five to seven samples.
+# They have this number of times more splits, except for slow methods.
 FEW_ROWS = ("fault", "InternetAds", "merck METAB", "yeast")
 MORE_SPLITS = 4
 
 
-# Of the settings that LightGBM is tuned over.
+# Settings for tuning LightGBM.
 SPACE = {
     "learning_rate": loguniform(0.02, 0.3),
     "num_leaves": randint(4, 128),
@@ -62,13 +62,13 @@ class Method:
     Parameters
     ----------
     make : callable
-        Of the number of classes and the seed.
+        Function of the number of classes and the seed that returns an estimator.
     kinds : tuple of str
-        Of the tables that it is for.
+        Kinds of datasets for the method.
     n_splits : int
-        How many of the splits it is worth.
+        Number of splits.
     n_splits_many : int
-        The same for tables of more than MANY_CLASSES classes; 0 leaves them out.
+        Number of splits of datasets with more than MANY_CLASSES classes; 0 excludes them.
     """
 
     make: object
@@ -77,7 +77,7 @@ class Method:
     n_splits_many: int = 10
 
     def splits(self, table):
-        """The splits of a table that it is run on."""
+        """Return the splits of a dataset for this method."""
         if table.kind not in self.kinds:
             return range(0)
         if table.n_classes > MANY_CLASSES:
@@ -87,10 +87,10 @@ class Method:
 
 
 class TunedLightGBM(ClassifierMixin, BaseEstimator):
-    """LightGBM by random search: the first try has its defaults, each stops early.
+    """LightGBM with random search. The first try has the defaults. Each try stops early.
 
-    A fifth of the rows judges, by average precision (two classes) or the log-loss; the best
-    settings are fitted to all rows. No try is begun after `max_seconds`.
+    A fifth of the samples selects by average precision (two classes) or log loss. The best
+    settings are fitted to all samples. No try begins after `max_seconds`.
     """
 
     def __init__(self, n_tries=20, max_trees=20_000, max_seconds=300.0, random_state=0):
@@ -104,7 +104,7 @@ class TunedLightGBM(ClassifierMixin, BaseEstimator):
 
         start = time.process_time()
         classes, count = np.unique(y, return_counts=True)
-        # A class needs a row in both parts.
+        # Each class needs a sample in both parts.
         stratify = y if count.min() > 1 and len(classes) < 0.2 * len(y) else None
         parts = train_test_split(
             X, y, test_size=0.2, random_state=self.random_state, stratify=stratify
@@ -170,12 +170,12 @@ def scaled(estimator):
 
 
 def last_step(estimator):
-    """An estimator without what `scaled` put in front."""
+    """Return an estimator without the scaler of `scaled`."""
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def network(estimator, n_classes, seed, **settings):
-    """A network of this package; k is what the number of classes allows."""
+    """Return a network of this package. k is limited by the number of classes."""
     if isinstance(estimator, TopKClassifier):
         settings["k"] = min(estimator.k, n_classes - 1)
     return scaled(estimator.set_params(random_state=seed, device="cpu", **settings))
@@ -197,7 +197,7 @@ def vote(n_classes, seed):
     )
 
 
-# What each job of two classes is trained with.
+# The ranker for each metric of two classes.
 RANKERS = {
     "precision at 1 %": PatMatClassifier(tau=0.01),
     "precision at 100": RecallAtKClassifier(k=100),
@@ -205,7 +205,7 @@ RANKERS = {
     "positives above every negative": DeepTopPushClassifier(),
     "average precision": AUCClassifier(),
 }
-# In the order in which they are run: the quickest first.
+# Sorted by speed: the fastest methods run first.
 METHODS = {
     "logistic regression": Method(
         lambda n, seed: scaled(LogisticRegression(max_iter=1000, random_state=seed))
@@ -278,7 +278,7 @@ OURS = "sktopk"
 def shown(kind):
     """Return the name on the page of each method for this kind of datasets.
 
-    Of the rankers, the ranks have only the default of the kind.
+    The ranks have one ranker only, the default of the kind.
     """
     rankers = {type(ranker).__name__ for ranker in RANKERS.values()}
     others = {

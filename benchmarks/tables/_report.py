@@ -24,7 +24,7 @@ TITLES = {
 
 
 def read(path):
-    """Return the lines of a results file, without a last line that a kill truncated."""
+    """Return the lines of a results file, without an incomplete last line."""
     found = []
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:
@@ -33,12 +33,12 @@ def read(path):
             continue
     frame = pd.DataFrame(found)
     frame = frame.reindex(columns=list(dict.fromkeys([*KEYS, "error", *frame])))
-    # Two processes may have made the same line.
+    # Two processes may have written the same line.
     return frame.drop_duplicates(KEYS)
 
 
 def job_scores(lines):
-    """Return a row per metric and fit; for this package only the estimator of that metric.
+    """Return a row per metric and fit; this package has only the estimator for the metric.
 
     A failed fit has the score minus infinity.
     """
@@ -113,7 +113,7 @@ def ranking(scores, kind, tables, least=1):
         by_split = cells.pivot(index="split", columns="method", values="score").dropna()
         n_splits.append(len(by_split))
         if len(by_split):
-            # Scores are kept to six digits: smaller differences are ties.
+            # Scores have six digits, so smaller differences are ties.
             place = by_split.mean().round(5).rank(ascending=False)
             ranks.append(pd.DataFrame({"table": table, "job": job, "rank": place}).reset_index())
     if not ranks:
@@ -220,7 +220,7 @@ def page(lines, figure="top_of_the_table.png"):
         "",
         f"`benchmarks/top_of_the_table.py`: {lines.table.nunique()} datasets, at most {MAX_TRAIN} "
         f"training and {MAX_TEST} test samples, drawn for each split, the same for all methods. "
-        "One thread, seconds of the processor. All methods have their defaults, except "
+        "One thread, CPU seconds. All methods have their defaults, except "
         '"LightGBM, tuned" (20 tries). sktopk is '
         + ", ".join(f"{name} for {TITLES[kind].lower()}" for kind, name in DEFAULTS.items())
         + ".",
@@ -271,12 +271,12 @@ def draw(lines, path):
         for method, rank in ranks.items():
             color = "C3" if method == OURS else "0.3"
             right = decades - decades[method]
-            # The label stands on the left where another point is close on the right, or within it.
+            # The label is on the left if another point is close on the right.
             near, width = (ranks - rank).abs(), 0.11 * len(method)
             left = ((0 < right) & (right < np.where(near < 0.2, width, 0.6)) & (near < 0.35)).any()
             offset, ha = ((-6, -3), "right") if left else ((6, -3), "left")
             if left and ((-2 < right) & (right < 0) & (near < 0.15)).any():
-                # Neighbours on both sides: the label stands away from the next higher or lower.
+                # With neighbours on both sides, the label moves up or down.
                 closest = near[(right.abs() < 1) & (near > 0.05)].idxmin()
                 offset, ha = (0, -14 if ranks[closest] < rank else 7), "center"
             place = found.seconds.fit_s[method], rank
