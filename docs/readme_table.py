@@ -1,7 +1,7 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [tiny] [price]
-        [sizes] [dependent] [days] [molecules] [average]
+        [sizes] [lists] [dependent] [days] [molecules] [average]
 
 Letters: the example of losses.md, more baselines, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
@@ -10,6 +10,8 @@ corrected classifiers, mean over classes, on the four held-out datasets with rar
 Tiny: many classes with few samples each, and 256 columns as of an embedding (simulated).
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
+Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
+same customers calibrate and are in the list.
 Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
@@ -28,7 +30,12 @@ from scipy.signal import lfilter
 from scipy.stats import norm, t
 from sklearn.datasets import make_classification
 from sklearn.decomposition import TruncatedSVD
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
@@ -118,6 +125,7 @@ def corrected():
         for model in (
             ExtraTreesClassifier(300, random_state=seed),
             scaled(LogisticRegression(max_iter=1000)),
+            TopKClassifier("cross_entropy", random_state=seed),
         ):
             proba = model.fit(X, y).predict_proba(X_test)
             frequency = np.bincount(np.searchsorted(model.classes_, y)) / len(y)
@@ -142,6 +150,7 @@ def tails():
             ]
             for title, model in {
                 "logistic regression": scaled(LogisticRegression(max_iter=1000)),
+                "logistic regression, C=0.03": scaled(LogisticRegression(C=0.03, max_iter=1000)),
                 "SVC": scaled(SVC(probability=True, **seeded)),
                 "SVC, C=10": scaled(SVC(C=10, probability=True, **seeded)),
                 "extra trees": ExtraTreesClassifier(300, **seeded),
@@ -245,6 +254,33 @@ def broken(scores, seed):
     """Return whether a threshold for 1 % of the negatives N(0, 1) breaks the limit."""
     clf = calibrated(scores, np.zeros(len(scores), dtype=bool), seed, budget=0.01)
     return norm.sf(clf.threshold_) > 0.01
+
+
+def lists():
+    X, y = make_classification(120_000, weights=[0.95], class_sep=0.5, random_state=0)
+    clf = HistGradientBoostingClassifier(random_state=0).fit(X[:8000], y[:8000])
+    scores, random = clf.predict_proba(X[8000:])[:, 1], np.random.default_rng(0)
+    for n in (500, 1000, 4000, 16_000):
+        found = []
+        for _ in range(60):
+            cal, new = np.split(random.permutation(len(scores))[: n + 8000], [n])
+            clf = BudgetClassifier.from_scores(scores[cal], y[8000:][cal])
+            hits = y[8000:][new][np.argsort(-scores[new])[:500]].sum()
+            found.append([*clf.hits_interval(scores[new], 500), hits, y[8000:][cal].sum()])
+        print(f"{n} samples: bounds, hits and positives {np.median(found, axis=0)}")
+    for share in (0, 0.5, 0.9):
+        missed = []
+        for seed in range(1000):
+            random = np.random.default_rng(seed)
+            customer, parts = random.normal(size=2000), []
+            for _ in range(2):
+                interest = share**0.5 * customer + (1 - share) ** 0.5 * random.normal(size=2000)
+                buys = interest + 0.5 * random.normal(size=2000) > 2
+                parts.append((interest + random.normal(size=2000), buys))
+            (scores, buys), (new, new_buys) = parts
+            low, high = BudgetClassifier.from_scores(scores, buys).hits_interval(new, 200)
+            missed.append(not low <= new_buys[np.argsort(-new)[:200]].sum() <= high)
+        print(f"correlation {share} of interest in two purchases: {np.mean(missed):.1%} miss")
 
 
 def dependent():
@@ -403,7 +439,7 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    each = letters, corrected, tails, tiny, price, sizes, dependent, days, molecules, average
+    each = letters, corrected, tails, tiny, price, sizes, lists, dependent, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")

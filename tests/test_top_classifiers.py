@@ -173,7 +173,9 @@ def test_score_is_the_metric_of_the_estimator(classifier, rare):
 
 def test_predict_top_keeps_the_order_of_ties(rare):
     clf = quick(sktopk.DeepTopPushClassifier()).fit(*rare[:2])
-    np.testing.assert_array_equal(clf.predict_top(np.zeros((4, 6)), n=3), [0, 1, 2])
+    for groups in (None, [7] * 4):
+        with pytest.warns(UserWarning, match="4 samples tie at rank n"):
+            assert clf.predict_top(np.zeros((4, 6)), n=3, groups=groups).tolist() == [0, 1, 2]
     with pytest.warns(UserWarning, match="n=5 exceeds the number of samples"):
         assert clf.predict_top(np.zeros((4, 6)), n=5).tolist() == [0, 1, 2, 3]
 

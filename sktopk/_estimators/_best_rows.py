@@ -16,6 +16,8 @@ def rows_on_top(scores, n, groups=None):
         return order[kept[order]]
     if n > len(scores):
         warn(f"n={n} exceeds the number of samples of X ({len(scores)}): all are selected")
+    elif n < len(scores) and (cut := scores[order[n - 1]]) == scores[order[n]]:
+        warn(f"{np.count_nonzero(scores == cut)} samples tie at rank n: the first are selected")
     return order[:n]
 
 

@@ -88,7 +88,8 @@ class BudgetClassifier(CalibratedDecision):
         "fraud" and "ok", None guesses, with a warning. If `estimator` has a parameter `pos_label`
         that is None, this label is used for its training, too.
     random_state : int, RandomState or None, default=None
-        Seed that selects held-out samples and, for "precision", splits the calibration samples.
+        Seed that selects held-out samples, splits the calibration samples for "precision", and
+        orders tied scores in `hits_interval`.
 
     Attributes
     ----------
