@@ -27,21 +27,25 @@ QUICK = {"max_epochs": 3, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
 CALIBRATED = {"calibration": "temperature", **SMALL}
+# A small graph, for questions that are not about the network.
+LINEAR = {"module": nn.Linear, "n_estimators": 1}
 # Each case has an estimator, labels, and the type of the samples.
 CASES = {
     "default": (TopKClassifier(k=2, **QUICK), ["ä", "日本", ""], np.float32),
     "two members of an MLP": (TopKClassifier(k=2, module=MLP, **SMALL), [0, 1, 2], np.float32),
     "probabilities without calibration": (
         TopKClassifier("cross_entropy", k=1, **SMALL), [0.0, 2.0, 3.0], np.float64),
-    "adjusted": (TopKClassifier("logit_adjusted", k=1, **CALIBRATED), ["a", "b", "c"], np.float32),
+    "adjusted": (
+        TopKClassifier("logit_adjusted", k=1, **CALIBRATED | LINEAR), list("abc"), np.float32),
+    "two classes": (TopKClassifier(k=1, **CALIBRATED | LINEAR), ["no", "yes"], np.float32),
     # A single minibatch, so that the weights have the type of X.
-    "two classes": (TopKClassifier(k=1, batch_size=1000, **CALIBRATED), ["no", "yes"], np.float32),
     "two classes in float64": (
         TopKClassifier(k=1, batch_size=1000, **CALIBRATED), [False, True], np.float64),
     "ranker": (clone(RANKER).set_params(pos_label="yes"), ["no", "yes"], np.float64),
     "ranker of the first label": (
-        clone(RANKER).set_params(pos_label="no"), ["no", "yes"], np.float32),
-    "threshold": (sktopk.ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL),
+        clone(RANKER).set_params(pos_label="no", **LINEAR), ["no", "yes"], np.float32),
+    "threshold": (
+        sktopk.ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL | LINEAR),
         ["no", "yes"], np.float32),
 }  # fmt: skip
 STEPS = {
@@ -100,14 +104,15 @@ def test_steps_and_missing_values_are_part_of_the_graph(cancer, path, rng, name)
 
 def test_a_frozen_pipeline_of_scikit_learn(cancer, path):
     X = cancer[0].astype(np.float32)
-    pipe = sklearn_pipeline(MinMaxScaler(), "passthrough", TruncatedSVD(5), clone(RANKER))
+    clf = clone(RANKER).set_params(**LINEAR)
+    pipe = sklearn_pipeline(MinMaxScaler(), "passthrough", TruncatedSVD(5), clf)
     pipe = FrozenEstimator(pipe.fit(X, cancer[1]))
     assert_same(to_onnx(pipe, path, X), pipe, X)
 
 
 def test_samples_may_be_a_frame(cancer, path):
     frame = pd.DataFrame(cancer[0][:, :3], columns=["a", "b", "c"], dtype=np.float32)
-    clf = clone(RANKER).fit(frame, cancer[1])
+    clf = clone(RANKER).set_params(**LINEAR).fit(frame, cancer[1])
     graph = to_onnx(clf, path, frame[:50])
     assert_same(graph, clf, frame.to_numpy())
 
@@ -158,7 +163,7 @@ def test_a_graph_that_onnx_runtime_cannot_run_is_never_written(cancer, path, nam
 
 @pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
 def test_a_graph_that_differs_is_never_written(cancer, path, method, monkeypatch):
-    clf = clone(RANKER).fit(*cancer)
+    clf = clone(RANKER).set_params(**LINEAR).fit(*cancer)
     right = getattr(clf, method)
 
     def wrong(X):

@@ -1,6 +1,5 @@
 """compare_losses: the samples of each fit, and the number of settings."""
 
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -10,7 +9,7 @@ import sklearn
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
+from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import (
@@ -65,13 +64,6 @@ class Recorder(ClassifierMixin, BaseEstimator):
 @pytest.fixture(autouse=True)
 def _forget_fits():
     FITS.clear()
-
-
-@pytest.fixture(autouse=True)
-def _few_trees(monkeypatch):
-    """These tests run hundreds of fits and do not depend on the number of trees."""
-    few = partial(HistGradientBoostingClassifier, max_iter=5)
-    monkeypatch.setattr(_baselines, "HistGradientBoostingClassifier", few)
 
 
 @pytest.fixture
