@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopBoostClassifier, TopKClassifier
 from sktopk.modules import MLP
 
-SHORT = {"max_epochs": 8, "n_estimators": 2, "hidden_layer_sizes": (16,), "learning_rate": 0.05}
+SHORT = {"max_epochs": 4, "n_estimators": 2, "hidden_layer_sizes": (16,), "learning_rate": 0.1}
 # Rankers without probabilities pass all checks.
 RANKERS = [
     DeepTopPushClassifier(n_iter_no_change=4, **SHORT | {"hidden_layer_sizes": ()}),
@@ -17,7 +17,7 @@ ESTIMATORS = [
     TopKClassifier(**SHORT),
     TopKClassifier("cross_entropy", calibration=None, module=MLP, **SHORT | {"n_estimators": 1}),
     *(clone(ranker).set_params(calibration=None, log_loss_share=0.0) for ranker in RANKERS),
-    TopBoostClassifier(n_estimators=10),
+    TopBoostClassifier(n_estimators=10, n_members=2),
 ]
 
 

@@ -15,7 +15,7 @@ N = 600
 X = RNG.normal(size=(N, 4))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=N) > 1).astype(int)
 X[5, 2], X[6, 3] = 50, -50
-QUICK = {"n_estimators": 2, "max_epochs": 3, "hidden_layer_sizes": (8,), "random_state": 0}
+QUICK = {"n_estimators": 2, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
 ESTIMATORS = {
     name: getattr(sktopk, name)(**QUICK)
     for name in sktopk.__all__
