@@ -86,7 +86,7 @@ def train_one_epoch_on_meta(clf, n_classes):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((150, 4)), np.arange(150) % n_classes
     y = (y == 0).astype(int) if clf in RANKERS.values() else y
-    clf.set_params(max_epochs=2, batch_size=32, hidden_layer_sizes=(5,), random_state=0)
+    clf.set_params(max_epochs=1, batch_size=32, hidden_layer_sizes=(5,), random_state=0)
     clf.set_params(net_params=PARAMS, calibration=None)
     net = clf.fit(X, y).net_
     for part in (net.module_, net.criterion_):

@@ -254,7 +254,7 @@ def test_strings_that_look_like_numbers_are_categories(case, kind):
     else:
         table = pd.DataFrame({"code": pd.Series(code).astype(kind)})
     with warnings.catch_warnings(action="error"):
-        clf = TopKClassifier(k=1, **QUICK | {"max_epochs": 20}).fit(table, code)
+        clf = TopKClassifier(k=1, **QUICK | {"n_estimators": 1, "max_epochs": 20}).fit(table, code)
     assert clf.score(table, code) == 1
 
 

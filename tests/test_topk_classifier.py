@@ -109,14 +109,14 @@ def test_the_temperature_is_the_best_one(blobs):
 
 
 # Measured accuracy, in points below logistic regression: cross-entropy 0.6, default loss 0.4.
-@pytest.mark.parametrize("loss", ["cross_entropy", "smooth_topk"])
-def test_a_linear_model_is_about_as_accurate_as_logistic_regression(loss):
+def test_a_linear_model_is_about_as_accurate_as_logistic_regression():
     X, y = load_digits(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
-    clf = TopKClassifier(loss, k=1, hidden_layer_sizes=(), random_state=0)
-    found = cross_val_score(clf, X, y, cv=cv).mean()
-    assert found > cross_val_score(LogisticRegression(max_iter=1000), X, y, cv=cv).mean() - 0.01
+    least = cross_val_score(LogisticRegression(max_iter=1000), X, y, cv=cv).mean() - 0.01
+    for loss in ("cross_entropy", "smooth_topk"):
+        clf = TopKClassifier(loss, k=1, hidden_layer_sizes=(), random_state=0)
+        assert cross_val_score(clf, X, y, cv=cv).mean() > least, loss
 
 
 def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):
