@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-import sklearn.ensemble
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 import sktopk
 
@@ -14,11 +14,8 @@ pyplot = pytest.importorskip("matplotlib.pyplot")
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 SHORT = {"n_estimators": 2, "n_members": 2, "max_epochs": 2}
-ESTIMATORS = [
-    *(getattr(sktopk, name) for name in sktopk.__all__),
-    sklearn.ensemble.ExtraTreesClassifier,
-    sklearn.ensemble.ExtraTreesRegressor,
-]
+ESTIMATORS = [getattr(sktopk, name) for name in sktopk.__all__]
+ESTIMATORS += [ExtraTreesClassifier, ExtraTreesRegressor]
 pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 
 

@@ -13,17 +13,12 @@ from sktopk.io import dump, load
 
 lightgbm = pytest.importorskip("lightgbm")
 SMALL = {"n_estimators": 5, "n_members": 2, "random_state": 0}
-
-
 KINDS = {
     "two classes": (TopBoostClassifier(**SMALL), "binary"),
     "four classes": (TopBoostClassifier("topk_hinge", k=2, **SMALL), "several"),
     "early stopping": (TopBoostClassifier(n_iter_no_change=2, **SMALL), "binary"),
     "trees of one leaf": (TopBoostClassifier(min_child_samples=700, **SMALL), "binary"),
-    "a loss with parameters": (
-        TopBoostClassifier("pat_mat", loss_params={"tau": 0.1}, **SMALL),
-        "binary",
-    ),
+    "a parameter": (TopBoostClassifier("pat_mat", loss_params={"tau": 0.1}, **SMALL), "binary"),
 }
 
 

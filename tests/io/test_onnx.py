@@ -35,8 +35,7 @@ CASES = {
     "two members of an MLP": (TopKClassifier(k=2, module=MLP, **SMALL), [0, 1, 2], np.float32),
     "probabilities without calibration": (
         TopKClassifier("cross_entropy", k=1, **SMALL), [0.0, 2.0, 3.0], np.float64),
-    "adjusted": (
-        TopKClassifier("logit_adjusted", k=1, **CALIBRATED | LINEAR), list("abc"), np.float32),
+    "prior": (TopKClassifier("logit_adjusted", k=1, **CALIBRATED | LINEAR), [*"abc"], np.float32),
     "two classes": (TopKClassifier(k=1, **CALIBRATED | LINEAR), ["no", "yes"], np.float32),
     # A single minibatch, so that the weights have the type of X.
     "two classes in float64": (
@@ -48,10 +47,7 @@ CASES = {
         sktopk.ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL | LINEAR),
         ["no", "yes"], np.float32),
 }  # fmt: skip
-STEPS = {
-    "none": [],
-    "scaled components": [SimpleImputer(strategy="median"), StandardScaler(), PCA(5)],
-}
+STEPS = [SimpleImputer(strategy="median"), StandardScaler(), PCA(5)]
 
 
 def assert_same(graph, estimator, X):
@@ -92,12 +88,12 @@ def test_a_graph_has_the_outputs_of_the_estimator(iris, cancer, path, name):
     assert_same(to_onnx(clf, path, X), clf, X)
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_steps_and_missing_values_are_part_of_the_graph(cancer, path, rng, name):
+@pytest.mark.parametrize("steps", [[], STEPS], ids=len)
+def test_steps_and_missing_values_are_part_of_the_graph(cancer, path, rng, steps):
     X = cancer[0].astype(np.float32)
     absent = X.copy()
     absent[rng.random(X.shape) < 0.2] = np.nan
-    clf = make_pipeline(*STEPS[name], clone(RANKER)).fit(absent, cancer[1])
+    clf = make_pipeline(*steps, clone(RANKER)).fit(absent, cancer[1])
     # The samples of the comparison do not need missing values.
     assert_same(to_onnx(clf, path, X), clf, absent)
 

@@ -22,6 +22,7 @@ OTHERS = ["logistic_regression", "extra_trees", "hist_gradient_boosting"]
 QUICK = {"n_estimators": 1, "max_epochs": 2, "hidden_layer_sizes": ()}
 RANKER = RecallAtFPRClassifier(fpr=0.1, pos_label="bad", **QUICK)
 FRAUD = make_top_scorer("true_positive_rate_at_fpr", fpr=0.1)
+RANDOM = ShuffleSplit(12, test_size=0.25, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -98,19 +99,12 @@ def test_the_reference_is_the_best_baseline(losses, blobs):
 
 
 @pytest.mark.parametrize(
-    ("params", "overlap"),
-    [
-        ({"cv": 5}, 0.0),
-        ({"cv": 5, "n_seeds": 2}, 1 / 9),
-        ({"cv": 3, "n_seeds": 3}, 2 / 8),
-        ({"cv": ShuffleSplit(12, test_size=0.25, random_state=0)}, 0.25),
-    ],
-    ids=["folds", "two repetitions", "three repetitions", "random splits"],
+    ("cv", "n_seeds", "overlap"), [(5, 1, 0.0), (5, 2, 1 / 9), (3, 3, 2 / 8), (RANDOM, 1, 0.25)]
 )
-def test_intervals_know_how_many_test_samples_two_splits_share(params, overlap, rng):
+def test_intervals_know_how_many_test_samples_two_splits_share(cv, n_seeds, overlap, rng):
     y = np.arange(480) % 2
     X = rng.normal(size=(480, 1)) + y[:, None]
-    found = compare(GaussianNB(), X, y, scoring="accuracy", **params)
+    found = compare(GaussianNB(), X, y, scoring="accuracy", cv=cv, n_seeds=n_seeds)
     assert found.overlap == pytest.approx(overlap, abs=0.02)
 
 
