@@ -114,10 +114,11 @@ def test_precision_is_tested_downwards_from_the_most_promising_threshold(rng):
 
 
 def test_a_precision_near_the_limit_gets_no_advice_to_use_thousands_of_samples():
-    rng = np.random.default_rng(20)
+    rng = np.random.default_rng(8)
     scores, positive = rng.normal(size=400), rng.random(400) < 0.82
+    params = {"constraint": "precision", "budget": 0.8, "pos_label": True, "random_state": 0}
     with pytest.warns(UserWarning, match="a better ranking, or a lower precision"):
-        BudgetClassifier.from_scores(scores, positive, constraint="precision", budget=0.8)
+        BudgetClassifier.from_scores(scores, positive, **params)
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
