@@ -37,7 +37,7 @@ class StratifiedBatchSampler:
     batch_size : int, default=32
         Largest number of samples per batch, larger than `min_positives`.
     min_positives : int, default=5
-        Smallest number of positives per batch. 0 only spreads the positives evenly.
+        Smallest number of positives per batch. With 0, positives are only spread evenly.
     generator : torch.Generator, default=None
         Source of the random order of each epoch. None means a new generator with seed 0.
 

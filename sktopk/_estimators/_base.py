@@ -109,7 +109,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
     n_estimators_, batch_size_, max_epochs_ : int
-        Integers that `fit` used for `n_estimators`, `batch_size` and `max_epochs`.
+        Values of `n_estimators`, `batch_size` and `max_epochs` that `fit` used, instead of "auto".
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
@@ -125,7 +125,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     oob_score_ : float
         Metric of `score` for the out-of-fold scores or, beyond 2**27 scores, for a part of them.
     calibration_ : tuple (float, float)
-        Slope and intercept that `predict_proba` applies to the scores.
+        Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
         Trained net, with the torch network in ``module_``.
     """
@@ -218,7 +218,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             search passes `groups` to its splitter only. For a pipeline with a step "clf", pass them
             twice: ``search.fit(X, y, groups=g, clf__groups=g)``. Otherwise, use metadata routing.
         X_val, y_val : array-like, default=None
-            Samples for early stopping and calibration. `fit` then holds out no other samples.
+            Samples and labels for early stopping and calibration. If they are passed, `fit` holds
+            out no training samples.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues
             from the file. The final weights are bit-identical to those without a crash, unless a
@@ -300,7 +301,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X, y, sample_weight
-            Part of the data, in the formats of `fit`.
+            Samples, labels and weights of this part of the data, in the formats of `fit`.
         classes : array-like of shape (n_classes,), default=None
             All possible labels. Required in the first call, unless y contains all of them.
 
@@ -311,7 +312,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            As in `fit`, and ValueError if y contains a label that is not in `classes_`.
+            For the reasons in `fit`. ValueError also if y has a label that is not in `classes_`.
         """
         return self._partial_fit(X, y, classes, sample_weight, None)
 
@@ -341,16 +342,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return a score for each class and sample.
+        """Return a score for each sample and class, an array of shape (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            For two classes, the score of the second class minus the first.
+        For two classes, return the score of the second class minus the first, an array of shape
+        (n_samples,). X has the formats of `fit`.
         """
         now, scores = self._scored(X)
         return now._task_.decide(scores, now)
@@ -358,13 +353,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the label with the highest score.
 
-        Parameters
-        ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
+        X has the formats of `fit`. The result is an array of shape (n_samples,).
         """
         now, scores = self._scored(X)
         return now._task_.labels(scores, now)

@@ -124,8 +124,10 @@ def make_pipeline(
 
     Parameters
     ----------
-    *steps, memory, transform_input, verbose
-        Estimators in the order of application, and parameters of `Pipeline`.
+    *steps : estimators
+        Estimators in the order of application.
+    memory, transform_input, verbose
+        Parameters of `Pipeline`, with the same defaults.
 
     Returns
     -------

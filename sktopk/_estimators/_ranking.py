@@ -129,7 +129,8 @@ class RankingClassifier(BaseNetClassifier):
         Parameters
         ----------
         X, y, sample_weight, X_val, y_val, checkpoint
-            Training data, validation data and checkpoint file, see :meth:`TopKClassifier.fit`.
+            Parameters of :meth:`TopKClassifier.fit`: training samples with their labels and
+            weights, validation samples with their labels, and a file that stores the progress.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day, query or plate. Each group has its own threshold,
             and `threshold_` is the median of these thresholds. A rank k in the loss is counted
@@ -142,7 +143,8 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`TopKClassifier.fit`, and TypeError if the loss does not support groups.
+            For the reasons in :meth:`TopKClassifier.fit`. TypeError also if the loss does not
+            support groups.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
@@ -161,18 +163,14 @@ class RankingClassifier(BaseNetClassifier):
         Parameters
         ----------
         X, y, classes, sample_weight
-            Part of the data, and all possible labels, see :meth:`TopKClassifier.partial_fit`.
+            Parameters of :meth:`TopKClassifier.partial_fit`, with the same errors: X, y and
+            `sample_weight` are a part of the data, and `classes` contains all possible labels.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, as in `fit`. Pass all samples of a group in the same call.
 
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in :meth:`TopKClassifier.partial_fit`.
         """
         return self._partial_fit(X, y, classes, sample_weight, groups)
 
@@ -201,8 +199,8 @@ class RankingClassifier(BaseNetClassifier):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         n : int
-            Number of samples, at least 1. With groups, the number per group. If there are fewer
-            samples, all are returned, with a warning.
+            Number of samples, at least 1 (else ValueError or TypeError). With groups, the number
+            per group. If there are fewer samples, all are returned, with a warning.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, to select n samples per group. New groups are allowed.
 
@@ -210,11 +208,6 @@ class RankingClassifier(BaseNetClassifier):
         -------
         index : ndarray of shape (n_top,)
             Sorted by decreasing score, also across groups. Tied samples are in the order of X.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If n is not a positive integer, or if `groups` does not have n_samples entries.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 

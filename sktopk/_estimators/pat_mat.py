@@ -43,8 +43,8 @@ class PatMatClassifier(TopClassifier):
     :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between t
-    for the training scores and the next lower score, so that `predict` can select another share of
-    new samples. Use `predict_top` to select exactly n samples.
+    for the training scores and the next lower score. `predict` may select a larger or smaller share
+    of new samples than tau. To select exactly n samples, use `predict_top`.
 
     Parameters
     ----------

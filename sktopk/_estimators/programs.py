@@ -59,7 +59,8 @@ class AUCClassifier(BatchClassifier):
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         Function l of the score difference. "squared_hinge" is another name for "quadratic".
     margin : float, default=1.0
-        Margin, above 0. With the hinge, a pair has no loss if its positive scores this much higher.
+        Margin, above 0. With the hinge, a pair of a positive and a negative has no loss if the
+        positive scores higher by at least `margin`.
     """
 
     surrogate: str = "hinge"

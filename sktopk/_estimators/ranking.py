@@ -74,7 +74,8 @@ class TopPushKClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    Above t, the k-th highest negative score, k - 1 negatives may be outliers or mislabeled [1]_.
+    The threshold t is the k-th highest score of a negative. The k - 1 negatives above t may be
+    outliers or mislabeled [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -123,8 +124,8 @@ class RecallAtKClassifier(TopClassifier):
     such as 100 per day. If `fit` gets `groups`, k is the number per group, otherwise in total.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
-    training score and the next lower score, so that `predict` can select another number of new
-    samples. Use `predict_top` to select exactly n samples.
+    training score and the next lower score. `predict` may select more or fewer than k new samples.
+    To select exactly n samples, use `predict_top`.
 
     Parameters
     ----------

@@ -42,9 +42,9 @@ GIVEN = {"sample_weight", "reduction", "class_counts", "generator", "noise"}
 class TopKClassifier(BaseNetClassifier):
     r"""Classifier that predicts the k best labels of each sample.
 
-    It minimizes the mean of a loss :math:`L_k(f(x), y)` that is small if the label is among the k
-    classes with the highest scores. By default, the loss is mixed with cross-entropy. The top-k
-    accuracy is then about as high as with cross-entropy only, also if some labels are wrong. A
+    `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
+    the k classes with the highest scores. By default, the loss is mixed with cross-entropy. The
+    top-k accuracy is then about as high as with cross-entropy only, even with wrong labels. A
     top-k loss is better for small or linear networks if only the top-k accuracy matters. Losses
     that correct for the class sizes are better if some classes are rare.
 
@@ -120,17 +120,12 @@ class TopKClassifier(BaseNetClassifier):
         ----------
         X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
         k : int, default=None
-            Number of labels, 1 <= k < n_classes. None means `k_`.
+            Number of labels, 1 <= k < n_classes (else ValueError or TypeError). None means `k_`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best first. The first is the result of `predict`. Ties are in the order of `classes_`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If k is not an integer or out of range.
+            Best label first, which `predict` returns. Tied labels are in the order of `classes_`.
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else check_k(k, len(now.classes_))

@@ -238,8 +238,10 @@ def initial_score(
 
     Parameters
     ----------
-    y_true, sample_weight : array-like of shape (n_samples,)
-        Labels 0 and 1, or class indices. Nonnegative weights, or None for weights of 1.
+    y_true : array-like of shape (n_samples,)
+        Labels 0 and 1, or class indices.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights. None means 1 for every sample.
 
     Returns
     -------

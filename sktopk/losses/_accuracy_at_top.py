@@ -107,8 +107,8 @@ def accuracy_at_top_loss(
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z), in this order: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. "mean" is
-        then the mean of the groups' means, without groups that lack the class whose errors count.
+        Group of each sample, such as a day or a query. Each group has its own threshold. Reduction
+        "mean" averages the means of the groups that have the class whose errors count.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"

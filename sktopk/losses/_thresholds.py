@@ -136,7 +136,8 @@ class KthLargest(_Ranked):
     instance as ``threshold(scores, positive, weight=None, groups=None)``; `positive` is Boolean.
 
     With sample weights, n is the sum of the weights, and :math:`j = n \tau` if :math:`n \tau < 1`.
-    From the top, t is the first score whose cumulative weight is at least j, or the last score.
+    From the largest score down, t is the first score whose cumulative weight is at least j, or the
+    smallest score if there is none.
 
     Parameters
     ----------

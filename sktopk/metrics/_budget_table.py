@@ -38,19 +38,24 @@ def budget_table(
     Parameters
     ----------
     y_true, y_score, pos_label
-        Labels, scores, positive label, errors: see `precision_at_k_score`. Use no training samples.
+        True labels, scores and label of the positives, in the formats of `precision_at_k_score`,
+        with the same errors. Use samples that the classifier was not trained on.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers of selected samples, integers from 1 to `n_rows`.
-    n_rows, confidence : int and float, default=None and 0.95
-        Number of samples per day (None means n), and level of the intervals, in (0, 1).
-    n_bootstraps, random_state : int, default=500 and 0
-        Number of bootstrap samples, at least 10, and seed, RandomState or None for drawing them.
+    n_rows : int, default=None
+        Number of samples per day. None means n, the number of given samples.
+    confidence : float, default=0.95
+        Level of the intervals, in (0, 1).
+    n_bootstraps : int, default=500
+        Number of bootstrap samples, at least 10.
+    random_state : int, RandomState or None, default=0
+        Seed for drawing the bootstrap samples.
 
     Returns
     -------
     table : dict of str to ndarray of shape (n_budgets,)
-        Columns for ``pandas.DataFrame(table)``: budget, hits, hits_low, hits_high, precision,
-        precision_low, precision_high, and recall, recall_low, recall_high (NaN without positives).
+        Columns for ``pandas.DataFrame(table)``: "budget", "hits", "precision", "recall", and the
+        ends of intervals, such as "hits_low" and "hits_high". Recall is NaN without positives.
 
     Examples
     --------

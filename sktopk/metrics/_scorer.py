@@ -41,7 +41,8 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        Number of predicted labels, kind of mean, ties, and errors: see `topk_accuracy_score`.
+        Parameters of `topk_accuracy_score`, with the same errors: number of predicted labels, mean
+        over samples ("micro", default) or classes ("macro"), and rule for ties.
 
     Returns
     -------

@@ -31,14 +31,16 @@ def set_coverage_score(
 
     Parameters
     ----------
-    y_true, sample_weight
-        True labels, and nonnegative sample weights. None means equal weights.
+    y_true : array-like of shape (n_samples,)
+        True labels.
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
         True or 1 if the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
         The class of each column, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
         "micro": share of all samples. "macro": mean of the coverages of the classes [1]_.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Nonnegative weights. None means equal weights.
 
     Returns
     -------
@@ -82,7 +84,8 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Parameters
     ----------
     y_set, sample_weight
-        Matrix of sets, sample weights, and errors: see `set_coverage_score`.
+        Matrix of sets and weights of the samples: parameters of `set_coverage_score`, with the same
+        errors.
 
     Returns
     -------

@@ -103,8 +103,7 @@ def recall_at_k_score(
     Parameters
     ----------
     y_true, y_score, k, pos_label, ties, groups, sample_weight
-        Labels, scores, number of samples to select, positive label, ties, groups and weights. For
-        details and errors, see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
 
     Returns
     -------
@@ -146,7 +145,7 @@ def enrichment_factor_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        Labels, scores, positive label, ties, weights, and errors: see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
         Share f of the samples that are selected, in (0, 1], rounded up to whole samples.
 
@@ -192,7 +191,7 @@ def precision_at_recall_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Labels, scores, positive label, relative weights, and errors: see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     recall : float
         Share r of the positives to find, in (0, 1].
 
@@ -239,7 +238,7 @@ def recall_at_precision_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Labels, scores, positive label, relative weights, and errors: see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     precision : float
         Minimum share p of positives among the samples above the threshold, in (0, 1].
 
@@ -282,9 +281,10 @@ def positives_at_top_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Labels, scores, positive label, weights, and errors: see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     k : int, default=1
-        Positives must score above the k-th negative. A negative of weight 2 counts twice.
+        Rank k of the negative above which positives must score. A negative of weight 2 counts
+        twice.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def true_positive_rate_at_fpr_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Labels, scores, positive label, relative weights, and errors: see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     fpr : float
         Largest allowed false positive rate f, in [0, 1]. 0 gives `positives_at_top_score`.
 

@@ -72,9 +72,10 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        Labels, scores, positive label, ties, relative weights, errors: see `precision_at_k_score`.
+        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     alpha : float, default=20.0
-        Above 0. The best share :math:`1.6 / \alpha` of the samples has 80 % of the total weight.
+        How much the top ranks count, above 0: the best share :math:`1.6 / \alpha` of the samples
+        has 80 % of the total weight.
 
     Returns
     -------

@@ -85,7 +85,8 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the metric (None: its default). `k` samples of each test fold are selected.
+        Parameters of the metric, see the table. None means the default of the metric. An integer
+        `k` is the number of samples that are selected in each test fold.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 

@@ -102,7 +102,7 @@ def shot_accuracy_score(
     Parameters
     ----------
     y_true, y_score, labels, k, ties, sample_weight
-        Labels, scores, classes of the columns, k, ties and weights: see `topk_accuracy_score`.
+        Parameters of `topk_accuracy_score`, with the same meaning and defaults.
     class_counts : array-like of shape (n_classes,), Series or dict
         Number of training samples of each class: an array in the order of `labels`, or a dict or
         Series with labels as keys, such as ``y_train.value_counts()``. Missing keys count 0.

@@ -94,11 +94,15 @@ def compare_losses(
         have the default. All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
-    sample_weight, groups : array-like of shape (n_samples,), default=None
-        `fit` gets the weights, and so does `scoring` if it takes weights. `cv` gets the groups, and
-        so does `scoring` with ``set_score_request(groups=True)``. Whole groups are held out.
-    confidence, margin : float, default=0.95, 0.01
-        Level of the intervals, and largest negligible difference (see :class:`LossComparison`).
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights for `fit`, and for `scoring` if it takes weights.
+    groups : array-like of shape (n_samples,), default=None
+        Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. Whole groups are
+        held out.
+    confidence : float, default=0.95
+        Level of the intervals, in (0, 1).
+    margin : float, default=0.01
+        Largest difference of scores that is negligible (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None
         Further baselines, such as ``{"lightgbm": LGBMClassifier()}``.
     progress : bool, default=True

@@ -21,7 +21,8 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    For the intervals, see :class:`sktopk.metrics.LossComparisonDisplay`. The p-value of J splits is
+    The intervals are those of :class:`sktopk.metrics.LossComparisonDisplay`. With the symbols that
+    are defined there, the p-value of J splits is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
@@ -32,15 +33,21 @@ class LossComparison:
     Parameters
     ----------
     frame : DataFrame
-        One row per run, with the columns loss, split, score (of the test samples), n_train and
-        n_test. `compare_losses` adds repeat, fold, seed, params and validation_score of the
-        selected setting, n_candidates and n_diverged (settings), fit_seconds and run_seconds.
+        One row per run, with the columns loss, split, score (of the test samples), and n_train and
+        n_test (numbers of samples). `compare_losses` adds columns for the run (repeat, fold, seed,
+        fit_seconds, run_seconds) and for the selected setting (params, validation_score). It also
+        adds the numbers of settings that were compared (n_candidates) and that diverged
+        (n_diverged).
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
         Loss with which all other losses are compared. You can change it later.
-    metric, confidence, margin : str, float, float, default="score", 0.95, 0.01
-        Name of the score, level of the intervals, and largest difference that is negligible.
+    metric : str, default="score"
+        Name of the score.
+    confidence : float, default=0.95
+        Level of the intervals, in (0, 1).
+    margin : float, default=0.01
+        Largest difference that is negligible.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
@@ -53,7 +60,8 @@ class LossComparison:
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of m `losses`, with level :math:`1 - (1 - \text{confidence}) / m`.
+        Verdict on the best of the m losses in `losses`, compared with the baseline. Its interval
+        has the level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------

@@ -47,7 +47,8 @@ class TableEncoder(nn.Module):
         Number n of categories of each categorical column, by column index. Categories 0 to n - 1
         are one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
-        Data type of the scales and of the result. None means torch's default.
+        Data type of the buffers `center` and `scale`, and of the encoding. None means torch's
+        default.
 
     Attributes
     ----------
@@ -131,7 +132,7 @@ class TableEncoder(nn.Module):
 
     @torch.no_grad()
     def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
-        """Compute scales and bins from the samples of a dataset.
+        """Compute the scaling and the bins of all columns from the samples of a dataset.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class TabularMLP(nn.Module):
     normalize : bool, default=False
         Whether the last layer is a :class:`NormalizedLinear`, which losses with margins need.
     dtype : torch.dtype, default=None
-        Data type of weights and scales. None means torch's default.
+        Data type of the weights, and `dtype` of the encoder. None means torch's default.
     generator : torch.Generator, default=None
         Source of initial weights and dropout. None means torch's global generator.
 
@@ -100,7 +100,7 @@ class TabularMLP(nn.Module):
         )
 
     def from_data(self, X: Tensor, sample_weight: Tensor | None = None) -> Self:
-        """Compute scales and bins from samples, see :meth:`TableEncoder.from_data`."""
+        """Compute scaling and bins of columns from samples, see :meth:`TableEncoder.from_data`."""
         self.encoder.from_data(X, sample_weight)
         return self
 

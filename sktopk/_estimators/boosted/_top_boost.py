@@ -105,12 +105,16 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
-    n_estimators, learning_rate : int and float, default=100 and 0.1
-        Number of boosting rounds, and shrinkage factor of the leaf values. A round grows one tree
-        or, for more than two classes, one tree per class.
-    num_leaves, min_child_samples : int, default=31 and 20
-        Maximum number of leaves of a tree (2 or more), and minimum number of samples in a leaf. The
-        latter is also the minimum for a group of categories (LightGBM's `min_data_per_group`).
+    n_estimators : int, default=100
+        Number of boosting rounds. A round grows one tree or, for more than two classes, one tree
+        per class.
+    learning_rate : float, default=0.1
+        Factor by which the leaf values of each new tree are multiplied (shrinkage), positive.
+    num_leaves : int, default=31
+        Maximum number of leaves of a tree, at least 2.
+    min_child_samples : int, default=20
+        Minimum number of samples in a leaf, and in a group of categories (LightGBM's
+        `min_data_per_group`).
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
         that it does not know; with ``"verbosity": 0`` it prints them.
@@ -137,21 +141,33 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     Attributes
     ----------
-    boosters_, init_score_ : list of lightgbm.Booster, float or ndarray of shape (n_classes,)
-        Ensemble members, and the :func:`sktopk.boosting.initial_score` to add to their predictions.
-    classes_, class_count_, pos_label_ : ndarray of shape (n_classes,), label
-        Sorted labels, their sums of sample weights, and the positive label of two classes.
+    boosters_ : list of lightgbm.Booster
+        Ensemble members. Their predictions do not contain `init_score_`.
+    init_score_ : float or ndarray of shape (n_classes,)
+        The :func:`sktopk.boosting.initial_score` that is added to the mean of these predictions.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels.
+    class_count_ : ndarray of shape (n_classes,)
+        Sum of the sample weights of each class, before they are multiplied by `class_weight`.
+    pos_label_ : int, float, bool or str
+        Label of the positives. Absent for more than two classes.
     threshold_ : float
         Decision threshold for two classes, which `decision_function` has already subtracted. It is
         0 for the log loss, else a quantile of the (out-of-fold) scores. The threshold of the loss
         determines this quantile or, if there is none, the share of positives.
-    k_, n_iter_ : int or float, ndarray of shape (n_members,)
-        Value of k that `fit` used, and the number of boosting rounds of each member.
-    oob_decision_function_, oob_score_ : ndarray like `decision_function`, float
-        Out-of-fold `decision_function` of the training samples, and the metric of `score` for it.
-        Only for several members. NaN for samples that no member holds out, such as of weight 0.
-    calibration_, n_groups_ : tuple (float, float), int
-        Slope and intercept of the calibration, and the number of groups if there are several.
+    k_ : int or float
+        Value of k that `fit` used.
+    n_iter_ : ndarray of shape (n_members,)
+        Number of boosting rounds of each member.
+    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        `decision_function` of each training sample, from the member that held the sample out. NaN
+        if there is no such member, as for samples of weight 0. Only for several members.
+    oob_score_ : float
+        Metric of `score` for these out-of-fold scores. Only for several members.
+    calibration_ : tuple (float, float)
+        Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
+    n_groups_ : int
+        Number of groups in `fit`. Absent if there is only one.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number of columns of X, and their names if X was a data frame with string names.
 

@@ -93,19 +93,26 @@ class BudgetClassifier(CalibratedDecision):
 
     Attributes
     ----------
-    estimator_, classes_, pos_label_ : estimator, ndarray of shape (2,), label
-        Fitted classifier (which may have `predict_proba`), its sorted labels, and positive label.
+    estimator_ : estimator
+        Fitted classifier. For probabilities, call its `predict_proba`, if available.
+    classes_ : ndarray of shape (2,)
+        Sorted labels of `estimator_`.
+    pos_label_ : int, float, bool or str
+        Label of the samples to flag.
     threshold_ : float
         Threshold for the scores of `pos_label_`: the decision function of `estimator_` (negated if
         `pos_label_` is ``classes_[0]``) or its probability. `decision_function` already subtracts
         the threshold. Infinite if no sample or every sample is flagged.
     rates_ : dict
-        "flagged", "fpr", "precision" and "recall" of the calibration samples: named tuples (count,
-        n, value, low, high) with exact two-sided intervals [3]_. Rates with n = 0 are omitted.
+        Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
+        Each rate is a named tuple (count, n, value, low, high): value is count / n, and [low, high]
+        is its exact two-sided confidence interval [3]_. Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
-    calibration_scores_, calibration_positive_ : ndarray of shape (n_calibration,), float and bool
-        Scores and positives of the calibration samples; not available with ``cross_fit=True``.
+    calibration_scores_ : ndarray of shape (n_calibration,)
+        Scores of the calibration samples for `pos_label_`. Absent with ``cross_fit=True``.
+    calibration_positive_ : ndarray of bool of shape (n_calibration,)
+        Whether each calibration sample is positive. Absent with ``cross_fit=True``.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has them.
 
@@ -277,17 +284,11 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`.
+        """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y_score : ndarray of shape (n_samples,)
-            Above 0 for flagged samples. If `pos_label_` is ``classes_[0]``, scores are negated:
-            flagged samples are below 0. Infinite if `threshold_` is infinite.
+        X has the formats of `fit`. Results are above 0 for flagged samples. If `pos_label_` is
+        ``classes_[0]``, scores are negated, and results are below 0 for flagged samples. All
+        results are infinite if `threshold_` is infinite.
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -304,16 +305,9 @@ class BudgetClassifier(CalibratedDecision):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.
 
-        There is a warning if the shares of flagged samples in X and in the calibration samples
-        differ with a p-value below 1e-6 (Fisher's exact test).
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
+        X has the formats of `fit`. The result is an array of shape (n_samples,). There is a warning
+        if the shares of flagged samples in X and in the calibration samples differ with a p-value
+        below 1e-6 (Fisher's exact test).
         """
         flagged = self._flagged(self._scores(X))
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
@@ -373,8 +367,8 @@ class BudgetClassifier(CalibratedDecision):
         n : int or array-like of int of shape (n_numbers,)
             At most n_samples. The intervals for several n hold simultaneously (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group is a batch. Its interval of level
-            1 - `delta` is for its n best samples, or for all if it has fewer. `n` must be an int.
+            Group of each sample, such as its day. Each group is a batch with its own interval of
+            level 1 - `delta`, for its n best samples (all if it has fewer). `n` must be an int.
 
         Returns
         -------
@@ -385,8 +379,8 @@ class BudgetClassifier(CalibratedDecision):
         -----
         Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
         Given the total number of positives among these K samples and the n best samples of X, the
-        number among the K samples is hypergeometric. The interval contains all numbers that two
-        one-sided tests at level :math:`\delta / 2` accept.
+        number of positives among the K samples is hypergeometric. The interval has all numbers of
+        positives among the n samples that two one-sided tests at level :math:`\delta / 2` accept.
         """
         refuse_masked(groups=groups)
         each = np.ravel(n).tolist()

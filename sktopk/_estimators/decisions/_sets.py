@@ -93,15 +93,20 @@ class SetClassifier(CalibratedDecision):
 
     Attributes
     ----------
-    estimator_, classes_ : estimator, ndarray of shape (n_classes,)
-        Fitted classifier, and its sorted labels.
-    threshold_, groups_ : float or ndarray of shape (n_classes,) or (n_groups,)
+    estimator_ : estimator
+        Fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels of `estimator_`.
+    threshold_ : float or ndarray of shape (n_classes,) or (n_groups,)
         Minimum conformity score of labels in a set. With `conditional`, one per class or group.
-        `groups_` are the sorted names of the groups.
-    k_, n_calibration_ : int or float, int
-        `k`, limited by the number of classes, and number of calibration samples (0 for "topk").
+    groups_ : ndarray of shape (n_groups,)
+        Sorted names of the groups of the calibration samples. Only with ``conditional="group"``.
+    k_ : int or float
+        Value of k that `fit` used: `k`, or the number of classes if `k` is larger.
+    n_calibration_ : int
+        Number of calibration samples; 0 for "topk".
     prevalence_ : ndarray of shape (n_classes,) or None
-        Share of each class for "pas".
+        Share of each class, by which "pas" divides (see `prevalence`). None for other methods.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has them.
 

@@ -136,7 +136,8 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative; zero, with zero gradient, if the batch lacks a class. Ties rank in batch order.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Tied scores rank in the
+        order of the samples.
 
     References
     ----------

@@ -25,21 +25,27 @@ class SetSizeDisplay(ScoreDisplay):
     samples whose set contains the label. Larger points stand for more samples.
 
     Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. Both
-    take `labels`, `sample_weight` and `target`, by default the `coverage` of `estimator` (if any).
+    take `labels` and `sample_weight` of `set_coverage_score`, and the coverage `target`. The
+    default target in `from_estimator` is the `coverage` of the estimator, if any.
 
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
         Smallest and largest set size of each bin. Bins above 10 end at 20, 50, 100, 200, ...
-    proportion, coverage : array-like of shape (n_bins,)
-        Share of the samples in each bin, and their coverage, which is NaN in bins without samples.
-    name, target : str and float, default=None
-        Name of the bars in the legend, and target coverage. None means no entry or line.
+    proportion : array-like of shape (n_bins,)
+        Share of all samples whose set size is in the bin.
+    coverage : array-like of shape (n_bins,)
+        Share of the samples of the bin whose set contains the label. NaN in bins without samples.
+    name : str, default=None
+        Name of the bars in the legend. None means no entry.
+    target : float, default=None
+        Target coverage, drawn as a line. None draws no line.
 
     Attributes
     ----------
     ax_, figure_, bars_, line_, points_, target_line_ : matplotlib artists
-        Axes, figure, bars, line and points of the coverage, and target line (None if not drawn).
+        `ax_` are the axes of `figure_`. `bars_` shows `proportion`, `line_` and `points_` show
+        `coverage`, and `target_line_` shows `target` (None if not drawn).
 
     Examples
     --------
@@ -136,15 +142,20 @@ class ShotAccuracyDisplay(ScoreDisplay):
     ----------
     accuracy : array-like of shape (3,)
         Macro top-k accuracy of many-, medium- and few-shot classes; NaN (no bar) if there are none.
-    k, few, many : float, default=5, 20 and 100
-        Number of predicted labels, and limits of the groups of classes (`shot_accuracy_score`).
-    name, chance : str and float, default=None
-        Name of the bars in the legend, and accuracy of random guesses. None means no entry or line.
+    k : float, default=5
+        Number of predicted labels.
+    few, many : float, default=20 and 100
+        Few-shot classes have fewer than `few` training samples, many-shot classes more than `many`.
+    name : str, default=None
+        Name of the bars in the legend. None means no entry.
+    chance : float, default=None
+        Accuracy of random guesses, drawn as a line. None draws no line.
 
     Attributes
     ----------
     ax_, figure_, bars_, chance_level_ : matplotlib artists
-        Axes, figure, bars (many-shot first) and chance line (None if not drawn).
+        `ax_` are the axes of `figure_`. `bars_` shows `accuracy` (many-shot classes first), and
+        `chance_level_` shows `chance` (None if not drawn).
 
     Examples
     --------

@@ -92,7 +92,8 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            See `from_predictions`, also for errors. ``pos_label=None`` is ``estimator.pos_label_``.
+            Other arguments of `from_predictions`, which also lists the errors. ``pos_label=None``
+            means ``estimator.pos_label_``.
 
         Returns
         -------
@@ -122,8 +123,10 @@ class ScoreDisplay(Display):
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
-        name, ax, **kwargs
-            Name (by default "Classifier" or "Sets"), axes, and options of the class and of `plot`.
+        name : str, default=None
+            Name in the legend. None means "Classifier" or, for prediction sets, "Sets".
+        ax, **kwargs
+            Axes and options of `plot`, and options that the docstring of the class describes.
 
         Returns
         -------
@@ -179,8 +182,10 @@ class CurveDisplay(ScoreDisplay):
         ----------
         cv_results : dict
             Result of ``cross_validate`` with ``return_estimator=True``, ``return_indices=True``.
-        X, y, name, ax, **kwargs
-            All samples and labels. See `from_estimator`, also for errors. `groups` is not possible.
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            Samples and labels that were passed to ``cross_validate``.
+        name, ax, **kwargs
+            Arguments of `from_estimator`, except `groups`, with the same errors.
 
         Returns
         -------

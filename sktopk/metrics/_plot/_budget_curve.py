@@ -47,8 +47,9 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
       wrapped classifier, and marks by default the number of samples of X that it flags.
-    - ``groups`` (not for folds): group of each sample, such as its day. At each k, k samples of
-      each group are selected, and the curve is the mean over groups (with positives, for recall).
+    - ``groups``: group of each sample, such as its day. At each k, k samples of each group are
+      selected. The curve is the mean over groups, and recall omits groups without positives.
+      `from_cv_results` does not take groups.
     - ``share_of_groups``: share of the groups in the band at each k, default 0.8. The band shows
       the variation between groups, not the error of the mean.
 
@@ -61,17 +62,22 @@ class BudgetCurveDisplay(CurveDisplay):
         Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
         Metric of `score`, for the label of the axis.
-    chance, ideal, low, high : array-like of shape (n_points,), default=None
-        Metric of a random order and of the best order, and limits of the band. None: not drawn.
-    budget, name : int and str, default=None
-        The k to mark, if it is in `k`, and the name of the curve in the legend.
+    chance, ideal : array-like of shape (n_points,), default=None
+        Metric at each k of a random order and of the best order. None draws no line.
+    low, high : array-like of shape (n_points,), default=None
+        Lower and upper limit of the band at each k. None draws no band.
+    budget : int, default=None
+        The number of selected samples to mark, if it is in `k`.
+    name : str, default=None
+        Name of the curve in the legend.
     by : {"rows", "group"}, default="rows"
         Whether `k` counts all selected samples ("rows") or the selected samples per group.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        Axes, figure, curve (a list for folds), reference lines, mark and band (None if not drawn).
+        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds), and `budget_`
+        marks `budget`. The chance and ideal lines, the mark or the band are None if not drawn.
 
     Examples
     --------

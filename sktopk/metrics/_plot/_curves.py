@@ -19,22 +19,26 @@ class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`. These methods take
-    `max_k`, the largest k (default 10 or the number of classes), and `labels`, `average`, `ties`
-    and `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    `max_k`, the largest k (default 10, at most the number of classes), and `labels`, `average`,
+    `ties` and `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default
+    True).
 
     Parameters
     ----------
     k, accuracy : array-like of shape (n_points,) or list of arrays
         Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
-    name, chance : str and array-like of shape (n_points,), default=None
-        Name in the legend, and accuracy k / n_classes of random guesses (None: no line).
+    name : str, default=None
+        Name of the curve in the legend.
+    chance : array-like of shape (n_points,), default=None
+        Accuracy k / n_classes of random guesses at each k. None draws no line.
     average : {"micro", "macro"}, default="micro"
         Mean over samples or over classes, for the label of the axis.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_ : matplotlib artists
-        Axes, figure, curve (a list for folds) and chance line (None if not drawn).
+        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds), and
+        `chance_level_` is the line of random guesses (None if not drawn).
 
     Examples
     --------
@@ -97,14 +101,18 @@ class EnrichmentDisplay(CurveDisplay):
     Parameters
     ----------
     fraction, recall : array-like of shape (n_points,) or list of arrays
-        Selected share of the samples and of the positives, in [0, 1]. A list has an array per fold.
-    prevalence, name : float and str, default=None
-        Share of positives (None means no chance and ideal lines), and name in the legend.
+        Share of the samples that are selected, and share of the positives among these samples, in
+        [0, 1]. A list has one array per fold.
+    prevalence : float, default=None
+        Share of positives in all samples. None draws no chance and ideal lines.
+    name : str, default=None
+        Name of the curve in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_ : matplotlib artists
-        Axes, figure, curve (a list for folds) and reference lines (None if not drawn).
+        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds). `chance_level_`
+        and `ideal_` are the lines of a random and a perfect order (None if not drawn).
 
     Examples
     --------

@@ -43,15 +43,22 @@ class LossComparisonDisplay(Display):
         Losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
         Mean difference of each loss (positive is better), and half the length of its interval.
-    baseline, metric, name : str, default="cross_entropy", "score" and None
-        Names of the baseline, of the score, and of these differences in the legend.
-    confidence, margin : float, default=0.95 and 0.01
-        Level of the intervals, in (0, 1), and largest difference that is negligible, at least 0.
+    baseline : str, default="cross_entropy"
+        Name of the baseline.
+    metric : str, default="score"
+        Name of the score.
+    confidence : float, default=0.95
+        Level of the intervals, in (0, 1).
+    margin : float, default=0.01
+        Largest difference that is negligible, at least 0.
+    name : str, default=None
+        Name of the differences in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_, errorbar_, zero_, margin_, texts_ : matplotlib artists
-        Axes, figure, points, intervals, line at zero, shaded margin, and a list of texts.
+        `ax_` are the axes of `figure_`. `line_` has the points, `errorbar_` the intervals and
+        `texts_` the texts next to them. `zero_` is the line at zero, `margin_` the shaded margin.
 
     References
     ----------
@@ -140,7 +147,8 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Share of common test samples, other parameters, and errors: see `from_scores`.
+            Mean share of test samples that two runs have in common, and other parameters of
+            `from_scores`. The errors are also the same.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
