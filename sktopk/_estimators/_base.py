@@ -57,7 +57,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     ----------
     log_loss_share : float, default=0.6
         Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
-        weight ``1 - log_loss_share``. 0 trains without cross-entropy, as in the references.
+        weight ``1 - log_loss_share``. With 0, only that loss is used, as in the references.
     n_estimators : int or "auto", default="auto"
         Number of networks, whose scores are averaged. Each network has its own initial weights and
         holds out its own fold. "auto" is 8. For more than 1000 classes it is 1, with a warning.
@@ -75,7 +75,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Weight decay of AdamW. In the default network, it applies to hidden layers only. For another
         optimizer, set "optimizer__weight_decay" in `net_params` instead.
     batch_size : int or "auto", default="auto"
-        Samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
+        Number of samples per minibatch. "auto" is 1/20 of all samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
@@ -87,14 +87,14 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         order of the classes. None does not calibrate. If both `calibration` and `n_iter_no_change`
         are None, no samples are held out, and the last epoch is kept.
     callbacks : list, default=None
-        skorch callbacks or ``(name, callback)`` pairs. As labels y, callbacks get class indices.
+        skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
         Other arguments of skorch's net: "optimizer", "compile", "module__x", "optimizer__x" and so
         on. ``{"precision": "bf16"}`` is mixed precision. `set_params` accepts names with "__", too.
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
-        0 prints nothing, 1 shows a progress bar, and 2 prints a line per epoch.
+        Amount of output: 0 prints nothing, 1 shows a progress bar, and 2 prints a line per epoch.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, dropout, minibatches, noise and folds.
 
@@ -109,16 +109,16 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Column names, if X was a frame with string names.
     n_estimators_, batch_size_, max_epochs_ : int
-        Values of `n_estimators`, `batch_size` and `max_epochs` that `fit` used, instead of "auto".
+        Integers that `fit` used for `n_estimators`, `batch_size` and `max_epochs`.
     n_iter_ : int
         Number of epochs that were trained.
     kept_epoch_ : int
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. Held-out
-        samples add `valid_score`, the mean of their top-1 and top-k accuracy (averaged over classes
-        for losses that correct for class frequencies), and with `X_val`, `callbacks` or a single
-        network also `valid_loss`.
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
+        are held out, `valid_score` is the mean of their top-1 and top-k accuracy (averaged over
+        classes for losses that correct for class frequencies). With `X_val`, `callbacks` or a
+        single network, `valid_loss` is the loss of the held-out samples.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
         NaN if there is no such network. Only for several networks, and for at most 2**27 scores.
@@ -301,7 +301,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X, y, sample_weight
-            Samples, labels and weights of this part of the data, in the formats of `fit`.
+            Samples, labels and weights of a part of the data, in the formats of `fit`.
         classes : array-like of shape (n_classes,), default=None
             All possible labels. Required in the first call, unless y contains all of them.
 

@@ -19,8 +19,9 @@ def fit_calibration(scores, target, weight):
 def fit_temperature(scores, target, weight):
     """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0.
 
-    The label of a sample has the target (n + 1) / (n + 2), with n as in `fit_sigmoid`, and the best
-    other class has the rest. This keeps the slope finite if no sample has an error.
+    The label of a sample has the target (n + 1) / (n + 2), and the best other class has the rest.
+    This keeps the slope finite if no sample has an error. n is the sum of the weights, divided by
+    the mean weight if this mean is below 1.
     """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
     # Masked classes have the score -inf for every slope.
@@ -49,7 +50,8 @@ def fit_sigmoid(scores, target, weight):
     """Return slope and intercept of Platt's sigmoid.
 
     The targets (n_pos + 1) / (n_pos + 2) and 1 / (n_neg + 2) keep the slope finite if the classes
-    are separable. Here, n_pos and n_neg are sums of weights, divided by the mean weight if below 1.
+    are separable. Here, n_pos and n_neg are the sums of the weights of positives and negatives,
+    divided by the mean weight if this mean is below 1.
     """
     # Import this class only if it is needed: the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression

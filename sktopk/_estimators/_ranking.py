@@ -50,8 +50,8 @@ class RankingClassifier(BaseNetClassifier):
         less than 25 % of the samples have the first label, with a warning.
     log_loss_share : float, default=0.8
         Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
-        weight ``1 - log_loss_share``. 0 trains without cross-entropy, as in the references. With 0,
-        networks may give all samples nearly the same score if the classes overlap.
+        weight ``1 - log_loss_share``. With 0, only that loss is used, as in the references. The
+        networks may then give all samples nearly the same score if the classes overlap.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
         does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If both `calibration`
@@ -86,10 +86,11 @@ class RankingClassifier(BaseNetClassifier):
     n_groups_ : int
         Number of groups in `fit`. Absent if there is only one.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. Held-out
-        samples add `valid_score`, the area under their ROC curve with a logarithmic scale of the
-        false-positive rate, and with `X_val`, `callbacks` or a single network also `valid_loss`.
-        Losses with a threshold add `threshold`, an array with the threshold in each step.
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
+        are held out, `valid_score` is the area under their ROC curve with a logarithmic scale of
+        the false-positive rate. With `X_val`, `callbacks` or a single network, `valid_loss` is
+        the loss of the held-out samples. Losses with a threshold add `threshold`, an array with
+        the threshold in each step.
 
     Examples
     --------
@@ -323,10 +324,11 @@ class TopClassifier(RankingClassifier):
     Parameters
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        Function l(z) in the loss: max(0, 1 + z)^2 as in [1]_, max(0, 1 + z) or log2(1 + exp z).
+        Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
+        max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches and adds to every
-        minibatch to estimate the threshold. 0 keeps none.
+        minibatch to estimate the threshold. With 0, no examples are kept.
 
     References
     ----------

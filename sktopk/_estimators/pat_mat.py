@@ -37,9 +37,9 @@ class PatMatClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat with an exact quantile as threshold t, the j-th highest score [1]_. Choose a tau
-    that is at least the share of positives. With a smaller tau, t can be the score of a positive,
-    and giving all positives the same score would reduce the loss. In this case, use
+    This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
+    Choose a tau that is at least the share of positives. With a smaller tau, t can be the score of
+    a positive, and giving all positives the same score would reduce the loss. In this case, use
     :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between t
@@ -77,8 +77,8 @@ class PatMatNPClassifier(TopClassifier):
         t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
     This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
-    false-positive rate of about tau. The threshold t is the j-th highest score of a negative. In
-    :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
+    false-positive rate of about tau. The threshold t is the j-th highest of the :math:`n_-` scores
+    of negatives. In :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
     is between t for the training scores and the next lower score.
@@ -128,8 +128,9 @@ class RecallAtFPRClassifier(TopClassifier):
     fpr : float, default=0.01
         Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        Function l(z) in the loss: max(0, 1 + z), max(0, 1 + z)^2 or log2(1 + exp z). Only the hinge
-        has a closed form of t. Training with the others takes several times longer.
+        Function l(z) in the loss. "hinge" is max(0, 1 + z), "quadratic" is max(0, 1 + z)^2, and
+        "logistic" is log2(1 + exp z). Only the hinge has a closed form of t. Training with another
+        function takes several times longer.
 
     See Also
     --------
@@ -166,8 +167,8 @@ class PrecisionAtRecallClassifier(TopClassifier):
         \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
         t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    Here t is the j-th highest score of a positive. At a fixed recall r, few false positives mean a
-    high precision (Prec@Rec, eq. 4 of [1]_).
+    The threshold t is the j-th highest of the :math:`n_+` scores of positives. At a fixed recall r,
+    few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
     :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t

@@ -46,7 +46,7 @@ class DeepTopPushClassifier(TopClassifier):
     ----------
     buffer_size : int, default=1
         Number of hard examples: negatives with the highest scores, which each network keeps from
-        earlier minibatches to estimate the threshold. 1 is the method of [1]_. 0 keeps none.
+        earlier minibatches to estimate the threshold. The method of [1]_ keeps 1. 0 keeps none.
 
     See Also
     --------

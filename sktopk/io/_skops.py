@@ -37,8 +37,9 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Raises
     ------
     ImportError, OSError, TypeError, ValueError
-        If skops is missing (``pip install "sktopk[io]"``), the file cannot be written, `estimator`
-        is no estimator, or it has an object that skops cannot write, such as a lambda.
+        If skops is missing (``pip install "sktopk[io]"``), if the file cannot be written, if
+        `estimator` is no estimator, or if it has an object that skops cannot write, such as a
+        lambda.
 
     Examples
     --------

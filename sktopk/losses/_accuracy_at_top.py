@@ -105,7 +105,8 @@ def accuracy_at_top_loss(
         The kind of errors that counts, with :math:`\lambda = 1`. A dict sets the weights of both
         kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l(z), in this order: max(0, 1 + z)^2, max(0, 1 + z) or log2(1 + exp z).
+        The surrogate l(z). "quadratic" is max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic"
+        is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. Reduction
         "mean" averages the means of the groups that have the class whose errors count.
@@ -117,7 +118,7 @@ def accuracy_at_top_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. Each sum of L is 0, with gradient 0, if its class or threshold has no samples.
+        Nonnegative. A sum in L is 0, with gradient 0, if its class or the threshold has no samples.
         The threshold has a gradient, too. Tied scores rank in the order of the samples.
 
     Raises

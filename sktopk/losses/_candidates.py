@@ -52,8 +52,8 @@ def sample_candidates(
     Returns
     -------
     candidates : tuple (classes, target, log_weight)
-        A named tuple of tensors on the device of `target`, with m = n_samples + n_candidates. If
-        this is at least C, m is C: all classes have the weight 1, and the loss is exact.
+        A named tuple of tensors on the device of `target`, with m = min(n_samples + n_candidates,
+        C). If m = C, all classes have the weight 1, and the loss is exact.
 
         classes : Tensor of shape (m,)
             Class indices in ascending order.

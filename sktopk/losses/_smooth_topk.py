@@ -97,7 +97,7 @@ def smooth_topk_loss(
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
-        Temperature, nonnegative. Scores are divided by k tau. 0 means :func:`topk_hinge_loss`.
+        Temperature, nonnegative. Scores are divided by k tau. With 0: :func:`topk_hinge_loss`.
     margin : float, default=1.0
         Cost of a label outside the top k, nonnegative.
 

@@ -111,7 +111,8 @@ def make_set_scorer(score: str) -> "SetScorer":
     Parameters
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
-        In this order: micro and macro `set_coverage_score`, and the negative `set_size_score`.
+        "coverage" and "macro_coverage" are the micro and the macro average of `set_coverage_score`.
+        "neg_size" is the negative `set_size_score`.
 
     Returns
     -------

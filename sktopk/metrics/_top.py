@@ -44,7 +44,7 @@ def precision_at_k_score(
         random choice. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected. The
-        sums of positives and of k then run over all groups.
+        score is the number of positives selected in all groups, divided by the sum of all k.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`.
 
@@ -108,7 +108,7 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN without positives, 1 if `k` exceeds the number of samples, with a warning.
+        In [0, 1]. With a warning, NaN without positives, or 1 if `k` exceeds the number of samples.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def enrichment_factor_score(
     Returns
     -------
     score : float
-        At least 0; 1 on average for random scores. NaN, with a warning, without positives.
+        At least 0, and 1 on average for random scores. Without positives, NaN with a warning.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def precision_at_recall_score(
     Returns
     -------
     score : float
-        In [0, 1]. 1 without negatives. NaN, with a warning, without positives.
+        In [0, 1]. Without negatives, 1. Without positives, NaN with a warning.
 
     References
     ----------
@@ -245,7 +245,7 @@ def recall_at_precision_score(
     Returns
     -------
     score : float
-        In [0, 1]. 0 if no threshold reaches the precision. NaN, with a warning, without positives.
+        In [0, 1]. If no threshold reaches the precision, 0. Without positives, NaN with a warning.
 
     Examples
     --------
@@ -283,14 +283,13 @@ def positives_at_top_score(
     y_true, y_score, pos_label, sample_weight
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     k : int, default=1
-        Rank k of the negative above which positives must score. A negative of weight 2 counts
-        twice.
+        Rank of the negative above which positives must score. A negative of weight 2 counts twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. Positives tied with the k-th negative do not count. 1 with fewer than k
-        negatives, with a warning if `k` > 1. NaN, with a warning, without positives.
+        In [0, 1]. Positives tied with the k-th negative do not count. With fewer than k negatives,
+        the score is 1, with a warning if `k` > 1. Without positives, it is NaN, with a warning.
 
     References
     ----------
@@ -329,14 +328,15 @@ def true_positive_rate_at_fpr_score(
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
         \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
 
-    The maximum is over all thresholds t. This is the ROC curve without interpolation.
+    The maximum is over all thresholds t. The score is a point of the ROC curve that is not
+    interpolated.
 
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
         Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     fpr : float
-        Largest allowed false positive rate f, in [0, 1]. 0 gives `positives_at_top_score`.
+        Largest allowed false positive rate f, in [0, 1]. 0 means `positives_at_top_score`.
 
     Returns
     -------

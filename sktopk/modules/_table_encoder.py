@@ -36,7 +36,7 @@ class TableEncoder(nn.Module):
     n_features : int
         Number of input columns.
     n_bins : int, default=0
-        Largest number of bins per column. 0 means no encoding in bins.
+        Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
         Largest total number of bins. If it is too small, columns get fewer than ``n_bins`` bins, or
         none. "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 for

@@ -100,7 +100,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         or, for the losses "top_mean" and "top_push_k", negatives. For more classes, k counts labels
         and is at most n_classes - 1.
     log_loss_share : float, default=0.6
-        Share a of the log loss in the training loss, in [0, 1]. 1 trains with the log loss only.
+        Share a of the log loss in the training loss, in [0, 1]. With 1, only the log loss is used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
@@ -132,7 +132,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples for this. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
-        two classes, temperature scaling. Both keep the order. Requires several members or
+        two classes, temperature scaling. Both keep the order of scores. Requires several members or
         `n_iter_no_change`. With None, `predict_proba` requires training with the log loss only.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
@@ -144,7 +144,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         Ensemble members. Their predictions do not contain `init_score_`.
     init_score_ : float or ndarray of shape (n_classes,)
-        The :func:`sktopk.boosting.initial_score` that is added to the mean of these predictions.
+        The :func:`sktopk.boosting.initial_score`, added to the mean prediction of `boosters_`.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
@@ -163,7 +163,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         `decision_function` of each training sample, from the member that held the sample out. NaN
         if there is no such member, as for samples of weight 0. Only for several members.
     oob_score_ : float
-        Metric of `score` for these out-of-fold scores. Only for several members.
+        Metric of `score` for `oob_decision_function_`. Only for several members.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     n_groups_ : int

@@ -69,8 +69,9 @@ class BudgetClassifier(CalibratedDecision):
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` bounds: an upper bound on the share of flagged samples ("count"), false
-        positive rate or false discovery rate, or a lower bound on precision or recall.
+        Rate that `budget` bounds. The budget is an upper bound on the share of flagged samples
+        ("count"), the false positive rate ("fpr") or the false discovery rate ("fdr"). It is a
+        lower bound on the "precision" or the "recall".
     delta : float, default=0.05
         Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
         or that the bounds of `hits_interval` [6]_ fail. Smaller values need more calibration

@@ -206,7 +206,7 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
-            of a new group. The `fit` of `estimator` gets the groups, too, if it takes them. With
+            of a new group. The `fit` of `estimator` also gets the groups if it takes groups. With
             ``conditional="group"``, `groups` is required and only defines groups for the coverage.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
@@ -334,21 +334,10 @@ class SetClassifier(CalibratedDecision):
         return self._fitted(X).decision_function(X)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of `predict`, which does not depend on the sets.
+        """Return the accuracy of ``predict(X)``, a float in [0, 1], for the true labels y.
 
-        For scores of the sets, use :func:`sktopk.metrics.make_set_scorer`.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            Accuracy, in [0, 1].
+        The accuracy does not depend on the sets of labels. For scores of the sets, use
+        :func:`sktopk.metrics.make_set_scorer`.
         """
         y = check_labels(y)
         if sample_weight is not None:

@@ -122,8 +122,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. Include samples with
-        missing values if only some columns can have them. If all can, some are added automatically.
+        Samples for the comparison, such as a few hundred training samples. If only some columns can
+        have missing values, include such samples. If all columns can, missing values are added to
+        a copy of X automatically.
 
     Returns
     -------
@@ -133,9 +134,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     Raises
     ------
     ImportError, NotFittedError, OSError, TypeError, ValueError
-        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, the
-        estimator is not fitted, has no network or cannot be converted, or the outputs differ. No
-        file is written then.
+        If a package is missing (``pip install "sktopk[onnx]"``), if the estimator is not fitted,
+        if the file cannot be written, if the estimator has no network or cannot be converted, or
+        if the outputs differ. In all these cases, no file is written.
 
     Examples
     --------

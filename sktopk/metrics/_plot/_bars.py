@@ -24,9 +24,9 @@ class SetSizeDisplay(ScoreDisplay):
     A bar shows the share of the samples whose set has a given size. A line shows the share of these
     samples whose set contains the label. Larger points stand for more samples.
 
-    Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. Both
-    take `labels` and `sample_weight` of `set_coverage_score`, and the coverage `target`. The
-    default target in `from_estimator` is the `coverage` of the estimator, if any.
+    Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. These
+    methods take `labels` and `sample_weight` of `set_coverage_score`, and `target`. The default
+    target in `from_estimator` is the `coverage` of the estimator, if any.
 
     Parameters
     ----------
@@ -135,8 +135,9 @@ def _bins(largest):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_predictions`, or `from_estimator`, which reads ``class_count_``. Both
-    take the parameters of `shot_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    Create it with `from_predictions`, or with `from_estimator`, which reads ``class_count_``. These
+    methods take the parameters of `shot_accuracy_score`. `plot` takes
+    ``plot_chance_level`` (default True).
 
     Parameters
     ----------

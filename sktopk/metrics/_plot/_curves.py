@@ -101,8 +101,8 @@ class EnrichmentDisplay(CurveDisplay):
     Parameters
     ----------
     fraction, recall : array-like of shape (n_points,) or list of arrays
-        Share of the samples that are selected, and share of the positives among these samples, in
-        [0, 1]. A list has one array per fold.
+        Share of the samples that are selected, and share of all positives that are found among
+        them, in [0, 1]. A list has one array per fold.
     prevalence : float, default=None
         Share of positives in all samples. None draws no chance and ideal lines.
     name : str, default=None

@@ -44,9 +44,9 @@ class LossComparisonDisplay(Display):
     difference, half_width : array-like of shape (n_losses,)
         Mean difference of each loss (positive is better), and half the length of its interval.
     baseline : str, default="cross_entropy"
-        Name of the baseline.
+        Loss with which the other losses are compared.
     metric : str, default="score"
-        Name of the score.
+        Name of the score, for the label of the axis.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -140,7 +140,8 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        The scores of a loss are those with its best setting. This favors losses with many settings.
+        For each loss, the scores of its best setting are used, which favors losses with many
+        settings.
 
         Parameters
         ----------
