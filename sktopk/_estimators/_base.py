@@ -342,10 +342,16 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return a score for each sample and class, an array of shape (n_samples, n_classes).
+        """Return a score for each sample and class.
 
-        For two classes, return the score of the second class minus the first, an array of shape
-        (n_samples,). X has the formats of `fit`.
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            For two classes, the score of the second class minus the first.
         """
         now, scores = self._scored(X)
         return now._task_.decide(scores, now)
@@ -353,7 +359,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the label with the highest score.
 
-        X has the formats of `fit`. The result is an array of shape (n_samples,).
+        Parameters
+        ----------
+        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
         """
         now, scores = self._scored(X)
         return now._task_.labels(scores, now)

@@ -285,11 +285,17 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
+        """Return the score of each sample minus `threshold_`.
 
-        X has the formats of `fit`. Results are above 0 for flagged samples. If `pos_label_` is
-        ``classes_[0]``, scores are negated, and results are below 0 for flagged samples. All
-        results are infinite if `threshold_` is infinite.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y_score : ndarray of shape (n_samples,)
+            Above 0 for flagged samples. If `pos_label_` is ``classes_[0]``, scores are negated:
+            flagged samples are below 0. Infinite if `threshold_` is infinite.
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -306,9 +312,16 @@ class BudgetClassifier(CalibratedDecision):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.
 
-        X has the formats of `fit`. The result is an array of shape (n_samples,). There is a warning
-        if the shares of flagged samples in X and in the calibration samples differ with a p-value
-        below 1e-6 (Fisher's exact test).
+        There is a warning if the shares of flagged samples in X and in the calibration samples
+        differ with a p-value below 1e-6 (Fisher's exact test).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
         """
         flagged = self._flagged(self._scores(X))
         return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]

@@ -174,8 +174,7 @@ class Precision(_Constraint):
             f"no threshold has precision >= {self.budget:g} with probability {1 - self.delta:g}: "
             f"{count} of {n} calibration samples above the best threshold are positive"
         )
-        # Steps of 10 % are enough, because the share of positives is only an estimate. More than
-        # ten times as many samples are no advice.
+        # Steps of 10 % are enough for an estimate. More than ten times the samples are no advice.
         for factor in 1.1 ** np.arange(25):
             grown = math.ceil(count * factor), math.ceil(n * factor)
             if binom.sf(grown[0] - 1, grown[1], self.budget) <= self.delta:
