@@ -126,8 +126,7 @@ class Net(NeuralNetClassifier):
     Three methods of skorch are replaced. `train` replaces `fit_loop`, because skorch treats Ctrl-C
     as a normal end of training. `run_single_epoch` reads the losses from the device once per epoch,
     because reading the loss in every step takes a tenth of the training time. `train_step` trains
-    all networks at once, each with its own samples. `history` has one batch per epoch, with the
-    mean loss.
+    all networks at once, each with its own samples. `history` has the mean loss per epoch.
     """
 
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):

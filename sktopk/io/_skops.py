@@ -38,8 +38,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     ------
     ImportError, OSError, TypeError, ValueError
         If skops is missing (``pip install "sktopk[io]"``), if the file cannot be written, if
-        `estimator` is no estimator, or if it has an object that skops cannot write, such as a
-        lambda.
+        `estimator` is no estimator, or if it has an object that skops cannot write.
 
     Examples
     --------

@@ -328,8 +328,7 @@ def true_positive_rate_at_fpr_score(
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
         \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
 
-    The maximum is over all thresholds t. The score is a point of the ROC curve that is not
-    interpolated.
+    The maximum is over all thresholds t. The ROC curve is not interpolated.
 
     Parameters
     ----------

@@ -47,8 +47,7 @@ class TableEncoder(nn.Module):
         Number n of categories of each categorical column, by column index. Categories 0 to n - 1
         are one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
-        Data type of the buffers `center` and `scale`, and of the encoding. None means torch's
-        default.
+        Data type of `center`, `scale` and the encoding. None means torch's default.
 
     Attributes
     ----------

@@ -106,8 +106,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     loss_params : dict, default=None
         Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
-        Number of boosting rounds. A round grows one tree or, for more than two classes, one tree
-        per class.
+        Number of boosting rounds. A round grows a tree; with more than two classes, one per class.
     learning_rate : float, default=0.1
         Factor by which the leaf values of each new tree are multiplied (shrinkage), positive.
     num_leaves : int, default=31

@@ -140,8 +140,7 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        For each loss, the scores of its best setting are used, which favors losses with many
-        settings.
+        Each loss has the scores of its best setting. This favors losses with many settings.
 
         Parameters
         ----------
