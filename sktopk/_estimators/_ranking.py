@@ -144,7 +144,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            For the reasons in :meth:`TopKClassifier.fit`. TypeError also if the loss takes no groups.
+            See :meth:`TopKClassifier.fit`. TypeError also if the loss takes no groups.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
