@@ -141,7 +141,7 @@ def test_images_and_integers_are_samples_for_a_module():
     scores = expected.decision_function(images)
     assert found.decision_function(Items(images)).dtype == scores.dtype
     np.testing.assert_array_equal(found.decision_function(images), scores)
-    with pytest.raises(ValueError, match=r"4 dimensions.*set module"):
+    with pytest.raises(ValueError, match=r"with dim 4.*set module"):
         make().fit(Items(images, y))
 
 

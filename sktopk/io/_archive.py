@@ -150,7 +150,7 @@ def _check_nodes(schema, sizes, constructed):
         # skops reads a node with a known number from memory, whatever its own content is. Nodes
         # that stand for larger ones would make the time grow exponentially with the file.
         if number and size_of.setdefault(number, n_values) != n_values:
-            raise ValueError(f"nodes with the number {number} must have the same content")
+            raise ValueError(f"objects with number {number} must have the same content")
         file = node.get("file")
         if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes

@@ -45,7 +45,7 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. Labels that are not in `labels` are not covered and, with "macro", form classes.
+        In [0, 1]. A true label that is not in `labels` is not covered; with "macro", it is a class.
         NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises

@@ -55,7 +55,7 @@ def topk_accuracy_score(
     Returns
     -------
     score : float
-        In [0, 1]. Labels that are not in `labels` are misses and, with "macro", form classes.
+        In [0, 1]. A true label that is not in `labels` is a miss. With "macro", it is a class, too.
         NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
@@ -138,9 +138,7 @@ def shot_accuracy_score(
     if isinstance(class_counts, Mapping) or hasattr(class_counts, "value_counts"):
         known = _check_labels(labels, check_true(y_true), ranks.n_classes, "y_score")
         if unknown := [key for key in class_counts.keys() if key not in {*known}]:
-            raise ValueError(
-                f"class_counts of a dict or Series must have keys in labels; got {unknown[0]!r}"
-            )
+            raise ValueError(f"keys of class_counts must be in labels; got {unknown[0]!r}")
         class_counts = [class_counts.get(label, 0) for label in known]
     which = ranks.n_classes, "one per column of y_score"
     counts = check_nonnegative(class_counts, "class_counts", *which)
