@@ -58,8 +58,8 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
         )
     if n_dim > 2 and not takes_images:
         raise ValueError(
-            f"X must have shape (n_samples, n_features); found array with dim {n_dim}. For images of "
-            "shape (n_samples, channels, height, width), set module to a network for images"
+            f"X must have shape (n_samples, n_features); found array with dim {n_dim}. For images "
+            "of shape (n_samples, channels, height, width), set module to a network for images"
         )
     if reset:
         estimator._missing_ = () if takes_tables else None

@@ -135,8 +135,8 @@ class KthLargest(_Ranked):
     gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call an
     instance as ``threshold(scores, positive, weight=None, groups=None)``; `positive` is Boolean.
 
-    With sample weights, n is the sum of the weights of the group, and j is :math:`n \tau` instead of
-    1 if :math:`n \tau < 1`. From the largest score down, t is the first score whose cumulative
+    With sample weights, n is the sum of the weights of the group, and j is :math:`n \tau`, not 1,
+    if :math:`n \tau < 1`. From the largest score down, t is the first score whose cumulative
     weight reaches j. If none does, t is the smallest score.
 
     Parameters
