@@ -129,7 +129,7 @@ def test_labels_weights_validation_and_partial_fit_equal_an_array():
     np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
 
 
-def test_images_and_integers_are_samples_for_a_module():
+def test_a_dataset_of_integer_images_equals_their_array_for_a_user_module():
     images = rng.integers(0, 255, (60, 1, 3, 3), dtype=np.uint8)
     y = images[:, 0, 1, 1] > 100
 
@@ -146,7 +146,7 @@ def test_images_and_integers_are_samples_for_a_module():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
-def test_half_precision_is_read(dtype):
+def test_a_dataset_in_half_precision_equals_an_array(dtype):
     rows = torch.arange(len(X) * 3).remainder(100).reshape(-1, 3).to(dtype)
     expected = make().fit(rows.double().numpy(), Y).decision_function(rows.double().numpy())
     found = make().fit(Items(rows, Y)).decision_function(Items(rows))

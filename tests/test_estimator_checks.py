@@ -23,13 +23,13 @@ ESTIMATORS = [
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_check(estimator, check):
+def test_every_estimator_passes_the_scikit_learn_check(estimator, check):
     check(estimator)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(RANKERS)
-def test_scikit_learn_check_of_rankers_with_probabilities(estimator, check):
+def test_rankers_with_probabilities_pass_the_scikit_learn_check(estimator, check):
     if check.func.__name__ == "check_classifiers_train":
         pytest.skip("it asks that predict cuts at a probability of 1/2; rankers cut at threshold_")
     check(estimator)

@@ -50,7 +50,7 @@ def load(name):
 
 
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES if path.stem != "demo"])
-def test_runs(name, monkeypatch, capsys):
+def test_an_example_runs_and_prints_its_results(name, monkeypatch, capsys):
     for each in ESTIMATORS:
         if hasattr(each, "fit"):
             monkeypatch.setattr(each, "fit", short(each.fit))

@@ -168,7 +168,7 @@ def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
         assert clf.threshold_ == pytest.approx((t + below) / 2, abs=1e-9)
 
 
-def test_k_counts_samples_of_each_group():
+def test_a_large_k_of_groups_warns_and_a_fraction_k_is_accepted():
     with pytest.warns(UserWarning, match="k=60 must be smaller than the largest group, which has"):
         assert sktopk.TopPushKClassifier(60, **SMALL).fit(X, Y, groups=DAY).k_ == 60
     assert sktopk.RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
@@ -204,7 +204,7 @@ def test_groups_without_both_classes_give_a_warning_or_an_error(clf):
         clf.fit(X, Y, groups=groups)
 
 
-def test_bad_groups_raise():
+def test_groups_of_a_wrong_shape_or_with_missing_values_raise():
     clf = sktopk.RecallAtKClassifier(5, **SMALL)
     fitted = sklearn.clone(clf).fit(X, Y)
     calls = clf.fit, clf.partial_fit, fitted.score, partial(fitted.predict_top, n=3)

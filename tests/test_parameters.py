@@ -144,7 +144,7 @@ def fitted(name):
         and (not only or name in only[0])
     ],
 )
-def test_a_wrong_parameter(name, case):
+def test_a_wrong_parameter_raises_and_keeps_the_earlier_fit(name, case):
     params, error, says, *_ = WRONG[case]
     estimator = copy.deepcopy(fitted(name))
     with pytest.raises(error) as caught:
@@ -161,7 +161,7 @@ def test_the_weight_decay_of_another_optimizer_is_set_in_net_params():
     assert [group["weight_decay"] for group in clf.net_.optimizer_.param_groups] == [0.1]
 
 
-def test_parameters_that_do_not_exist():
+def test_parameters_that_do_not_exist_raise():
     with pytest.raises(ValueError, match="Invalid parameter 'learning_speed'"):
         make("TopKClassifier").set_params(learning_speed=1)
     with pytest.raises(TypeError, match="learning_speed"):

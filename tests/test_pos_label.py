@@ -89,7 +89,7 @@ def test_the_rare_one_of_other_labels_is_positive_with_a_warning(labels, rows):
     np.testing.assert_array_equal(told.predict_top(X, 9), clf.predict_top(X, 9))
 
 
-def test_a_rare_label_has_less_than_a_quarter_of_the_weight(rows):
+def test_a_label_is_rare_below_a_quarter_of_the_weight(rows):
     X, _ = rows
     for n_first, expected in [(99, "approve"), (100, "reject"), (390, "reject")]:
         y = np.where(np.arange(400) < n_first, "approve", "reject")

@@ -46,7 +46,7 @@ def linear(loss="logit_adjusted", **params):
 
 
 @pytest.mark.parametrize("calibration", [None, "temperature"])
-def test_logit_adjusted_knows_the_probabilities_of_equally_frequent_classes(rare, calibration):
+def test_logit_adjusted_estimates_probabilities_for_equally_frequent_classes(rare, calibration):
     X, y = rare
     # With label smoothing, cross-entropy would increase the probabilities of rare classes.
     clf = linear(calibration=calibration, log_loss_share=0).fit(X, y)
@@ -79,7 +79,7 @@ SAME = {
 
 @pytest.mark.parametrize("share", [0, 0.6])
 @pytest.mark.parametrize("case", SAME)
-def test_modules_have_the_probabilities_of_their_names(rare, case, share):
+def test_a_loss_module_gives_the_probabilities_of_its_named_loss(rare, case, share):
     X, y = rare[0][:500], rare[1][:500]
     module, params = SAME[case]
     counts = {"class_counts": np.bincount(y)} if module is LogitAdjustedLoss else {}
@@ -139,7 +139,7 @@ def proba_of(scores, target, weight):
     return calibrated_proba(*fit_calibration(scores, target, weight), scores)
 
 
-def test_the_unit_and_zero_of_scores_do_not_matter(held_out):
+def test_calibration_does_not_depend_on_scale_and_offset_of_scores(held_out):
     scores, target, weight = held_out
     expected = proba_of(scores, target, weight)
     assert expected.std() > 0.05
@@ -155,7 +155,7 @@ def test_a_reversed_ranking_keeps_its_order():
     np.testing.assert_allclose(proba, 0.5, atol=0.01)
 
 
-def test_light_samples_far_away_change_nothing():
+def test_outliers_of_tiny_weight_hardly_change_the_calibration():
     rng = np.random.default_rng(0)
     target = (rng.random(400) < 0.2).astype(int)
     scores, weight = rng.normal(size=400) + target, np.ones(400)

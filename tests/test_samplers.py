@@ -71,7 +71,7 @@ def test_an_epoch_has_the_fewest_minibatches(n_positives, n_negatives, batch_siz
     )
 
 
-def test_generator_decides_the_order():
+def test_the_generator_determines_the_order():
     target = labels(9, 50)
 
     def drawn(seed):
@@ -94,7 +94,7 @@ def test_the_global_generator_is_not_used():
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
-def test_batch_sampler_of_a_data_loader(n_workers):
+def test_a_data_loader_accepts_the_sampler_as_batch_sampler(n_workers):
     target = torch.from_numpy(labels(4, 60))
     X = torch.arange(64.0).unsqueeze(1)
     sampler = StratifiedBatchSampler(target, 16, min_positives=2)
@@ -111,7 +111,7 @@ KINDS = [list, np.asarray, torch.tensor, lambda t: np.array(t, bool), lambda t: 
 
 
 @pytest.mark.parametrize("convert", KINDS)
-def test_target_of_any_kind(convert):
+def test_targets_of_any_type_give_the_same_minibatches(convert):
     target = labels(4, 20).tolist()
     expected = epoch(StratifiedBatchSampler(target, 8, min_positives=1))
     converted = convert(target)

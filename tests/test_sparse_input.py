@@ -77,7 +77,7 @@ def test_callbacks_and_networks_of_a_user_see_dense_minibatches():
     np.testing.assert_array_equal(clf.decision_function(X), expected.decision_function(X))
 
 
-def test_memory_of_a_fit_with_samples_held_out():
+def test_a_fit_with_samples_held_out_does_not_copy_the_sparse_samples():
     n_rows, each = 10_000, 160
     columns = np.sort(RNG.integers(0, 4_000, (n_rows, each), np.int32))
     columns += np.arange(each, dtype=np.int32)  # no column twice

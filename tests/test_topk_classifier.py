@@ -202,7 +202,7 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
 
 
-def test_score_of_a_reduced_k_and_of_labels_never_seen(blobs):
+def test_score_uses_the_reduced_k_and_counts_unseen_labels_as_misses(blobs):
     X, y = blobs
     for n_classes, k in ((3, 2), (2, 1)):
         rows = y < n_classes

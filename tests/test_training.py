@@ -350,7 +350,7 @@ def test_predictions_between_steps_do_not_change_the_training(cls, in_thread, fr
     check_same(weights(clf), weights(alone))
 
 
-def test_net_params_are_parameters():
+def test_entries_of_net_params_are_parameters_of_the_estimator():
     clf = quick(net_params={"optimizer__betas": (0.5, 0.9)})
     assert clf.get_params()["optimizer__betas"] == (0.5, 0.9)
     assert "optimizer__betas" not in clf.get_params(deep=False)
@@ -362,7 +362,7 @@ def test_net_params_are_parameters():
     assert any(isinstance(layer, nn.BatchNorm1d) for layer in other.net_.module_.modules())
 
 
-def test_batch_normalisation_survives_a_batch_of_one():
+def test_batch_normalization_accepts_one_sample_left_for_the_last_minibatch():
     clf = quick(batch_size=34, net_params={"module__batch_norm": True})
     assert 205 % 34 == 1
     assert np.isfinite(clf.fit(X[:205], Y[:205]).decision_function(X)).all()

@@ -33,14 +33,14 @@ def at_this_file(call, category, says):
     assert [(each.category, each.filename) for each in said] == [(category, __file__)]
 
 
-def test_labels_in_a_column():
+def test_labels_in_a_column_give_a_warning():
     frozen = FrozenEstimator(MODEL)
     says = "A column-vector y was passed when a 1d array was expected: pass y.ravel()"
     for estimator in (LINEAR, SetClassifier(frozen), BudgetClassifier(frozen, budget=0.1)):
         at_this_file(lambda e=estimator: e.fit(X, Y[:, None]), DataConversionWarning, says)
 
 
-def test_nearly_as_many_labels_as_samples():
+def test_nearly_as_many_labels_as_samples_give_a_warning():
     says = "The number of unique classes (40) is greater than 50% of the number of samples (60)"
     at_this_file(lambda: LINEAR.fit(X, np.arange(60) % 40), UserWarning, says)
     with warnings.catch_warnings(action="error", category=UserWarning):
@@ -49,7 +49,7 @@ def test_nearly_as_many_labels_as_samples():
 
 
 @pytest.mark.parametrize("display", DISPLAYS, ids=lambda display: display.__name__)
-def test_displays(display):
+def test_warnings_of_displays_have_the_line_of_the_user(display):
     pytest.importorskip("matplotlib")
     no_positives = np.zeros(60, dtype=int)
     for call in (
@@ -61,14 +61,14 @@ def test_displays(display):
     at_this_file(lambda: display.from_predictions(Y, LABELS), UserWarning, says)
 
 
-def test_scorers_and_tables():
+def test_warnings_of_scorers_and_tables_have_the_line_of_the_user():
     scorer = make_top_scorer("precision_at_k", k=100)
     at_this_file(lambda: scorer(MODEL, X, Y), UserWarning, "k=100 exceeds the number of")
     says = "y_score must hold scores; got only the labels 0 and 1"
     at_this_file(lambda: metrics.budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
 
 
-def test_what_scikit_learn_calls_for_the_user():
+def test_warnings_inside_pipelines_and_searches_have_the_line_of_the_user():
     clf = TopKClassifier(k=9, **QUICK)
     search = GridSearchCV(clf, {"tau": [1.0]}, cv=ONE_FOLD, refit=False)
     for call in (
@@ -83,7 +83,7 @@ NAMES = [("fraud", "ok"), (0, 1), (False, True), (1, 2)]
 
 
 @pytest.mark.parametrize("labels", NAMES, ids=repr)
-def test_scores_of_the_other_label(labels):
+def test_scores_of_the_other_label_give_a_warning(labels):
     # The positive label is the first class and has low X; the scores belong to the second class.
     y = np.array(labels)[(X[:, 0] > -0.5).astype(int)]
     clf = LogisticRegression().fit(X, y)

@@ -34,7 +34,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("case", WEIGHTS)
-def test_every_estimator_trains(case):
+def test_weights_of_very_different_sizes_give_scores_that_are_not_nan(case):
     for name, clf in ESTIMATORS.items():
         with warnings.catch_warnings(action="ignore"):
             clf.fit(X, Y, sample_weight=WEIGHTS[case])
@@ -62,7 +62,7 @@ REPEATED = [(TopKClassifier(k=2), 1), *((ranker, n) for ranker in RANKERS for n 
 
 
 @pytest.mark.parametrize(("clf", "n_groups"), REPEATED, ids=lambda each: str(each).split("(")[0])
-def test_weight_is_repetition(clf, n_groups):
+def test_a_sample_weight_equals_repetitions_of_the_sample(clf, n_groups):
     rng = np.random.default_rng(1)
     X, groups, times = rng.normal(size=(180, 3)), np.arange(180) % n_groups, rng.integers(0, 4, 180)
     is_ranker = not isinstance(clf, TopKClassifier)

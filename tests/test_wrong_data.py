@@ -120,7 +120,7 @@ def asked(cases, names=EVERY):
 
 
 @pytest.mark.parametrize(("name", "case"), asked(SAMPLES))
-def test_samples(name, case):
+def test_wrong_samples_raise(name, case):
     passed, error, says, *_ = SAMPLES[case]
     y = labels(name)[: len(passed)] if case == "images" else labels(name)
     for method in ("fit", "partial_fit") if name in NETS else ("fit",):
@@ -145,7 +145,7 @@ COMPLEX = {"complex": OF_FOUR + 1j, "complex objects": (OF_FOUR + 1j).astype(obj
 
 @pytest.mark.parametrize("case", TIMES | COMPLEX)
 @pytest.mark.parametrize("name", EVERY)
-def test_times_and_complex_numbers(name, case):
+def test_times_and_complex_numbers_raise(name, case):
     values = (TIMES | COMPLEX)[case]
     error, got = (T, "got (times|np|date|NaT)") if case in TIMES else (V, "got (complex128|1j)")
     table = [[each] for each in values] if isinstance(values, list) else np.array(values)[:, None]
@@ -199,7 +199,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize(("name", "case"), asked(LABELS, ANY))
-def test_labels(name, case):
+def test_wrong_labels_raise(name, case):
     make, error, says, *_ = LABELS[case]
     assert_refused(name, error, says, "fit", X, make(labels(name)))
 
@@ -220,7 +220,7 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("name", ANY)
 @pytest.mark.parametrize("case", WEIGHTS)
-def test_weights(name, case):
+def test_wrong_sample_weights_raise(name, case):
     passed, says = WEIGHTS[case]
     in_parts = name in NETS and case != "of one class alone"
     for method in ("fit", "partial_fit") if in_parts else ("fit",):
@@ -245,7 +245,7 @@ VALIDATION = {
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("case", VALIDATION)
-def test_validation_samples(name, case):
+def test_wrong_validation_samples_raise(name, case):
     make, error, says = VALIDATION[case]
     X_val, y_val = make(labels(name))
     assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
@@ -262,7 +262,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("case", NUMBERS)
-def test_numbers_in_predictions(case):
+def test_wrong_k_of_predict_topk_and_n_of_predict_top_raise(case):
     name, method, value, error, says = NUMBERS[case]
     assert_refused(name, error, says, method, X, value)
 
@@ -279,7 +279,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("case", PARTS)
-def test_partial_fit(name, case):
+def test_wrong_arguments_of_partial_fit_raise(name, case):
     passed, error, says = PARTS[case]
     assert_refused(name, error, says, "partial_fit", **{"X": X, "y": labels(name)} | passed)
 
@@ -320,13 +320,13 @@ SCORED = {
 
 @pytest.mark.parametrize("name", ANY)
 @pytest.mark.parametrize("case", SCORED)
-def test_labels_and_weights_of_score(name, case):
+def test_wrong_labels_and_weights_of_the_method_score_raise(name, case):
     y, weight, error, says = SCORED[case]
     assert_refused(name, error, says, "score", X, y, sample_weight=weight)
 
 
 @pytest.mark.parametrize("name", ["BudgetClassifier", "SetClassifier"])
-def test_dates_and_masked_samples_of_decisions(name):
+def test_decision_classifiers_raise_for_dates_and_masked_samples(name):
     dates = np.full(40, "2026-01-01", dtype="M8[D]")
     for y, got in ((dates, r"times \(datetime64"), (dates.astype(object), "datetime.date")):
         says = f"y must hold class labels; got {got}.*to strings"
@@ -383,7 +383,7 @@ def test_labels_of_object_and_nullable_dtype_keep_their_type(name):
         assert clf.classes_.tolist() == ["no", "yes"]
 
 
-def test_columns_with_very_large_and_very_small_numbers():
+def test_very_large_and_very_small_numbers_give_finite_scores():
     clf = TopKClassifier(k=2, n_estimators=1, max_epochs=2)
     for unit in (1e-310, 1e-300, 1e300):
         assert np.isfinite(clf.fit(X * [1, unit, 1], OF_FOUR).decision_function(X)).all()

@@ -67,7 +67,7 @@ MODULES = {
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("case", MODULES)
-def test_modules(kind, case):
+def test_wrong_modules_raise(kind, case):
     what, error, says = MODULES[case]
     with pytest.raises(error, match=says):
         fit(kind, **of(what))
@@ -112,7 +112,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("case", LOSSES)
-def test_losses(case):
+def test_wrong_losses_raise(case):
     value, error, says = LOSSES[case]
     with pytest.raises(error, match=says):
         fit("labels", loss=WrongLoss(value), calibration=None)
@@ -122,7 +122,7 @@ def unweighted(scores, target):
     return scores.mean()
 
 
-def test_a_loss_that_takes_no_weights():
+def test_a_loss_that_takes_no_weights_raises_only_if_weights_are_given():
     clf = TopKClassifier(unweighted, k=2, **QUICK | {"calibration": None})
     with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*unweighted"):
         clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
@@ -222,7 +222,7 @@ BOUNDED = {
 
 @pytest.mark.parametrize("case", BOUNDED)
 @pytest.mark.parametrize("loss", ["ldam", "noised_topk_imbalanced"])
-def test_losses_of_cosines_need_a_network_with_a_bound(loss, case):
+def test_losses_of_cosines_raise_for_networks_that_do_not_return_cosines(loss, case):
     module, is_bounded = BOUNDED[case]
     if is_bounded:
         scores = fit("labels", loss=loss, module=module).decision_function(X)

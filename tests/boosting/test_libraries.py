@@ -24,7 +24,7 @@ def judged_by(X, y):
 
 @pytest.mark.parametrize("name", ["binary", "several"])
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_the_log_loss_grows_the_trees_of_lightgbm(name, is_weighted, request):
+def test_the_log_loss_objective_grows_the_same_trees_as_lightgbm(name, is_weighted, request):
     X, y = request.getfixturevalue(name)
     weight = 0.5 + np.arange(len(y)) % 3 if is_weighted else None
     own = lightgbm.LGBMClassifier(**SMALL).fit(X, y, sample_weight=weight)

@@ -17,7 +17,7 @@ WEIGHT = np.arange(40) % 3
 
 @pytest.mark.parametrize(("score", "params"), SCORES)
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_is_the_score_for_either_library(score, params, weight):
+def test_a_metric_equals_its_score_function_for_either_library(score, params, weight):
     expected = score(Y, SCORE, sample_weight=weight, **params)
     name = score.__name__.removesuffix("_score")
     f, of_xgboost = (metric(name, library=each, **params) for each in ("lightgbm", "xgboost"))
@@ -27,7 +27,7 @@ def test_is_the_score_for_either_library(score, params, weight):
 
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
-def test_topk_accuracy_works_if_samples_lack_classes(average):
+def test_the_topk_accuracy_metric_accepts_samples_without_some_classes(average):
     y, y_score = np.arange(30) % 3, np.random.default_rng(1).normal(size=(30, 5))
     name, found, larger_is_better = metric("topk_accuracy", k=2, average=average)(y, y_score)
     labels = np.arange(5)
@@ -35,14 +35,14 @@ def test_topk_accuracy_works_if_samples_lack_classes(average):
     assert (name, found, larger_is_better) == (f"topk_accuracy_2_{average}", expected, True)
 
 
-def test_groups_equal_groups_of_lightgbm():
+def test_group_sizes_of_lightgbm_give_the_score_with_groups():
     expected = metrics.precision_at_k_score(Y, SCORE, k=2, groups=np.repeat([0, 1], [10, 30]))
     assert metric("precision_at_k", k=2)(Y, SCORE, group=[10, 30])[1] == expected
     with pytest.raises(ValueError, match="group must be None for name='bedroc'"):
         metric("bedroc")(Y, SCORE, group=[10, 30])
 
 
-def test_can_be_pickled_and_cloned():
+def test_a_metric_can_be_pickled_and_cloned():
     f = metric("precision_at_k", k=7)
     for other in (pickle.loads(pickle.dumps(f)), clone(f, safe=False)):
         assert other(Y, SCORE) == f(Y, SCORE)

@@ -61,7 +61,7 @@ def differences(function, score):
 
 
 @every_loss
-def test_the_gradient_equals_the_gradient_of_the_mixture(name):
+def test_the_gradient_is_that_of_the_loss_mixed_with_log_loss(name):
     target, score = rows(name)
     of_log = differences(lambda s: log_loss(target, s), score)
     of_top = differences(lambda s: value(name, target, s), score)
@@ -75,7 +75,7 @@ def test_the_gradient_equals_the_gradient_of_the_mixture(name):
     "threshold",
     [TopMean("negatives", k=5), TopMean("negatives", tau=1.0), KthLargest("negatives", k=3)],
 )
-def test_curvature_sums_the_absolute_second_derivatives_and_bounds_them(threshold, surrogate):
+def test_hessian_curvature_sums_absolute_second_derivatives_and_bounds_them(threshold, surrogate):
     target, score = rows("top_push")
     params = {"threshold": threshold, "surrogate": surrogate}
 
@@ -95,7 +95,7 @@ def test_curvature_sums_the_absolute_second_derivatives_and_bounds_them(threshol
 
 # A repeated sample has other noise than the first copy.
 @pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith("noised")])
-def test_a_weight_equals_repetition(name):
+def test_a_sample_weight_equals_repetitions_of_the_sample(name):
     target, score = rows(name)
     weight = np.arange(len(target)) % 3
     copy = np.repeat(np.arange(len(target)), weight)
@@ -110,14 +110,14 @@ def test_a_weight_equals_repetition(name):
 @pytest.mark.parametrize(
     ("module", "name"), [(TopPushKLoss(k=2), "top_push_k"), (SmoothTopKLoss(k=2), "smooth_topk")]
 )
-def test_module_of_a_loss_is_the_loss(module, name):
+def test_a_loss_module_gives_the_same_objective_as_its_name(module, name):
     target, score = rows(name)
     weight = np.linspace(0, 2, len(target))
     found = objective(module)(target, score, weight)
     np.testing.assert_equal(found, make(name)(target, score, weight))
 
 
-def test_loss_may_be_a_function_of_the_user():
+def test_the_loss_may_be_a_function_of_the_user():
     target, score = rows("top_push")
     own = objective(lambda s, y: (y * (s.max() - s)).sum(), hessian="gradient", log_loss_share=0)
     gradient, _ = own(target, score)
@@ -126,7 +126,7 @@ def test_loss_may_be_a_function_of_the_user():
         own(target, score, np.ones(len(score)))
 
 
-def test_can_be_pickled_and_cloned():
+def test_an_objective_can_be_pickled_and_cloned():
     target, score = rows("accuracy_at_top")
     f = make("accuracy_at_top")
     for other in (pickle.loads(pickle.dumps(f)), clone(f, safe=False)):
@@ -178,7 +178,7 @@ def test_the_initial_score_minimizes_the_log_loss_of_a_constant():
 
 
 @every_loss
-def test_hessian_is_positive_and_not_far_below_the_mean(name):
+def test_no_hessian_is_below_about_a_thousandth_of_their_mean(name):
     target, score = rows(name)
     for hessian in ("auto", "gradient"):
         for scores in (score, np.zeros_like(score)):
@@ -188,7 +188,7 @@ def test_hessian_is_positive_and_not_far_below_the_mean(name):
 
 
 @pytest.mark.parametrize("name", OF_ROWS)
-def test_without_a_class_the_gradient_is_finite(name):
+def test_the_gradient_is_finite_if_a_class_has_no_samples(name):
     _, score = rows(name)
     for label in (0, 1):
         gradient, hessian = make(name)(np.full(len(score), label), score)

@@ -49,19 +49,19 @@ def test_categories_of_few_samples_are_used():
     assert roc_auc_score(y[300:], clf.decision_function(X[300:])) > 0.85
 
 
-def test_missing_categories_of_fit_are_a_category():
+def test_missing_values_in_fit_form_a_category():
     y = (np.arange(N) % 7 == 0).astype(int)
     X = pd.DataFrame({"town": np.where(y == 1, None, NAMES)})
     assert make().fit(X, y).score(X, y) == 1
 
 
-def test_copies_keep_the_categories():
+def test_copies_of_a_classifier_keep_its_categories():
     clf = make().fit(FRAME, Y)
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.decision_function(FRAME), clf.decision_function(FRAME))
 
 
-def test_a_dataset_is_a_table():
+def test_a_torch_dataset_gives_the_same_scores_as_its_array():
     X = np.column_stack([NUMBER, CODE])
     dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
     expected = make().fit(X, Y).decision_function(X)
@@ -69,7 +69,7 @@ def test_a_dataset_is_a_table():
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_modes_of_torch_do_not_matter(mode):
+def test_no_grad_and_inference_mode_of_torch_change_no_score(mode):
     expected = make().fit(FRAME, Y).decision_function(FRAME)
     with mode():
         found = make().fit(FRAME, Y).decision_function(FRAME)
@@ -101,7 +101,7 @@ def test_the_share_of_flagged_new_samples_is_the_share_of_positives(n_samples):
     assert abs(np.mean(shares)) < 0.08
 
 
-def test_classes_of_two_samples():
+def test_classes_of_two_samples_can_be_trained():
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.r_[[1, 1], np.zeros(58, int)]
     X[:2] += 5

@@ -121,7 +121,7 @@ def days(binary):
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_groups_grow_the_trees_of_lightgbm_with_groups(days, is_weighted):
+def test_a_fit_with_groups_grows_the_same_trees_as_lightgbm(days, is_weighted):
     X, y, day = days
     weight = np.random.default_rng(2).uniform(0.5, 2, len(y)) if is_weighted else None
     clf = make("recall_at_k", k=5).fit(X, y, weight, groups=day.astype(str))
@@ -156,7 +156,7 @@ def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
 
 @pytest.mark.parametrize("class_weight", ["balanced", {1: 7.0}], ids=str)
 @pytest.mark.parametrize(("loss", "k"), [("pairwise_auc", 0.05), ("recall_at_k", 50)])
-def test_class_weight_does_not_change_how_many_are_positive(binary, class_weight, loss, k):
+def test_class_weight_does_not_change_how_many_samples_are_flagged(binary, class_weight, loss, k):
     X, y = binary
     clf = make(loss, k=k, class_weight=class_weight, n_estimators=40).fit(X, y)
     # Scores of trees tie.
@@ -173,7 +173,7 @@ def test_with_only_log_loss_the_trees_equal_lightgbm(name, request):
     np.testing.assert_array_equal(ours.predict(X), own.predict(X))
 
 
-def test_methods_of_two_classes(binary):
+def test_predictions_and_score_of_two_classes_equal_their_definitions(binary):
     X, y = binary
     clf = make(k=30).fit(X, y)
     y_score = clf.decision_function(X)
@@ -193,7 +193,7 @@ def test_methods_of_two_classes(binary):
         make(k=1201).fit(X, y)
 
 
-def test_methods_of_several_classes(several):
+def test_predictions_and_score_of_several_classes_equal_their_definitions(several):
     X, y = several
     labels = np.array(["d", "b", "c", "a"])[y]
     clf = make("topk_hinge", k=2, log_loss_share=0.5).fit(X, labels)
@@ -259,7 +259,7 @@ def test_whole_groups_are_held_out(days):
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame, csr_array])
-def test_tables_of_every_kind_give_the_same(binary, table):
+def test_frames_and_sparse_matrices_give_the_same_scores_as_arrays(binary, table):
     X, y = binary
     X = np.where(np.abs(X) < 0.5, 0.0, X)
     expected = make(n_members=2).fit(X, y).decision_function(X)
@@ -284,7 +284,7 @@ def test_columns_and_folds_without_known_values_are_scored(binary, n_members):
 
 @pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("patience", [None, 10])
-def test_weights_over_many_orders_of_magnitude(n_members, patience):
+def test_weights_over_many_orders_of_magnitude_give_finite_scores(n_members, patience):
     X, y = make_classification(3000, weights=[0.8], flip_y=0.05, random_state=2)
     # Weights that halve every 120 days in ten years, and one light sample.
     old, light = 0.5 ** (np.linspace(3650, 0, 3000) / 120), np.ones(3000)

@@ -21,7 +21,7 @@ def test_labels_are_redrawn_uniformly_within_their_group():
         assert np.all(share[expected == 0] == 0)
 
 
-def test_no_noise_changes_nothing_and_inputs_stay():
+def test_a_noise_rate_of_0_changes_no_label_and_inputs_never_change():
     y = np.array([3, 1, 2, 0, 5, 4], dtype=np.int16)
     before = y.copy()
     clean = inject_label_noise(y, GROUPS, 0.0, random_state=0)
@@ -41,7 +41,7 @@ def test_more_noise_keeps_the_labels_of_less_noise():
     assert np.sum(more != y) > np.sum(changed)
 
 
-def test_groups_by_name_may_have_more_classes():
+def test_groups_by_name_may_contain_classes_that_y_lacks():
     groups = {"ash": "tree", "cat": "pet", "poplar": "tree", "fox": "wild"}
     y = pd.Series(["ash", "cat", "ash"] * 200)
     noisy = inject_label_noise(y, groups, 1.0, random_state=0)
@@ -52,7 +52,7 @@ def test_groups_by_name_may_have_more_classes():
 
 
 @pytest.mark.parametrize("factor", [1, 10, 500])
-def test_long_tail_has_the_exponential_profile(factor):
+def test_class_sizes_of_a_long_tail_decrease_exponentially(factor):
     y = np.tile(np.arange(10), 500)
     X_tail, y_tail = make_long_tail(np.arange(5000), y, factor, random_state=0)
     expected = [int(500 * factor ** (-c / 9) + 1e-9) for c in range(10)]
@@ -61,7 +61,7 @@ def test_long_tail_has_the_exponential_profile(factor):
     assert np.all(np.diff(X_tail) > 0)
 
 
-def test_cifar_100_lt_of_the_paper():
+def test_a_long_tail_has_the_class_sizes_of_cifar_100_lt():
     """Factor 100: 500 images of the first class, 5 of the last, 10 847 in all (Cao et al.)."""
     y = np.repeat(np.arange(100), 500)
     _, y_tail = make_long_tail(y, y, 100)
@@ -69,7 +69,7 @@ def test_cifar_100_lt_of_the_paper():
     assert (counts[0], counts[-1], counts.sum()) == (500, 5, 10_847)
 
 
-def test_unequal_classes_keep_the_profile():
+def test_each_unequal_class_keeps_its_exponential_share():
     y = np.repeat(["a", "b", "c"], [100, 5, 100])
     _, y_tail = make_long_tail(y, y, 4, random_state=0)
     # The middle class has 5 samples, half of the first class: 10, 5, 2.

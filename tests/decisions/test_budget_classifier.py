@@ -92,7 +92,7 @@ def test_calibration_samples_did_not_train(data):
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.4])
-def test_delta_is_the_risk_of_the_intervals_of_rates(delta, rng):
+def test_intervals_of_rates_have_confidence_1_minus_delta(delta, rng):
     scores, positive = rng.normal(size=500), np.arange(500) >= 400
     clf = fit(scores, positive, 0.1, "fpr", delta=delta)
     above, rates = scores > clf.threshold_, clf.rates_
@@ -287,7 +287,7 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("params", "error", "message"), PARAMETERS, ids=str)
-def test_parameters_are_checked(params, error, message):
+def test_wrong_parameters_raise_or_warn(params, error, message):
     with (pytest.warns if error is UserWarning else pytest.raises)(error, match=message):
         BudgetClassifier(Column(), **params).fit(column(range(20)), labels(np.arange(20) > 9))
 

@@ -50,7 +50,7 @@ EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind i
     ],
     ids=str,
 )
-def test_scikit_learn_checks(estimator, expected):
+def test_decision_classifiers_pass_the_checks_of_scikit_learn(estimator, expected):
     check_estimator(estimator, expected_failed_checks=expected, on_skip=None)
 
 
@@ -121,7 +121,7 @@ def test_calibration_with_training_samples_gives_a_warning(make, inner, data):
 
 
 @both
-def test_weights_are_a_named_parameter_that_reaches_the_classifier_inside(make, data):
+def test_sample_weight_is_a_parameter_of_fit_and_reaches_the_classifier_inside(make, data):
     X, y = data
     weight = np.random.default_rng(0).uniform(0.1, 5, size=len(y))
     clf = make(GaussianNB(), random_state=0).fit(X, y, weight)

@@ -59,7 +59,7 @@ def test_classes_are_covered_with_every_method(method, randomized):
 
 @pytest.mark.parametrize("names", [["Mon", "Tue"], [3, 1], [True, False]])
 @pytest.mark.parametrize("make", [np.asarray, pd.Series, list])
-def test_each_group_has_its_threshold(names, make, rng):
+def test_sets_of_a_group_equal_sets_calibrated_on_this_group_alone(names, make, rng):
     proba, y = draw(1000, seed=7)
     groups = [names[i] for i in rng.integers(2, size=1000)]
     clf = SetClassifier(frozen(), method="lac", coverage=0.8, conditional="group")
@@ -107,7 +107,7 @@ def test_sets_of_groups_with_few_or_no_samples_have_all_classes(rng):
         ({"conditional": "group"}, np.zeros(99), r"groups must have one entry per sample \(100\)"),
     ],
 )
-def test_wrong_conditions_and_groups_raise(params, groups, message):
+def test_wrong_values_of_conditional_and_groups_raise(params, groups, message):
     proba, y = draw(100, seed=10)
     with pytest.raises(ValueError, match=message):
         SetClassifier(frozen(), **{"method": "lac"} | params).fit(proba, y, groups=groups)

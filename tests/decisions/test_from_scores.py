@@ -60,7 +60,7 @@ def test_a_single_score_is_the_score_of_the_positive_class(pos_label, rng):
 
 
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
-def test_one_probability_of_two_classes_makes_sets(make, rng):
+def test_the_probability_of_one_of_two_classes_is_enough_for_sets(make, rng):
     share = rng.random(400)
     y = labels(rng.random(400) < share)
     both = np.column_stack([1 - share, share])

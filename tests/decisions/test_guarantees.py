@@ -122,7 +122,7 @@ def test_a_precision_near_the_limit_gets_no_advice_to_use_thousands_of_samples()
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
-def test_a_count_is_the_budget_or_the_most_that_ties_allow(is_tied, rng):
+def test_the_number_of_flagged_samples_is_the_budget_or_the_most_that_ties_allow(is_tied, rng):
     scores = rng.integers(0, 6, size=50) if is_tied else rng.normal(size=50)
     for n_flagged in range(1, 51):
         with warnings.catch_warnings(record=True, action="always") as caught:
@@ -149,7 +149,7 @@ def test_a_threshold_separates_neighbouring_floats(scores):
     assert clf.predict(column(scores)).tolist() == ["no", "yes"]
 
 
-def test_recall_can_keep_the_lowest_score_of_all():
+def test_a_recall_threshold_can_be_below_the_lowest_score_and_finite():
     clf = fit(np.full(100, 0.25), np.arange(100) < 99, 0.9, "recall")
     assert np.isfinite(clf.threshold_)
     assert clf.threshold_ < 0.25

@@ -34,7 +34,7 @@ def covered(clf, X, y):
 
 @pytest.mark.parametrize("method", CONFORMAL)
 @pytest.mark.parametrize("randomized", [True, False])
-def test_coverage_is_exact(method, randomized):
+def test_mean_coverage_is_the_guarantee_or_above_it_without_randomization(method, randomized):
     n, n_new, rates = 24, 100, []
     clf = SetClassifier(frozen(), method=method, randomized=randomized)
     clf.set_params(prevalence=np.geomspace(1, 0.1, 8))
@@ -232,7 +232,7 @@ def test_fit_parameters_are_split_like_the_samples():
     np.testing.assert_array_equal(X[np.array(clf.estimator_.fit_weight_, int)], inner.fit_X_)
 
 
-def test_metadata_routing(digits):
+def test_metadata_routing_passes_weights_to_the_classifier_inside(digits):
     X, y, *_ = digits
     weight = {"sample_weight": np.linspace(0.1, 2, len(y))}
     plain = SetClassifier(GaussianNB(), method="lac", random_state=0).fit(X, y, **weight)

@@ -45,7 +45,7 @@ def test_samples_with_unknown_labels_count_as_not_covered():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_class(method):
+def test_sets_of_a_single_class_contain_this_class(method):
     X, y = np.zeros((30, 2)), np.full(30, "only")
     with warnings.catch_warnings(action="ignore"):
         clf = SetClassifier(DummyClassifier(), method=method, random_state=0).fit(X, y)
@@ -55,7 +55,7 @@ def test_one_class(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_tied(method):
+def test_sets_of_equal_probabilities_contain_all_classes_or_the_first_k(method):
     X, y = np.full((40, 4), 0.25), np.arange(40) % 4
     clf = SetClassifier(frozen(4), method=method, k=2, random_state=0).fit(X, y)
     labels = clf.predict_set(X, output="labels")
@@ -84,12 +84,12 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("params", "error", "message"), PARAMETERS, ids=str)
-def test_parameters_are_checked(params, error, message):
+def test_wrong_parameters_raise(params, error, message):
     with pytest.raises(error, match=message):
         SetClassifier(frozen(), **params).fit(*draw(50))
 
 
-def test_labels_must_fit_the_classifier():
+def test_labels_that_are_unknown_or_too_rare_and_a_wrong_output_raise():
     X, y = draw(50)
     with pytest.raises(ValueError, match=r"y must have a class with two samples, .* n_samples=8"):
         SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))

@@ -36,7 +36,7 @@ def test_the_reference_lists_every_public_name():
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_has_an_example_and_documents_every_parameter(name):
+def test_a_public_name_has_an_example_and_documents_every_parameter(name):
     value = PUBLIC[name]
     text = inspect.getdoc(value)
     assert text.split("\n\n")[0].endswith(".")

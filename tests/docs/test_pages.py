@@ -110,7 +110,7 @@ def digits():
         *(("loss_reference.md", name) for name in ("ldam", "own")),
     ],
 )
-def test_top_5_accuracy_of(page, name, digits):
+def test_classifiers_on_pages_have_a_top_5_accuracy_above_98_percent(page, name, digits):
     X, X_test, y, y_test = digits
     scores = estimators(page)[name].fit(X, y).decision_function(X_test)
     assert topk_accuracy_score(y_test, scores, k=5) > 0.98
@@ -159,7 +159,7 @@ KNOWN |= vars(sklearn.svm) | {name: getattr(sktopk, name) for name in sktopk.__a
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task["key"])
-def test_the_estimator_can_be_made_and_the_metric_exists(task):
+def test_recommended_estimators_can_be_created_and_their_metrics_exist(task):
     estimator = eval(task["code"], KNOWN | {"clf": KNOWN["ExtraTreesClassifier"]()})
     assert callable(estimator.fit)
     name = task["metric"].split("(")[0].strip("\"'")
@@ -167,7 +167,7 @@ def test_the_estimator_can_be_made_and_the_metric_exists(task):
     assert list(DOCS.glob(f"{task['page']}.*"))
 
 
-def test_tables_show_the_recommendations(monkeypatch):
+def test_tables_on_pages_show_all_recommended_estimators(monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "_ext")
     from recommended_tasks import markdown_row
 

@@ -49,7 +49,7 @@ def test_auc_of_several_classes_equals_that_of_the_cpu(surrogate, multi_class):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_smooth_loss_of_many_classes(size):
+def test_the_smooth_loss_of_many_classes_equals_that_of_the_cpu(size):
     n_samples, n_classes, k = size
     scores, target = class_batch(n_samples, n_classes, dtype=torch.float32)
     for tau in (1.0, 0.01):

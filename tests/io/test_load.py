@@ -31,7 +31,7 @@ class Recorder(BaseEstimator):
         LOADED.append(state)
 
 
-def test_a_type_that_is_not_trusted_runs_nothing(path):
+def test_a_type_that_is_not_trusted_raises_and_runs_no_code(path):
     dump(Pipeline([("step", Recorder()), ("clf", TopKClassifier())]), path)
     with pytest.raises(ValueError, match=rf"{path}.*{__name__}\.Recorder"):
         load(path)
@@ -70,7 +70,7 @@ def test_a_function_instead_of_a_value_raises(iris, path, name, parameter):
         load(path)
 
 
-def test_a_function_without_a_name_is_not_written(path):
+def test_dump_of_a_function_that_cannot_be_imported_raises(path):
     def network(n_features, n_outputs):
         return nn.Linear(n_features, n_outputs)
 
@@ -140,7 +140,7 @@ def test_weights_are_stored_as_arrays_and_the_rest_as_json(iris, path):
                 np.load(archive.open(name), allow_pickle=False)
 
 
-def test_paths_and_arguments_are_checked(path):
+def test_wrong_paths_and_arguments_raise(path):
     pytest.importorskip("onnx")
     for call in (partial(dump, TopKClassifier()), load, lambda each: to_onnx(None, each, [[0]])):
         with pytest.raises(ValueError, match=r"NUL characters; got 'a\\x00b'"):
@@ -182,7 +182,7 @@ def test_every_loss_is_loaded_without_trust(name, path):
         torch.testing.assert_close(value, state[key], rtol=0, atol=0)
 
 
-def test_a_function_of_losses_is_loaded_without_trust(path):
+def test_a_loss_function_of_sktopk_is_loaded_without_trust(path):
     pytest.importorskip("lightgbm")
     loaded = load(dump(sktopk.TopBoostClassifier(losses.top_push_loss), path))
     assert loaded.loss is losses.top_push_loss

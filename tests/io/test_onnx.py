@@ -89,7 +89,7 @@ def test_a_graph_has_the_outputs_of_the_estimator(iris, cancer, path, name):
 
 
 @pytest.mark.parametrize("steps", [[], STEPS], ids=len)
-def test_steps_and_missing_values_are_part_of_the_graph(cancer, path, rng, steps):
+def test_the_graph_contains_pipeline_steps_and_accepts_missing_values(cancer, path, rng, steps):
     X = cancer[0].astype(np.float32)
     absent = X.copy()
     absent[rng.random(X.shape) < 0.2] = np.nan
@@ -98,7 +98,7 @@ def test_steps_and_missing_values_are_part_of_the_graph(cancer, path, rng, steps
     assert_same(to_onnx(clf, path, X), clf, absent)
 
 
-def test_a_frozen_pipeline_of_scikit_learn(cancer, path):
+def test_a_graph_of_a_frozen_scikit_learn_pipeline_has_its_outputs(cancer, path):
     X = cancer[0].astype(np.float32)
     clf = clone(RANKER).set_params(**LINEAR)
     pipe = sklearn_pipeline(MinMaxScaler(), "passthrough", TruncatedSVD(5), clf)
@@ -106,7 +106,7 @@ def test_a_frozen_pipeline_of_scikit_learn(cancer, path):
     assert_same(to_onnx(pipe, path, X), pipe, X)
 
 
-def test_samples_may_be_a_frame(cancer, path):
+def test_to_onnx_accepts_samples_in_a_frame(cancer, path):
     frame = pd.DataFrame(cancer[0][:, :3], columns=["a", "b", "c"], dtype=np.float32)
     clf = clone(RANKER).set_params(**LINEAR).fit(frame, cancer[1])
     graph = to_onnx(clf, path, frame[:50])
@@ -124,7 +124,7 @@ class Convolution(nn.Module):
         return self.layers(x)
 
 
-def test_images_and_a_network_of_a_user(digits, path):
+def test_a_graph_of_a_user_network_for_images_has_its_outputs(digits, path):
     X, y = digits[0].reshape(-1, 1, 8, 8).astype(np.float32), digits[1]
     clf = TopKClassifier(k=3, module=Convolution, **QUICK).fit(X, y)
     before = clf.decision_function(X)
@@ -158,7 +158,7 @@ def test_a_graph_that_onnx_runtime_cannot_run_is_never_written(cancer, path, nam
 
 
 @pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
-def test_a_graph_that_differs_is_never_written(cancer, path, method, monkeypatch):
+def test_a_graph_with_other_outputs_is_never_written(cancer, path, method, monkeypatch):
     clf = clone(RANKER).set_params(**LINEAR).fit(*cancer)
     right = getattr(clf, method)
 

@@ -113,7 +113,7 @@ def test_an_estimator_is_loaded_without_trust_and_unchanged(cancer, iris, path, 
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [0.0, 1.0, 5.0], ["a", "b", "ab"], [-1, 7, 2**40]])
-def test_labels_keep_their_type(iris, path, labels):
+def test_a_loaded_estimator_keeps_the_type_of_its_labels(iris, path, labels):
     X, y = iris
     y = np.array(labels)[np.unique(y, return_inverse=True)[1]]
     clf = sktopk.TopKClassifier(k=1, **SMALL).fit(X, y)
@@ -128,7 +128,7 @@ def test_metadata_requests_are_not_written(iris, path):
         assert_same(outputs(load(dump(search, path)), iris[0]), outputs(search, iris[0]))
 
 
-def test_frames_with_categories_and_missing_values(cancer, path):
+def test_a_loaded_estimator_reads_frames_with_categories_and_missing_values(cancer, path):
     X = pd.DataFrame(cancer[0][:, :3].copy(), columns=["a", "b", "c"])
     X["kind"] = pd.Categorical(np.where(X["a"] > 0, "u", "v"))
     X.loc[::5, "b"] = np.nan

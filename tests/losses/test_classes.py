@@ -19,14 +19,14 @@ topk_distribution_loss = function_called("topk_distribution_loss")
 
 @every([case for case in CLASSES if "k" in case.parameters])
 @pytest.mark.parametrize("k", [1, N_CLASSES - 1])
-def test_equals_definition_at_the_edges_of_k(case, k):
+def test_a_loss_equals_its_definition_for_the_smallest_and_largest_k(case, k):
     scores, target = class_batch()
     other = replace(case, parameters=case.parameters | {"k": k})
     assert_same(other(scores, target, reduction="none"), other.defined_rows(scores, target))
 
 
 @every([case for case in CLASSES if case.soft])
-def test_soft_target_equals_definition(case):
+def test_a_loss_of_soft_targets_equals_its_definition(case):
     scores, target = class_batch()
     mixed = 0.3 * one_hot(target, N_CLASSES) + 0.7 * scores.detach().softmax(1)
     assert_same(case(scores, mixed, reduction="none"), case.defined_rows(scores, mixed))
@@ -49,7 +49,7 @@ def test_detached_weight_only_changes_the_gradient():
 
 
 @every([case for case in CLASSES if case.bound is not None])
-def test_bounds_the_topk_error_from_above(case):
+def test_a_loss_is_an_upper_bound_of_the_topk_error(case):
     scores, target = class_batch(n_samples=400, seed=5)
     label = scores.gather(1, target.unsqueeze(1))
     error = (scores > label).sum(1) >= case.parameters.get("k", 1)
@@ -72,7 +72,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("name", "parameters", "vanishing", "limit", "of_limit"), LIMITS)
-def test_tends_to_its_limit(name, parameters, vanishing, limit, of_limit):
+def test_a_loss_tends_to_its_limit_for_parameter_0(name, parameters, vanishing, limit, of_limit):
     scores, target = class_batch()
     expected = function_called(limit)(scores, target, **of_limit)
 
@@ -88,7 +88,7 @@ def test_tends_to_its_limit(name, parameters, vanishing, limit, of_limit):
 
 
 @every(CLASSES)
-def test_masked_class_is_an_absent_class(case):
+def test_a_masked_class_changes_a_loss_like_an_absent_class(case):
     masked = 4
     scores, target = class_batch(n_samples=12)
     present = torch.arange(N_CLASSES) != masked
@@ -110,7 +110,7 @@ def test_masked_class_is_an_absent_class(case):
 
 
 @every(CLASSES)
-def test_no_loss_where_every_class_fits_in_the_top_k(case):
+def test_the_loss_is_0_if_all_classes_are_in_the_top_k(case):
     scores, target = class_batch()
     label = one_hot(target, N_CLASSES) == 1
     alone = (scores.detach() - 1000).masked_fill(~label, -torch.inf)
@@ -129,14 +129,14 @@ def test_no_loss_where_every_class_fits_in_the_top_k(case):
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 1.0])
-def test_an_absent_label_has_no_weight_if_all_of_it_is_spread(label_smoothing):
+def test_a_masked_label_has_a_finite_loss_only_with_label_smoothing_1(label_smoothing):
     scores = torch.tensor([[-torch.inf, 1.0, 1.0]]).double()
     loss = cross_entropy_loss(scores, torch.tensor([0]), label_smoothing=label_smoothing)
     assert loss == pytest.approx(math.log(2) if label_smoothing == 1 else math.inf)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean"])
-def test_several_k_are_averaged(reduction):
+def test_the_loss_of_several_k_is_their_weighted_mean(reduction):
     scores, target = class_batch()
     weight = torch.arange(6.0).double()
     options = {"sample_weight": weight, "reduction": reduction}
@@ -147,7 +147,7 @@ def test_several_k_are_averaged(reduction):
 
 
 @pytest.mark.parametrize("params", [{"tau": 1.0}, {"tau": 0.3, "margin": 0.5}], ids=str)
-def test_every_k_divides_scores_by_the_same(params):
+def test_smooth_losses_of_several_k_divide_scores_by_the_same_number(params):
     scores, target = class_batch()
     options = {"k": {1: 1.0, 2: 4.0, 4: 3.0}, "reduction": "none"}
     smooth = losses.smooth_topk_loss
@@ -173,6 +173,6 @@ def test_every_k_divides_scores_by_the_same(params):
         ({0: 1, 2: 1}, ValueError, "k=0 must be at least 1"),
     ],
 )
-def test_wrong_distributions_raise(k, error, message):
+def test_wrong_distributions_of_k_raise(k, error, message):
     with pytest.raises(error, match=message):
         topk_distribution_loss(*class_batch(), loss=losses.smooth_topk_loss, k=k)

@@ -11,7 +11,7 @@ from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, SOLVED, TOP, e
 from tests.losses.data import assert_same, value_and_gradient
 
 
-def test_no_public_loss_is_missing():
+def test_every_public_loss_has_a_test_case():
     public = {name for name in losses.__all__ if name.endswith("_loss")}
     assert {case.name for case in LOSSES} == public | {"cross_entropy_loss"}
     modules = {getattr(losses, name) for name in losses.__all__ if name.endswith("Loss")}
@@ -20,13 +20,13 @@ def test_no_public_loss_is_missing():
 
 @every([*CLASSES, *TOP])
 @pytest.mark.parametrize("seed", range(3))
-def test_equals_definition(case, seed):
+def test_a_loss_equals_its_definition(case, seed):
     scores, target = case.batch(n_samples=14, seed=seed)
     assert_same(case(scores, target, reduction="none"), case.defined_rows(scores, target))
 
 
 @every(CLASSES)
-def test_equals_definition_of_tied_classes(case):
+def test_a_loss_of_tied_classes_equals_its_definition(case):
     # No tied classes have ranks on both sides of k=2 or of k=3.
     scores = torch.tensor([5.0, 5.0, 4.0, 1.0, 1.0, 1.0, 0.0]).double().expand(3, -1)
     target = torch.tensor([0, 2, 5])
@@ -37,7 +37,7 @@ def test_equals_definition_of_tied_classes(case):
 
 
 @every(OF_TWO)
-def test_equals_definition_of_tied_samples(case):
+def test_a_loss_of_tied_samples_equals_its_definition(case):
     scores = torch.tensor([2.0, 2.0, 2.0, 1.0, 1.0, 0.0, 0.0, 2.0, -1.0]).double()
     target = torch.tensor([1, 0, 0, 1, 0, 1, 0, 1, 0])
     for each in (scores, torch.full_like(scores, 7.0)):
@@ -72,7 +72,7 @@ HAND = [
 
 
 @pytest.mark.parametrize(("name", "scores", "target", "parameters", "expected"), HAND)
-def test_values_computed_by_hand(name, scores, target, parameters, expected):
+def test_a_loss_equals_a_value_computed_by_hand(name, scores, target, parameters, expected):
     scores, target = torch.tensor(scores), torch.tensor(target)
     if not target.ndim:
         scores, target = scores.unsqueeze(0), target.unsqueeze(0)
@@ -124,7 +124,7 @@ def test_a_very_high_score_costs_the_adjusted_loss_no_precision():
 
 
 @every(LOSSES)
-def test_weight_equals_repetition(case):
+def test_a_sample_weight_equals_repetitions_of_the_sample(case):
     for seed in range(3):
         scores, target = case.batch(seed=seed)
         generator = torch.Generator().manual_seed(seed)
@@ -178,7 +178,7 @@ def test_empty_batch_has_zero_loss(case):
 
 
 @every(OF_TWO)
-def test_batch_of_one_class(case):
+def test_a_batch_of_one_class_has_the_loss_of_the_definition(case):
     scores, target = case.batch()
     for label in (0, 1):
         kept = target == label

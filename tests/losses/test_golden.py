@@ -60,7 +60,7 @@ for entry in ("sw_n10_k3", "sw_n5_k1"):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, (*case[:2], *case[4:]))))
-def test_losses_of_classes(case):
+def test_a_loss_of_classes_equals_its_golden_value(case):
     name, loss, given, value, gradient, more = (*case, *("loss", "grad", {})[len(case) - 3 :])
     entry = entry_of(name)
     parameters = {each: entry[NAMES.get(each, each)] for each in given} | more
@@ -74,7 +74,7 @@ def test_losses_of_classes(case):
 
 
 @pytest.mark.parametrize("name", ["ne_n5_m3", "ne_tie"])
-def test_expectation_of_noised(name):
+def test_the_exact_noised_loss_equals_the_golden_expectation(name):
     entry = entry_of(name)
     scores, label = entry["scores"].unsqueeze(0), torch.tensor([0])
     options = {"k": entry["m"] - 1, "sigma": entry["eps"], "n_noise": "exact", "margin": 10.0}
@@ -103,7 +103,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
-def test_threshold_loss_and_gradients(name):
+def test_a_threshold_and_its_loss_equal_golden_values_and_gradients(name):
     entry, kind = entry_of(name), "_".join(name.split("_")[:2])
     scores, target = entry["z"], entry["y"]
     threshold = AT_TOP[kind](entry["y"], entry.get("param"))

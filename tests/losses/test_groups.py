@@ -81,7 +81,7 @@ def test_numbers_order_and_integer_type_of_groups_do_not_matter(case, numbers):
 
 
 @every(TOP[:10])
-def test_reductions_agree(case):
+def test_the_reductions_none_sum_and_mean_agree(case):
     scores, target, groups = batch()
     weight = some_weights(groups) + 0.1
     options = {"groups": groups, "sample_weight": weight}
@@ -113,7 +113,7 @@ def test_groups_that_all_lack_a_class_have_no_loss(case):
 
 
 @every(SOME)
-def test_scores_of_minus_infinity_and_nan(case):
+def test_infinite_and_nan_scores_in_a_group_have_the_documented_loss(case):
     scores, target, groups = batch()
     scores = scores.detach()
     if case in PROGRAMS:  # equal to the loop, also if the loss is infinite
@@ -134,7 +134,7 @@ def test_scores_of_minus_infinity_and_nan(case):
 
 @every(SOME)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_many_groups_of_every_size_in_float32_and_half_precision(case, dtype):
+def test_many_groups_of_every_size_equal_a_loop_in_float32_and_bfloat16(case, dtype):
     generator = torch.Generator().manual_seed(4)
     groups = (torch.rand(10_000, generator=generator) ** 3 * 200).long()
     scores = (2 * torch.randn(10_000, generator=generator)).to(dtype)
@@ -145,7 +145,7 @@ def test_many_groups_of_every_size_in_float32_and_half_precision(case, dtype):
     assert_same(loss.double(), expected, 1e-4)
 
 
-def test_groups_with_a_threshold_function_of_a_user():
+def test_a_threshold_function_of_a_user_gets_the_groups():
     def mean(scores, positive, weight, groups):
         sums = torch.zeros(int(groups.max()) + 1, dtype=scores.dtype).index_add(0, groups, scores)
         return sums / torch.bincount(groups, minlength=len(sums))
@@ -188,7 +188,7 @@ def test_a_group_with_fewer_than_k_samples_is_selected_completely(k):
     ],
 )
 @pytest.mark.parametrize("loss", [losses.top_push_loss, losses.fbeta_loss])
-def test_bad_groups_raise(loss, groups, error, message):
+def test_groups_of_a_wrong_type_or_shape_raise(loss, groups, error, message):
     with pytest.raises(error, match=message):
         loss(torch.zeros(3), torch.tensor([0, 1, 0]), groups=groups)
 

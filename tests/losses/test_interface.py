@@ -18,7 +18,7 @@ DRAWING = [case for case in CLASSES if case.noised]
 
 
 @every(first_of_each(MODULES))
-def test_module_equals_function_and_survives_pickle_and_copy(case):
+def test_a_module_equals_its_function_and_survives_pickle_and_copy(case):
     scores, target = case.batch()
     weight = torch.linspace(0, 2, len(scores))
     module = case.module(**case.parameters)
@@ -34,7 +34,7 @@ def test_module_equals_function_and_survives_pickle_and_copy(case):
 
 
 @every(first_of_each(MODULES))
-def test_module_has_the_parameters_and_defaults_of_its_function(case):
+def test_a_module_has_the_parameters_and_defaults_of_its_function(case):
     of_function = inspect.signature(case.function).parameters
     signature = inspect.signature(case.module)
     of_module = signature.parameters
@@ -65,7 +65,7 @@ def test_every_function_takes_scores_and_target_and_then_keywords(case):
 
 
 @every([case for case in CLASSES if "class_counts" in case.parameters])
-def test_class_counts_move_with_the_module_and_are_checked(case):
+def test_class_counts_move_with_the_module_and_wrong_counts_raise(case):
     module = case.module(**case.parameters)
     assert list(module.state_dict()) == ["class_counts"]
     assert module.to("meta").class_counts.device.type == "meta"
@@ -78,7 +78,7 @@ def test_class_counts_move_with_the_module_and_are_checked(case):
 
 
 @every(DRAWING)
-def test_module_draws_from_its_generator(case):
+def test_a_module_draws_noise_from_its_generator(case):
     module = case.module(**case.parameters)
     scores, target = class_batch()
     module.generator = torch.Generator().manual_seed(3)
@@ -88,7 +88,7 @@ def test_module_draws_from_its_generator(case):
     assert_same(module(scores, target), drawn, 0)
 
 
-def test_a_subclass_keeps_the_function():
+def test_a_subclass_of_a_module_keeps_its_loss_function():
     class Halved(losses.FocalLoss):
         def forward(self, scores, target, sample_weight=None):
             return super().forward(scores, target, sample_weight=sample_weight) / 2
@@ -101,7 +101,7 @@ def test_a_subclass_keeps_the_function():
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @every([*first_of_each(CLASSES), *TOP[4:9], *first_of_each(PROGRAMS)])
-def test_compiles_without_graph_breaks(case):
+def test_a_loss_compiles_without_graph_breaks(case):
     """A compiled graph also makes no GPU wait, because Python reads no values of it."""
     torch.compiler.reset()
     scores, target = case.batch()

@@ -54,7 +54,7 @@ def test_programs_without_optimum_are_recognised(make, kind):
 
 
 @exact_method
-def test_optimality_conditions(method):
+def test_solutions_and_multipliers_meet_the_optimality_conditions(method):
     for programs in lp.batches(lp.vertex_program):
         c, A_ub, b_ub, A_eq, b_eq = lp.stacked(programs)
         result = linear_program(c, A_ub, b_ub, A_eq, b_eq, method=method)
@@ -85,7 +85,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_programs_with_answers_that_need_no_solver(name):
+def test_programs_have_the_optimum_that_was_computed_by_hand(name):
     *parts, expected = BY_HAND[name]
     c, A_ub, b_ub, A_eq, b_eq = (
         None if part is None else torch.as_tensor(part, dtype=torch.float64) for part in parts
@@ -99,7 +99,7 @@ def test_programs_with_answers_that_need_no_solver(name):
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
-def test_units_do_not_matter(scale, rng):
+def test_the_scale_of_costs_and_constraints_does_not_affect_accuracy(scale, rng):
     program = lp.vertex_program(rng, 5, 9, 1)
     expected = lp.by_highs(*program).fun
     c, A_ub, b_ub, A_eq, b_eq = lp.tensors(program)
@@ -114,7 +114,7 @@ def test_units_do_not_matter(scale, rng):
 
 
 @every_method
-def test_batch_equals_programs_alone(method, rng):
+def test_a_batch_of_programs_equals_each_program_alone(method, rng):
     programs = [lp.vertex_program(rng, 4, 7, 1) for _ in range(6)]
     alone = [linear_program(*lp.tensors(p), method=method) for p in programs]
     arguments = (part.view(2, 3, *part.shape[1:]) for part in lp.stacked(programs))
@@ -136,7 +136,7 @@ def test_unsolvable_programs_do_not_affect_the_others(method, rng):
     assert result.x.isfinite().all()
 
 
-def test_leading_dimensions_broadcast(rng):
+def test_leading_dimensions_of_arguments_are_broadcast(rng):
     c, A_ub, b_ub, A_eq, b_eq = lp.tensors(lp.vertex_program(rng, 4, 7, 1))
     costs = torch.stack([c, 2 * c, 3 * c]).view(3, 1, 4)
     sides = torch.stack([b_ub, b_ub + 1]).view(1, 2, 7)
@@ -153,7 +153,7 @@ def test_leading_dimensions_broadcast(rng):
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
 @every_method
-def test_sparse_equals_dense(to_sparse, method, rng):
+def test_sparse_constraints_have_the_optimum_of_dense_constraints(to_sparse, method, rng):
     c, A_ub, b_ub, A_eq, b_eq = lp.stacked([lp.tied_program(rng, 8, 20, 2) for _ in range(4)])
     expected = linear_program(c, A_ub, b_ub, A_eq, b_eq, method=method)
     for i in range(len(c)):
@@ -166,7 +166,7 @@ def test_sparse_equals_dense(to_sparse, method, rng):
 
 @pytest.mark.parametrize("smoothing", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_penalty_is_the_smoothed_program(smoothing, seed):
+def test_the_method_penalty_solves_the_smoothed_program(smoothing, seed):
     program = lp.feasible_bounded_program(np.random.default_rng(seed), 3, 6, 1)
 
     def penalised(x):
@@ -197,7 +197,7 @@ def solved(output, **options):
 @every_output
 @every_method
 @pytest.mark.parametrize("shape", [(3, 4, 0), (3, 3, 2)], ids=["inequalities", "equations"])
-def test_finite_differences(output, method, shape, rng):
+def test_gradients_equal_finite_differences(output, method, shape, rng):
     arguments = with_gradient(lp.tensors(lp.vertex_program(rng, *shape)))
     if not shape[2]:
         arguments = arguments[:3]
@@ -208,7 +208,7 @@ def test_finite_differences(output, method, shape, rng):
 @every_output
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 @pytest.mark.parametrize("method", ["newton", "penalty"])
-def test_finite_differences_of_sparse_entries(output, layout, method, rng):
+def test_gradients_of_sparse_entries_equal_finite_differences(output, layout, method, rng):
     c, A_ub, b_ub, A_eq, b_eq = lp.tensors(lp.vertex_program(rng, 3, 4, 1))
     # A box keeps the program bounded when entries of other rows are set to 0.
     A_ub[[0, 1, 2, 3], [0, 2, 1, 0]] = 0
@@ -283,7 +283,7 @@ def test_second_derivatives_raise(output, rng):
 
 @every_method
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_result_dtypes(dtype, method):
+def test_results_of_float64_are_float64_and_others_float32(dtype, method):
     expected = torch.float64 if dtype == torch.float64 else torch.float32
     c, A_ub, b_ub = torch.ones(1, dtype=dtype), -torch.ones(1, 1, dtype=dtype), torch.zeros(1)
     result = linear_program(c, A_ub, b_ub.to(dtype), method=method)
@@ -292,7 +292,7 @@ def test_result_dtypes(dtype, method):
 
 
 @every_method
-def test_arguments_do_not_change(method, rng):
+def test_linear_program_does_not_change_its_arguments(method, rng):
     arguments = lp.tensors(lp.vertex_program(rng, 4, 7, 1))
     copies = [argument.clone() for argument in arguments]
     linear_program(*arguments, method=method)
@@ -302,7 +302,7 @@ def test_arguments_do_not_change(method, rng):
 INFEASIBLE = (torch.ones(1), torch.tensor([[1.0], [-1.0]]), torch.tensor([0.0, -2.0]))
 
 
-def test_failure_warns_raises_or_is_ignored():
+def test_on_failure_decides_if_a_failure_warns_raises_or_is_ignored():
     with pytest.warns(RuntimeWarning, match="1 of 1 programs: 1 infeasible") as caught:
         linear_program(*INFEASIBLE)
     assert caught[0].filename == __file__
@@ -354,14 +354,14 @@ TWO_COSTS = {"c": torch.ones(2, 2)}
         ({"max_iter": 1.5}, TypeError, "max_iter must be an integer; got 1.5"),
     ],
 )
-def test_bad_input(changes, error, message):
+def test_wrong_arguments_raise(changes, error, message):
     arguments = {"c": torch.ones(2), "A_ub": -torch.eye(2), "b_ub": torch.zeros(2)}
     arguments |= {"A_eq": torch.ones(1, 2), "b_eq": torch.ones(1)}
     with pytest.raises(error, match=message):
         linear_program(**arguments | changes)
 
 
-def test_nothing_is_printed(capfd):
+def test_the_method_highs_prints_nothing(capfd):
     rng = np.random.default_rng(3)
     for make in 150 * (lp.hopeless_program, lp.unbounded_along_a_face):
         rounded = [part.float() for part in lp.tensors(make(rng, 8, 12, 3))]

@@ -36,7 +36,7 @@ def batch():
 
 
 @pytest.mark.parametrize("method", ["newton", "highs"])
-def test_value_and_gradient(batch, method):
+def test_value_and_gradient_equal_those_of_the_closed_form(batch, method):
     scores, target = batch
     loss = LinearProgramLoss(mean_hinge, method=method)(scores, target)
     assert loss.shape == ()
@@ -46,7 +46,7 @@ def test_value_and_gradient(batch, method):
     torch.testing.assert_close(*gradients)
 
 
-def test_weights_go_to_build(batch):
+def test_sample_weights_are_passed_to_the_function_build(batch):
     scores, target = batch
     weight = torch.arange(1.0, 13.0)
     loss = LinearProgramLoss(weighted_mean_hinge)
@@ -56,7 +56,7 @@ def test_weights_go_to_build(batch):
     torch.testing.assert_close(loss(scores, target), hinges(scores, target).mean())
 
 
-def test_parameters_reach_the_solver(batch):
+def test_parameters_of_the_loss_are_passed_to_the_solver(batch):
     smooth = LinearProgramLoss(mean_hinge, method="penalty", smoothing=0.1)
     exact = LinearProgramLoss(mean_hinge)(*batch)
     # Each multiplier is at most 1/12, so the bound is at most .1 * 12 / 144 / 2 below.
@@ -81,19 +81,19 @@ def test_parameters_reach_the_solver(batch):
         ),
     ],
 )
-def test_what_build_may_not_return(batch, build, error, message):
+def test_wrong_results_of_the_function_build_raise(batch, build, error, message):
     with pytest.raises(error, match=message):
         LinearProgramLoss(build)(*batch)
 
 
-def test_what_build_must_take(batch):
+def test_a_function_build_that_takes_no_weights_raises_if_they_are_given(batch):
     with pytest.raises(TypeError, match="sample_weight was given, but build does not take it"):
         LinearProgramLoss(mean_hinge)(*batch, sample_weight=torch.ones(12))
     with pytest.raises(TypeError, match="build must be callable; got dict"):
         LinearProgramLoss({})(*batch)
 
 
-def test_pickle_and_representation(batch):
+def test_a_pickled_copy_is_equal_and_repr_shows_the_parameters(batch):
     loss = LinearProgramLoss(mean_hinge, tol=1e-8)
     copy = pickle.loads(pickle.dumps(loss))
     assert torch.equal(copy(*batch), loss(*batch))

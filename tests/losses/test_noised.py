@@ -79,7 +79,7 @@ def test_masked_classes_never_win(n_noise, n_present):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e30])
 @pytest.mark.parametrize("sigma", [1e-20, 1e10])
-def test_sampled_loss_is_finite_at_every_scale(dtype, scale, sigma):
+def test_the_loss_with_drawn_noise_is_finite_at_every_scale_of_scores(dtype, scale, sigma):
     scores, target = scale * random_scores(90, 1.0).to(dtype), torch.tensor([3])
     found = value_and_gradient(losses.noised_topk_loss, scores, target, k=2, sigma=sigma)
     assert all(each.isfinite().all() for each in found)
@@ -113,7 +113,7 @@ def test_noise_is_fresh_and_follows_the_generator(n_classes):
         ({"n_noise": 2.5}, TypeError, r'n_noise must be an integer or "exact"; got 2\.5'),
     ],
 )
-def test_wrong_arguments_of_noise_raise(name, noise, error, message):
+def test_wrong_noise_parameters_raise(name, noise, error, message):
     if name == "noised_topk_imbalanced_loss":
         noise = noise | {"class_counts": [1] * 5}
     scores, target = random_scores(5, 1.0), torch.tensor([0])

@@ -129,7 +129,7 @@ def test_nan_and_bad_weights_make_a_loss_under_vmap_nan():
 
 # Smoothing ignores a masked class, but the limit of the loss is infinite.
 @every([case for case in [*OF_CLASSES, *SOME] if "label_smoothing" not in case.parameters])
-def test_minus_infinity_is_the_limit(case):
+def test_a_score_of_minus_infinity_has_the_limit_of_the_loss(case):
     scores, target = case.batch()
     for position in range(scores.numel()):
         far, farther = (case(put(scores, position, -d), target) for d in (1e10, 1e12))
@@ -227,7 +227,7 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("name", "scores", "label", "parameters", "expected"), BEYOND)
-def test_scores_near_the_largest_float32(name, scores, label, parameters, expected):
+def test_scores_near_the_largest_float32_do_not_overflow(name, scores, label, parameters, expected):
     loss, gradient = value_and_gradient(
         partial(getattr(losses, name), **parameters), torch.tensor(scores), torch.tensor(label)
     )
@@ -265,7 +265,7 @@ UNGROUPED = [(case, False) for case in [*LOSSES, *MORE]]
 
 
 @pytest.mark.parametrize(("case", "grouped"), UNGROUPED + GROUPED, ids=without_address)
-def test_second_derivatives_exist_as_the_page_says(case, grouped):
+def test_second_derivatives_exist_or_raise_as_documented(case, grouped):
     scores, target = case.batch(n_samples=8)
     groups = {"groups": torch.arange(8) // 4} if grouped else {}
 

@@ -16,7 +16,7 @@ from tests.losses.data import assert_same, binary_batch, class_batch, tied_batch
 
 
 @every(PROGRAMS)
-def test_equals_definition_with_any_ties(case):
+def test_a_loss_with_any_ties_equals_its_definition(case):
     rng = np.random.default_rng(len(str(case)))
     for _ in range(300):
         scores, target, weight = tied_batch(rng, float_weights=case.name != "precision_at_k_loss")
@@ -25,7 +25,7 @@ def test_equals_definition_with_any_ties(case):
 
 
 @every(SOLVED)
-def test_equals_the_program_and_its_multipliers(case):
+def test_the_closed_form_equals_the_program_and_its_multipliers(case):
     rng = np.random.default_rng(1)
     # Multipliers are not unique where scores tie, so only the optimum is compared.
     for batch in [*(tied_batch(rng, n_max=12) for _ in range(20)), binary_batch(128, share=0.1)]:
@@ -55,7 +55,7 @@ def test_gradient_is_a_subgradient_where_scores_tie(case):
 
 
 @every(PROGRAMS)
-def test_gradient_where_scores_tie(case):
+def test_tied_scores_get_equal_gradients_and_all_ties_a_descent_direction(case):
     scores, target = binary_batch(n_samples=12)
     scores = (2 * scores.detach()).round() / 2
     scores[:3], target[:3] = 0.5, 1
@@ -84,7 +84,7 @@ def test_all_samples_are_at_the_top_if_their_weights_sum_to_less_than_k():
 
 @pytest.mark.parametrize("solver", ["closed_form", "program"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_huge_beta_gives_recall_only(solver, dtype):
+def test_with_a_huge_beta_the_fbeta_loss_depends_on_recall_only(solver, dtype):
     scores = torch.randn(12, generator=torch.Generator().manual_seed(0), dtype=dtype)
     target = torch.arange(12) % 3 == 0
     options = {"beta": 1e30, "solver": solver}
@@ -113,7 +113,7 @@ def random_batch(rng, n_classes=4):
 
 @every_average
 @every_surrogate
-def test_pairs_of_classes_equal_definition(multi_class, surrogate, rng):
+def test_the_pairwise_loss_of_several_classes_equals_its_definition(multi_class, surrogate, rng):
     for _ in range(60):
         scores, target, weight = random_batch(rng)
         parameters = {"multi_class": multi_class, "surrogate": surrogate, "margin": 0.7}
@@ -125,7 +125,7 @@ def test_pairs_of_classes_equal_definition(multi_class, surrogate, rng):
 
 @every_average
 @pytest.mark.parametrize("weighted", [False, True])
-def test_pairs_of_classes_equal_the_program_and_its_multipliers(multi_class, weighted):
+def test_the_pairwise_loss_equals_the_program_and_its_multipliers(multi_class, weighted):
     scores, target = class_batch(n_samples=12, n_classes=4, seed=2)
     weight = torch.linspace(0, 2, 12, dtype=torch.float64) if weighted else None
     parameters = {"multi_class": multi_class, "sample_weight": weight}
@@ -136,7 +136,7 @@ def test_pairs_of_classes_equal_the_program_and_its_multipliers(multi_class, wei
 
 @every_average
 @every_surrogate
-def test_gradient_of_several_classes_matches_finite_differences(multi_class, surrogate):
+def test_pairwise_gradients_of_several_classes_match_finite_differences(multi_class, surrogate):
     scores, target = class_batch(n_samples=9, n_classes=4, seed=1)
     parameters = {"multi_class": multi_class, "surrogate": surrogate}
     loss = partial(pairwise_auc_loss, target=target, **parameters)
@@ -144,7 +144,7 @@ def test_gradient_of_several_classes_matches_finite_differences(multi_class, sur
 
 
 @every_surrogate
-def test_pairs_equal_all_pairs_of_a_larger_batch(surrogate):
+def test_the_pairwise_loss_of_a_large_batch_equals_the_mean_of_all_pairs(surrogate):
     scores, target = binary_batch(n_samples=1500, share=0.1)
     assert (target == 0).sum() * (target == 1).sum() > 1 << 17  # several blocks
     z = (scores[target == 0] - scores[target == 1].unsqueeze(1)) / 0.8
@@ -160,7 +160,7 @@ def test_pairs_equal_all_pairs_of_a_larger_batch(surrogate):
 
 
 @pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "ramp"])
-def test_large_inputs_are_sorted_because_pairs_would_not_fit_in_memory(surrogate):
+def test_the_pairwise_loss_of_200_000_samples_fits_into_memory(surrogate):
     # Positives and negatives alternate at a distance of 1: a positive at the odd rank r meets
     # the negatives above it at every odd distance.
     n = 100_000
@@ -176,7 +176,7 @@ def test_large_inputs_are_sorted_because_pairs_would_not_fit_in_memory(surrogate
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 @pytest.mark.parametrize("n_classes", [3, 5])
-def test_ramp_tends_to_the_areas_of_scikit_learn(multi_class, n_classes, rng):
+def test_the_ramp_loss_tends_to_1_minus_the_auc_of_scikit_learn(multi_class, n_classes, rng):
     # Scores sum to 1 in each row, as scikit-learn requires, and every class has labels.
     scores = torch.from_numpy(rng.dirichlet(np.ones(n_classes), 40))
     target = torch.from_numpy(rng.permutation(np.arange(40) % n_classes))
@@ -189,7 +189,7 @@ def test_ramp_tends_to_the_areas_of_scikit_learn(multi_class, n_classes, rng):
 @every_average
 @pytest.mark.parametrize("solver", ["closed_form", "program"])
 @pytest.mark.parametrize("shape", [(5, 3), (1, 3), (0, 3)])
-def test_one_of_several_classes_has_zero_loss_and_gradient(multi_class, solver, shape):
+def test_a_batch_of_one_class_has_zero_pairwise_loss_and_gradient(multi_class, solver, shape):
     scores, target = class_batch(*shape)[0], torch.zeros(shape[0], dtype=torch.int64)
     parameters = {"multi_class": multi_class, "solver": solver}
     result = value_and_gradient(pairwise_auc_loss, scores, target, **parameters)
@@ -210,7 +210,7 @@ def test_one_of_several_classes_has_zero_loss_and_gradient(multi_class, solver, 
         ({"scores": torch.zeros(1, 6, 7)}, ValueError, r"must have shape \(n_samples,\); got sh"),
     ],
 )
-def test_wrong_arguments_of_pairs_raise(parameters, error, message):
+def test_wrong_arguments_of_pairwise_auc_loss_raise(parameters, error, message):
     scores, target = class_batch()
     with pytest.raises(error, match=message):
         pairwise_auc_loss(**{"scores": scores, "target": target} | parameters)

@@ -59,7 +59,7 @@ SIZES = [(6, 5), (700, 1), (700, 600), (100_000, 3), (100_000, 150), (3000, 600)
 
 
 @pytest.mark.parametrize(("n_classes", "k"), SIZES)
-def test_closed_form_of_equal_scores_for_every_k(n_classes, k):
+def test_the_loss_of_equal_scores_has_its_closed_form_for_every_k(n_classes, k):
     scores = torch.full((1, n_classes), 7.0, dtype=torch.float64)
     loss = smooth_topk_loss(scores, torch.tensor([0]), k=k)
     # sigma_k / sigma_(k-1) of n - 1 equal elements is (n - k) / k times an element.
@@ -69,7 +69,7 @@ def test_closed_form_of_equal_scores_for_every_k(n_classes, k):
 @pytest.mark.parametrize("tau", [1e-4, 1.0, 1e3])
 @pytest.mark.parametrize("k", [1, 49])
 @pytest.mark.parametrize("size", [1e-30, 1e4, 1e30])
-def test_finite_for_every_float32_score(tau, k, size):
+def test_loss_and_gradient_are_finite_for_every_float32_score(tau, k, size):
     generator = torch.Generator().manual_seed(1)
     scores = size * torch.randn(64, 50, generator=generator)
     scores[::4] = size * torch.randint(-1, 2, (16, 50), generator=generator)

@@ -116,7 +116,7 @@ def test_gradient_matches_finite_differences(threshold):
 
 @every_threshold
 @pytest.mark.parametrize("weighted", [False, True])
-def test_empty_group_has_no_threshold(threshold, weighted):
+def test_without_samples_to_rank_the_threshold_is_minus_infinity(threshold, weighted):
     scores = torch.tensor([1.0, 2.0, 3.0])
     positive = torch.full((3,), threshold.of == "negatives")
     weight = torch.zeros(3) if weighted or threshold.of == "all" else None
@@ -127,7 +127,7 @@ def test_empty_group_has_no_threshold(threshold, weighted):
 
 
 @every_threshold
-def test_survives_pickle_and_copy_and_repeats_its_arguments(threshold):
+def test_a_threshold_survives_pickle_and_copy_and_repr_shows_its_arguments(threshold):
     for again in (pickle.loads(pickle.dumps(threshold)), copy.deepcopy(threshold)):
         assert again == threshold
         assert repr(again) == repr(threshold)
@@ -160,7 +160,7 @@ def test_float32_has_the_threshold_of_float64_up_to_one_rounding(threshold, grou
 @every_surrogate
 @pytest.mark.parametrize("of", GROUPS)
 @pytest.mark.parametrize(("seed", "tau"), [(0, 1e-6), (1, 0.01), (2, 0.3), (3, 0.999), (4, 1.0)])
-def test_surrogate_quantile_is_the_root(surrogate, of, seed, tau):
+def test_at_the_surrogate_quantile_the_mean_surrogate_is_tau(surrogate, of, seed, tau):
     scores, target = binary_batch(n_samples=60, seed=seed)
     given = scores.tolist(), target.tolist(), of
     t = SurrogateQuantile(of, tau, surrogate)(scores, target == 1).item()
@@ -171,7 +171,7 @@ def test_surrogate_quantile_is_the_root(surrogate, of, seed, tau):
 
 @every_surrogate
 @pytest.mark.parametrize("tau", [0.01, 1.0])
-def test_surrogate_quantile_counts_masked_samples(surrogate, tau):
+def test_the_mean_of_the_surrogate_quantile_includes_masked_samples(surrogate, tau):
     # A score of -inf adds 0 to the sum; the mean is over all n samples.
     scores = torch.tensor([3.0, 1.0] + 8 * [-torch.inf]).double()
     threshold = SurrogateQuantile("all", tau, surrogate)
@@ -209,7 +209,7 @@ def test_both_kinds_of_errors_are_the_weighted_sum_of_each_kind(surrogate, thres
 
 
 @every_surrogate
-def test_surrogates_are_convex_bounds_by_definition(surrogate):
+def test_surrogates_are_convex_upper_bounds_of_the_step_function(surrogate):
     def of_surrogate(z):
         """The surrogate at distances z: losses of negatives with scores z and threshold 0."""
         return accuracy_at_top_loss(
@@ -246,6 +246,6 @@ REFUSED += [(SurrogateQuantile, *each) for each in OF_ROOT]
 
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), REFUSED)
-def test_wrong_arguments_raise(kind, arguments, message):
+def test_wrong_arguments_of_thresholds_raise(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         kind(*arguments)

@@ -31,7 +31,7 @@ def test_numbers_equal_the_score_functions(rows):
         assert row.recall == pytest.approx(recall_at_k_score(y_true, y_score, **options))
 
 
-def test_a_budget_of_a_day_with_fewer_samples_than_the_test_set(rows):
+def test_a_budget_per_day_selects_the_same_share_of_the_test_set(rows):
     y_true, y_score = rows
     # 5 of 100 samples a day is the same share as 40 of these 800.
     day = budget_table(y_true, y_score, budgets=5, n_rows=100, pos_label="fraud").iloc[0]
@@ -71,7 +71,7 @@ def test_intervals_have_about_their_nominal_coverage():
     assert width == pytest.approx(2 * 1.96 * np.std(found), rel=0.35)
 
 
-def test_seeds_and_levels(rows):
+def test_the_seed_changes_intervals_and_a_higher_confidence_widens_them(rows):
     y_true, y_score = rows
 
     def found(**params):

@@ -41,7 +41,7 @@ def names_in_legend(display):
 
 
 @every_curve
-def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
+def test_from_estimator_equals_from_predictions_with_its_scores(display_class, data):
     X, y, X_test, y_test = data
     clf, options = GaussianNB().fit(X, y), CURVES[display_class][1]
     one = display_class.from_estimator(clf, X_test, y_test, **options)
@@ -53,7 +53,7 @@ def test_from_estimator_is_from_predictions_of_its_scores(display_class, data):
 
 
 @pytest.mark.parametrize("display_class", [EnrichmentDisplay, BudgetCurveDisplay])
-def test_the_positive_label_of_an_estimator(display_class, data):
+def test_from_estimator_scores_the_given_positive_label(display_class, data):
     X, y, X_test, y_test = data
     clf, options = GaussianNB().fit(X, y), CURVES[display_class][1]
     with pytest.raises(ValueError, match=r"pos_label must be given .* 'no' and 'yes'"):
@@ -69,7 +69,7 @@ def test_the_positive_label_of_an_estimator(display_class, data):
 
 @every_curve
 @pytest.mark.parametrize("make", [pd.DataFrame, csr_array, np.ndarray.tolist])
-def test_curves_of_folds_use_their_test_samples(display_class, make, data):
+def test_the_curve_of_a_fold_uses_its_test_samples(display_class, make, data):
     X, y = data[0][:200], data[1][:200]
     value, weight = np.arange(200.0), np.random.default_rng(0).random(200)
     options, arrays = dict(CURVES[display_class][1]), {"sample_weight": weight}
@@ -100,7 +100,7 @@ def test_curves_of_folds_use_their_test_samples(display_class, make, data):
 
 
 @every_curve
-def test_the_figure_shows_the_arrays(display_class):
+def test_the_figure_shows_the_arrays_of_the_display(display_class):
     chance = {"chance": [0.1, 0.2, 0.5]}
     chance = {"prevalence": 0.25} if display_class is EnrichmentDisplay else chance
     display = display_class([0.1, 0.5, 1], [0.2, 0.6, 0.7], name="mine", **chance)
@@ -175,7 +175,7 @@ def expected_gain(gain, scores, k):
 
 
 @pytest.mark.parametrize("metric", ["precision", "recall", "value"])
-def test_each_point_is_the_gain_of_k_samples(metric, rng):
+def test_each_point_of_a_budget_curve_is_the_gain_of_k_samples(metric, rng):
     y, scores = rng.random(40) < 0.3, rng.integers(0, 12, size=40)
     value = rng.random(40) * 100
     given = {"value": value} if metric == "value" else {"metric": metric}
@@ -196,7 +196,7 @@ def test_each_point_is_the_gain_of_k_samples(metric, rng):
 
 
 @pytest.mark.parametrize("metric", ["precision", "recall", "value"])
-def test_with_groups_it_is_the_mean_over_the_curves_of_each(metric, rng):
+def test_a_budget_curve_with_groups_is_the_mean_of_their_curves(metric, rng):
     day = rng.permutation(np.repeat(list("abcd"), [12, 30, 21, 5]))
     y, scores, value = rng.random(68) < 0.4, rng.integers(0, 12, 68), rng.random(68)
     y[day == "d"], y[np.flatnonzero(day == "a")[:2]] = False, True
@@ -266,7 +266,7 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
         ({"budget": 900}, 2000),
     ],
 )  # fmt: skip
-def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, shown, rng):
+def test_the_axis_ends_at_a_few_budgets_unless_parameters_extend_it(params, shown, rng):
     rows = np.arange(2000) % 20 == 0, rng.normal(size=2000)
     display = BudgetCurveDisplay.from_predictions(*rows, **params)
     assert shown <= display.ax_.get_xlim()[1] <= 1.06 * shown
@@ -287,13 +287,13 @@ def test_a_marked_budget_shows_a_few_budgets_and_the_rest_on_demand(params, show
         ({"budget": 0.5}, TypeError, r"budget must be an integer; got 0\.5"),
     ],
 )
-def test_bad_options_of_budgets_raise(options, error, message):
+def test_wrong_arguments_of_budget_curves_raise(options, error, message):
     with pytest.raises(error, match=message):
         BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **options)
 
 
 @pytest.mark.parametrize("largest", [0, 10, 11, 20, 21, 1000, 1001])
-def test_bins_of_sizes_follow_each_other_and_end_with_the_largest(largest):
+def test_bins_of_set_sizes_are_adjacent_and_end_with_the_largest_size(largest):
     n_classes = max(largest, 1)
     y_set = np.arange(n_classes) < np.array([[0], [largest]])
     display = SetSizeDisplay.from_predictions([0, 0], y_set, labels=range(n_classes))
@@ -304,7 +304,7 @@ def test_bins_of_sizes_follow_each_other_and_end_with_the_largest(largest):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_set_sizes_are_shares_and_coverage_by_size():
+def test_set_size_displays_have_the_share_and_coverage_of_each_size():
     rng = np.random.default_rng(0)
     y_true, y_set, weight = rng.integers(0, 5, 300), rng.random((300, 5)) < 0.4, rng.random(300)
     y_set[y_set.sum(axis=1) == 3] = False
@@ -325,7 +325,7 @@ def test_set_sizes_are_shares_and_coverage_by_size():
         SetSizeDisplay.from_predictions([0], [[1]], labels=[0], sample_weight=[0])
 
 
-def test_sets_of_an_estimator(data):
+def test_set_sizes_from_an_estimator_equal_those_of_its_sets(data):
     X, y, X_test, y_test = data
     clf = SetClassifier(GaussianNB(), method="aps", coverage=0.8, random_state=0).fit(X, y)
     one = SetSizeDisplay.from_estimator(clf, X_test, y_test)
@@ -341,7 +341,7 @@ def test_sets_of_an_estimator(data):
 COUNTS = np.array([500, 300, 60, 50, 5, 5])
 
 
-def test_bars_are_the_shot_accuracy():
+def test_bars_show_the_values_of_shot_accuracy_score():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)), rng.integers(0, 6, 200)
     X[:, 0] += y

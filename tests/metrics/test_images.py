@@ -62,7 +62,7 @@ PICTURES = {
 
 @pytest.mark.mpl_image_compare(style="default", savefig_kwargs={"dpi": 40}, tolerance=0.5)
 @pytest.mark.parametrize("name", PICTURES)
-def test_looks_as_before(name):
+def test_a_display_equals_its_baseline_image(name):
     figure = PICTURES[name]().figure_
     # Text is removed because FreeType versions differ. Other tests check the text.
     for ax in figure.axes:

@@ -11,7 +11,7 @@ from tests.model_selection.test_loss_comparison import SCORES, comparison
 
 
 @pytest.mark.parametrize(("overlap", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
-def test_intervals_equal_the_summary(overlap, confidence):
+def test_intervals_of_the_display_equal_those_of_the_summary(overlap, confidence):
     options = {"overlap": overlap, "baseline": "focal"}
     display = LossComparisonDisplay.from_scores(SCORES, confidence=confidence, **options)
     assert display.names == ["cross_entropy", "smooth_topk", "ldam"]

@@ -60,7 +60,7 @@ def rows(draw, name):
 
 @pytest.mark.parametrize("name", ROWS)
 @given(data=st.data())
-def test_scores_of_rows(name, data):
+def test_ranking_scores_are_bounded_and_monotone_and_ignore_the_order_of_samples(name, data):
     y_true, y_score, weight, parameters = data.draw(rows(name))
     score = partial(quietly, function_called(name), **parameters)
     value, undefined = score(y_true, y_score, sample_weight=weight)
@@ -153,7 +153,7 @@ def labels_and_scores(draw):
 
 
 @given(labels_and_scores(), st.sampled_from(["micro", "macro"]))
-def test_topk_accuracy(case, average):
+def test_topk_accuracy_equals_the_reference(case, average):
     labels, y_true, y_score, weight, k, ties = case
     options = {"k": k, "labels": labels, "average": average, "ties": ties, "sample_weight": weight}
     value, undefined = quietly(metrics.topk_accuracy_score, y_true, y_score, **options)

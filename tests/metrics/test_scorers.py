@@ -66,7 +66,7 @@ def sets():
 
 
 @every_classifier
-def test_topk_is_the_score_of_the_estimators_own_classes(estimator, digits):
+def test_a_topk_scorer_uses_the_classes_of_the_estimator(estimator, digits):
     X, y = digits
     train = y != "q"
     fitted = clone(estimator).fit(X[train], y[train])
@@ -79,7 +79,7 @@ def test_topk_is_the_score_of_the_estimators_own_classes(estimator, digits):
 
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
-def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(average, rng):
+def test_a_class_unseen_in_training_is_a_miss_and_no_fold_scores_nan(average, rng):
     X, y = rng.standard_normal((60, 4)), np.r_[np.arange(20), np.arange(20), np.arange(20, 40)]
     scorer, clf = make_topk_scorer(5, average=average), GaussianNB(var_smoothing=1.0)
     scores = cross_val_score(clf, X, y, cv=KFold(5), scoring=scorer, error_score="raise")
@@ -88,7 +88,7 @@ def test_class_unseen_in_training_is_a_miss_and_no_fold_is_nan(average, rng):
 
 @pytest.mark.parametrize("n_classes", [3, 4])
 @pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
-def test_pairwise_scores_raise(n_classes, make):
+def test_scores_of_pairs_of_classes_raise(n_classes, make):
     """`decision_function` of three pairs of classes looks like scores of three classes."""
     X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
@@ -120,7 +120,7 @@ def test_scores_of_many_samples_and_classes_are_computed_in_chunks(table, digits
 
 @every_classifier
 @every_name
-def test_top_is_the_score_of_the_positive_class(estimator, name, frauds):
+def test_a_top_scorer_equals_the_score_function_of_the_positive_class(estimator, name, frauds):
     (X, y), params = frauds, TOP[name]
     fitted = clone(estimator).fit(X[:400], y[:400])
     if hasattr(fitted, "decision_function"):
@@ -132,7 +132,7 @@ def test_top_is_the_score_of_the_positive_class(estimator, name, frauds):
 
 
 @every_name
-def test_fold_without_positives_is_nan_and_a_warning_that_names_the_score(name, frauds):
+def test_a_fold_without_positives_scores_nan_and_the_warning_names_the_score(name, frauds):
     X, y = frauds[0], np.sort(frauds[1])  # all fraud at the end
     folds = [(np.arange(300, 600), np.arange(100)), (np.arange(0, 600, 2), np.arange(600))]
     scorer = make_top_scorer(name, pos_label="fraud", **TOP[name])
@@ -158,7 +158,7 @@ def test_a_scorer_uses_the_positive_label_of_the_classifier(frauds):
         assert scorer(each, X, y) == pytest.approx(expected)
 
 
-def test_classifier_trained_on_one_class_is_nan_and_a_warning(frauds):
+def test_a_classifier_trained_on_one_class_scores_nan_with_a_warning(frauds):
     X, y = frauds
     fitted = DummyClassifier().fit(X[:3], ["a sale"] * 3)
     with pytest.warns(UndefinedMetricWarning, match="recall_at_k_score: DummyC.* one class only"):
@@ -166,7 +166,7 @@ def test_classifier_trained_on_one_class_is_nan_and_a_warning(frauds):
 
 
 @pytest.mark.parametrize("weight", [None, np.arange(150.0)], ids=["unweighted", "weighted"])
-def test_set_scorers_are_the_scores(sets, weight):
+def test_a_set_scorer_equals_its_score_function(sets, weight):
     clf, X, y = sets
     y_set, options = clf.predict_set(X), {"labels": clf.classes_, "sample_weight": weight}
     for name, expected in {

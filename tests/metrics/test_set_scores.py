@@ -30,7 +30,7 @@ def coverage_of(y_true, y_set, weight, average):
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csc_matrix])
-def test_coverage_equals_definition(average, container, sets):
+def test_set_coverage_equals_its_definition(average, container, sets):
     y_true, y_set, weight = sets
     for w in (weight, np.ones(60)):
         options = {"labels": LABELS, "average": average, "sample_weight": w}
@@ -38,7 +38,7 @@ def test_coverage_equals_definition(average, container, sets):
         assert found == pytest.approx(coverage_of(y_true, y_set, w, average), abs=1e-15)
 
 
-def test_size_equals_definition(sets):
+def test_set_size_equals_its_definition(sets):
     _, y_set, weight = sets
     sizes = [sum(map(int, row)) for row in y_set]
     expected = sum(w * s for w, s in zip(weight, sizes, strict=True)) / sum(weight)
@@ -47,7 +47,7 @@ def test_size_equals_definition(sets):
         assert set_size_score(container(y_set)) == pytest.approx(sum(sizes) / 60)
 
 
-def test_labels_may_come_in_any_order_and_kind():
+def test_labels_may_have_any_order_and_type():
     y_set = [[1, 0], [1, 0]]
     assert set_coverage_score([5, 3], y_set, labels=[5, 3]) == 0.5
     assert set_coverage_score([True, False], y_set, labels=(False, True)) == 0.5
@@ -56,7 +56,7 @@ def test_labels_may_come_in_any_order_and_kind():
 
 
 @pytest.mark.parametrize("n_rows", [0, 2])
-def test_scores_without_positive_weight_are_undefined(n_rows):
+def test_scores_without_positive_weight_are_nan_with_a_warning(n_rows):
     y_set, weight = np.ones((n_rows, 3)), np.zeros(n_rows)
     with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no sample of"):
         score = set_coverage_score([1] * n_rows, y_set, labels=[1, 2, 3], sample_weight=weight)

@@ -23,7 +23,7 @@ def test_scores_of_every_dtype_count_by_their_order(score, params, dtype):
 
 
 @every_score
-def test_labels_of_any_kind_and_inputs_unchanged(score, params):
+def test_labels_of_any_type_give_equal_scores_and_inputs_do_not_change(score, params):
     y_true, y_score, _ = large_case(3)
     expected = score(y_true, y_score, **params)
     named = np.where(y_true == 1, "fraud", "a sale")
@@ -53,14 +53,14 @@ NO_POSITIVES = [
 
 @every_score
 @pytest.mark.parametrize("rows", NO_POSITIVES)
-def test_no_positives_are_nan_and_a_warning(score, params, rows):
+def test_without_positives_a_score_is_nan_with_a_warning(score, params, rows):
     match = f"{score.__name__}: no positives, the score is NaN"
     with pytest.warns(UndefinedMetricWarning, match=match):
         assert math.isnan(score(**rows, **params))
 
 
 @every_score
-def test_no_negatives(score, params):
+def test_without_negatives_some_scores_are_nan_and_the_others_defined(score, params):
     y_true, y_score = [1, 1, 1, 1], [1.0, 2.0, 2.0, 3.0]
     if score.__name__.startswith(("bedroc", "true_positive_rate", "partial_auc")):
         with pytest.warns(UndefinedMetricWarning, match=f"{score.__name__}: no negatives"):
@@ -145,7 +145,7 @@ def test_masked_labels_sets_and_groups_raise(call, name):
     assert precision_at_k_score(unmasked, [1, 2, 3], k=1) == 1
 
 
-def test_object_labels_from_which_missing_values_were_dropped():
+def test_object_labels_are_accepted_after_dropping_missing_values():
     scores = [0.1, 0.9, 0.5]
     flags, numbers = pd.Series([None, False, True, False]), pd.Series(["x", 0, 2, 0])[1:]
     assert flags.dropna().dtype == object
@@ -190,7 +190,7 @@ def test_tensors_and_frames_are_read():
         assert found == topk_accuracy_score(y_true, columns, k=1)
 
 
-def test_predicted_labels_are_no_scores():
+def test_predicted_labels_instead_of_scores_give_a_warning():
     y_true, predicted = np.array([-1, 1, 1, -1, 1]), np.array([-1, 1, -1, -1, 1])
     with pytest.warns(UserWarning, match="got only the labels -1 and 1, as from predict") as caught:
         precision_at_k_score(y_true, predicted, k=2)

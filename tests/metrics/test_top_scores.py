@@ -17,7 +17,7 @@ at_k = pytest.mark.parametrize("score", [precision_at_k_score, recall_at_k_score
 
 @by_order
 @pytest.mark.parametrize("seed", range(2))
-def test_ties_are_the_mean_the_best_and_the_worst_over_all_orders(score, reference, params, seed):
+def test_scores_of_ties_are_mean_best_and_worst_over_all_orders(score, reference, params, seed):
     y_true, y_score = tied_case(seed)
     values = [reference(y_true[order].tolist(), **params) for order in top_cases.orders(y_score)]
     assert len(values) > 1
@@ -31,7 +31,7 @@ def test_ties_are_the_mean_the_best_and_the_worst_over_all_orders(score, referen
 
 @by_threshold
 @pytest.mark.parametrize("seed", range(2))
-def test_equals_definition_by_threshold(score, reference, params, seed):
+def test_scores_by_threshold_equal_their_definition(score, reference, params, seed):
     y_true, y_score, weight = large_case(seed)
     weight[::7] += 0.3
     for w in (np.ones(len(weight)), weight):
@@ -97,7 +97,7 @@ def test_a_fraction_selects_at_most_the_total_weight():
 @at_k
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("k", [0.05, 0.3])
-def test_a_fraction_of_weights_with_a_sum_below_one(score, grouped, k):
+def test_a_fraction_selects_the_same_samples_if_weights_sum_to_less_than_one(score, grouped, k):
     rng = np.random.default_rng(0)
     y_true, y_score = rng.integers(2, size=60), rng.normal(size=60)
     options = {"k": k, "groups": rng.integers(3, size=60) if grouped else None}

@@ -9,7 +9,7 @@ from sktopk.metrics import shot_accuracy_score, topk_accuracy_score
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
-def test_one_dimension_means_two_classes_with_opposite_scores(dtype):
+def test_one_dimensional_scores_mean_two_classes_with_opposite_scores(dtype):
     y_true = np.array(["no", "yes", "yes", "no"])
     decision = np.array([3, 2, 1, 0], dtype=dtype)
     assert topk_accuracy_score(y_true, decision, k=1) == pytest.approx((0 + 1 + 1 + 0.5) / 4)
@@ -17,7 +17,7 @@ def test_one_dimension_means_two_classes_with_opposite_scores(dtype):
     assert topk_accuracy_score(y_true, decision, k=2) == 1.0
 
 
-def test_every_kind_of_label_and_container():
+def test_labels_of_every_type_and_container_are_accepted():
     y_score = np.array([[2, 1, 0], [2, 1, 0], [0, 1, 2]])
     of_numpy = np.array(["a", "b", "c"], dtype=object), np.array([1, 2, 3], dtype=np.uint8)
     for labels in (["a", "b", "c"], [5, 7, 9], [-1.0, 0.5, 3.0], *of_numpy):
@@ -46,7 +46,7 @@ def test_many_samples_are_scored_chunk_by_chunk():
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
 @pytest.mark.parametrize("rows", [([], np.empty((0, 3))), ([0, 1], np.eye(2))], ids=len)
-def test_nothing_to_average_warns_and_is_nan(average, rows):
+def test_topk_accuracy_without_positive_weight_is_nan_with_a_warning(average, rows):
     with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
         score = topk_accuracy_score(*rows, average=average, sample_weight=np.zeros(len(rows[0])))
     assert np.isnan(score)

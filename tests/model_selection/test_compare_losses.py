@@ -226,7 +226,7 @@ def test_omitted_boosting_is_reported_with_a_reason(kind, why, rng, monkeypatch)
     assert why in repr(result)
 
 
-def test_frames_pipelines_and_jobs(blobs):
+def test_parallel_jobs_on_a_frame_and_a_pipeline_change_no_result(blobs):
     X, y = blobs
     frame = pd.DataFrame(X, columns=list("abcd"))
     labels = np.array(list("vwxyz"))[y]

@@ -50,7 +50,7 @@ def test_summary_is_the_corrected_test_step_by_step(overlap, test_to_training):
 
 
 @pytest.mark.parametrize(("gain", "p"), [(0.0, 1.0), (0.5, 0.0), (-0.5, 0.0)])
-def test_differences_without_spread(gain, p):
+def test_equal_differences_on_all_folds_have_a_p_value_of_0_or_1(gain, p):
     base = np.array([0.25, 0.5, 0.75])
     found = comparison({"cross_entropy": base, "focal": base + gain}).summary()
     assert found.loc["focal", "p_value"] == p

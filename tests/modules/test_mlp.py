@@ -47,7 +47,7 @@ def test_a_copied_network_draws_from_the_generator_of_torch():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_dropout_compiles():
+def test_compiled_dropout_draws_the_same_masks():
     x, answers = torch.ones(9, 5), []
     for change in (lambda network: network, partial(torch.compile, backend="eager")):
         generator = torch.Generator().manual_seed(0)

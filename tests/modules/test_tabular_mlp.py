@@ -65,7 +65,7 @@ def edges_of(net, j):
     return torch.cat([start, end[-1:]]) / encoder.scale[j] + encoder.center[j]
 
 
-def test_bins_equal_the_package_of_the_authors_but_are_closed(default_dtype):
+def test_bins_equal_those_of_the_authors_except_for_closed_outer_bins(default_dtype):
     """Compare with the package of Gorishniy et al., whose buffers have torch's default dtype."""
     default_dtype(torch.float64)
     rtdl = pytest.importorskip("rtdl_num_embeddings")
@@ -84,7 +84,7 @@ def test_bins_equal_the_package_of_the_authors_but_are_closed(default_dtype):
         torch.testing.assert_close(ours, code.clamp(0, 1), rtol=0, atol=1e-6)
 
 
-def test_the_clip_equals_the_formula():
+def test_the_smooth_clip_equals_its_formula():
     X = table()
     net = network(X)
     q = X[:, 0].quantile(torch.tensor([0.25, 0.5, 0.75], dtype=X.dtype), interpolation="midpoint")
@@ -122,7 +122,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_any_column_gives_numbers(name):
+def test_any_column_is_encoded_as_finite_numbers(name):
     column = torch.tensor(COLUMNS[name]).unsqueeze(1)
     net = network(column, n_bins=4, missing_indicator=True)
     extreme = torch.tensor([NAN, INF, -INF, 1e38, -1e38, 0.0]).unsqueeze(1)
@@ -179,7 +179,7 @@ def test_samples_of_a_wrong_shape_raise(shape):
 
 
 @pytest.mark.parametrize("n_distinct", [3, 12, 400])
-def test_weights_count_as_repetitions(n_distinct):
+def test_sample_weights_equal_repetitions_of_samples(n_distinct):
     rng = np.random.default_rng(0)
     X = torch.from_numpy(rng.integers(0, n_distinct, (200, 3)) ** 1.5)
     weight = rng.integers(0, 4, 200)

@@ -168,7 +168,7 @@ def test_samples_are_copied_one_minibatch_ahead(monkeypatch):
     assert i == 3
 
 
-def test_noise_drawn_by_draw_is_noise_of_all_draws():
+def test_noise_drawn_one_draw_at_a_time_equals_noise_of_all_draws():
     scores = torch.randn(5, 60, dtype=torch.float64, requires_grad=True)
     generator = torch.Generator().manual_seed(1)
     value, winner = _draw_kth_largest(scores.detach(), 4, 0.7, 3, generator)

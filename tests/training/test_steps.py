@@ -102,7 +102,7 @@ NETWORKS = [{"module": MLP, "n_estimators": 1}, {"module": TabularMLP, "n_estima
 
 
 @pytest.mark.parametrize("name", NAMED_LOSSES)
-def test_a_loss_of_topk_classifier(name):
+def test_steps_of_topk_classifier_equal_steps_on_its_loss(name):
     clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0)
     assert_steps(clf, named(name))
 
@@ -112,7 +112,7 @@ SCALES = {"ldam": 30.0, "noised_topk_imbalanced": 50.0}
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 @pytest.mark.parametrize("name", NAMED_LOSSES)
-def test_a_share_of_cross_entropy_of_the_same_scores(name, share):
+def test_steps_mix_the_loss_with_cross_entropy_of_the_same_scores(name, share):
     def loss(scores, target, weight):
         logits = SCALES.get(name, 1.0) * scores
         if name in {"logit_adjusted", "smooth_topk_adjusted"}:
@@ -143,7 +143,7 @@ def test_steps_on_minibatches_sum_to_a_step_on_the_data(name):
         torch.testing.assert_close(found.grad.double(), 2 * expected.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_several_k_are_weighted():
+def test_a_step_with_several_k_is_a_step_on_their_weighted_loss():
     def loss(scores, target, weight):
         return topk_distribution_loss(
             scores, target, loss=L.smooth_topk_loss, k={1: 0.3, 3: 0.7}, tau=0.7
@@ -197,7 +197,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_as_loss(name):
+def test_steps_with_a_module_as_loss_are_steps_on_its_function(name):
     module, loss = MODULES[name]
     assert_steps(TopKClassifier(module, k=K), loss)
 
@@ -280,7 +280,7 @@ def test_the_share_of_cross_entropy_has_the_parameters_of_the_module(module, log
 
 
 @pytest.mark.parametrize("name", RANKERS)
-def test_a_ranker(name):
+def test_steps_of_a_ranker_equal_steps_on_its_loss(name):
     clf, loss = RANKERS[name]
     assert_steps(clf, loss, POSITIVE)
 
@@ -295,7 +295,7 @@ def test_a_ranker_with_groups_takes_the_mean_over_them():
 
 
 @pytest.mark.parametrize("name", RANKERS)
-def test_a_ranker_with_a_share_of_cross_entropy(name):
+def test_steps_of_a_ranker_mix_its_loss_with_cross_entropy(name):
     clf, named_loss = RANKERS[name]
 
     def loss(scores, target, weight):
