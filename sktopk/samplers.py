@@ -11,7 +11,7 @@ from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 
-# Largest number of divided groups that share a minibatch.
+# A minibatch has parts of at most this number of groups that are larger than a minibatch.
 JOINED = 10
 
 
@@ -198,7 +198,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # The last of an odd number of such groups joins the set before it.
+            # If the number of groups of one sample is odd, the last one joins the set before it.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))

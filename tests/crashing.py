@@ -41,7 +41,7 @@ def hook(**methods):
 
 
 def rate(event):
-    """Return a callback that records the learning rate at each such event, and its records."""
+    """Return a callback that records the learning rate at each call of `event`, and its list."""
     found = []
 
     def note(self, net, **kwargs):

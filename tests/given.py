@@ -23,7 +23,7 @@ class Given(ClassifierMixin, BaseEstimator):
 
 
 class GivenScores(Given):
-    predict_proba = property()  # it has none
+    predict_proba = property()  # this class has no `predict_proba`
 
     def decision_function(self, X):
         return np.asarray(X)

@@ -30,7 +30,7 @@ from tests.crashing import small as quick
 
 
 class Recorder(Callback):
-    """Cannot be copied: it holds a lock, as callbacks do that write to files."""
+    """A callback that cannot be copied: it holds a lock, like callbacks that write to files."""
 
     def __init__(self):
         self.calls, self.lock = [], threading.Lock()
@@ -127,7 +127,7 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators, end
 
     interrupt = Interrupt()
     clf = quick(callbacks=[interrupt], max_epochs=50, n_estimators=n_estimators)
-    # Processes that a shell starts in the background ignore Ctrl-C.
+    # Set the default handler, because a shell's background processes ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with (
@@ -168,7 +168,7 @@ def test_callbacks_see_encoded_labels():
     assert set(seen[1]) == {0, 1}
 
 
-# Samples that the networks hold out.
+# The tests below check what callbacks get from held-out samples.
 
 DIGITS, DIGIT = (each[:400] for each in load_digits(return_X_y=True))
 both_numbers = pytest.mark.parametrize("n_estimators", [1, 3])
@@ -203,7 +203,7 @@ def test_epoch_scoring_gets_the_out_of_fold_scores():
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 @both_numbers
 def test_the_history_has_the_loss_of_held_out_samples(n_estimators, cls):
-    # A callback may read it.
+    # With several networks, this loss exists only if there is a callback, which may read it.
     clf = fitted([Callback()], cls, n_estimators=n_estimators, max_epochs=8)
     losses = [row["valid_loss"] for row in clf.history_]
     least = np.minimum.accumulate([np.inf, *losses])

@@ -109,7 +109,7 @@ def test_a_category_that_occurs_in_one_group_does_not_affect_scores():
     X["x"] = np.random.default_rng(1).normal(size=1200) + y
     clf = sktopk.DeepTopPushClassifier(**QUICK | {"max_epochs": 30})
     found = clf.fit(X, y, groups=X["shop"]).decision_function(X)
-    # Only x affects the scores.
+    # Other values of the column "shop" hardly change the scores.
     other = clf.decision_function(X.assign(shop=X["shop"].sample(frac=1, random_state=0).array))
     assert np.corrcoef(found, other)[0, 1] > 0.99
     own = clf.fit(X, y).decision_function(X)
@@ -137,7 +137,7 @@ def test_partial_fit_keeps_the_encoding_of_the_first_part():
             encoding = copy.deepcopy(clf.categories_)
     assert clf.categories_ == encoding
     assert clf.score(X, y) > 0.95
-    # A first chunk with one class only.
+    # The first chunk may have samples of one class only.
     clf = sktopk.TopKClassifier(k=1, **QUICK)
     clf.partial_fit(X[y == 0], y[y == 0], classes=[0, 1]).partial_fit(X, y)
     assert np.isfinite(clf.decision_function(X)).all()

@@ -71,7 +71,7 @@ def test_an_estimator_works_or_the_error_names_the_parameter(
     monkeypatch.chdir(tmp_path)  # some values are the names of files
     for case, value in VALUES.items():
         if parameter == "max_epochs" and isinstance(value, int) and value > 9:
-            continue  # allowed, but slow
+            continue  # skip values that are allowed, but slow
         try:
             estimator = fit(make(name, **{parameter: value}), labels(name))
         except (OverflowError, TypeError, ValueError) as error:

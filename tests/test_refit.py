@@ -21,7 +21,7 @@ def quick(loss="smooth_topk", **params):
     return small(loss=loss, **params)
 
 
-def test_what_scores_mean_is_fixed_by_the_fit(blobs, tmp_path):
+def test_set_params_after_fit_changes_no_scores_and_predictions(blobs, tmp_path):
     pytest.importorskip("skops")
     X, y = blobs
     clf = quick(calibration="temperature").fit(X, y)

@@ -56,7 +56,7 @@ def rank_of_threshold(clf, y):
         "RecallAtK": (y >= 0, 30),
         "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * n)),
         "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
-        # The first sample that exceeds the limit.
+        # The threshold has the rank of the first negative that exceeds the limit.
         "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
         "PrecisionAtRecall": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
     }[name(clf)]
@@ -318,7 +318,7 @@ def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():
             scores = -clf.set_params(fpr=fpr).fit(X[train], y[train]).decision_function(X[test])
             expected.append(tpr_at_fpr(y[test] == "fraud", scores, fpr=0.05))
         assert score == pytest.approx(np.mean(expected))
-    # With `score`, each candidate has another metric, and the easiest metric wins.
+    # Without a scorer, each candidate has its own metric, and the easiest metric wins.
     own = GridSearchCV(clf, grid, cv=folds).fit(X, y)
     assert own.best_params_ == {"fpr": 0.3}
     assert np.ptp(found["mean_test_score"]) < np.ptp(own.cv_results_["mean_test_score"]) / 2

@@ -51,7 +51,7 @@ def test_the_history_has_an_entry_per_epoch(cls):
     "schedule", [[], [LRScheduler("StepLR", step_size=2)]], ids=["own schedule", "StepLR"]
 )
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
-def test_weights_are_averages_over_about_one_epoch(cls, schedule):
+def test_network_weights_are_averages_over_about_one_epoch(cls, schedule):
     epochs, steps = Epochs(), []
 
     class Steps(Callback):
@@ -115,7 +115,7 @@ def accuracies(scores, labels):
     return np.array(found)
 
 
-# Learning rate in the second half of the epochs. A high rate makes the last epoch bad.
+# `gamma` multiplies the learning rate after half of the epochs. 1e3 makes the last epoch bad.
 @pytest.mark.parametrize(("gamma", "is_best"), [(0.5, False), (1e3, True)])
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_the_best_epoch_of_validation_is_kept_if_better_by_two_errors(n_estimators, gamma, is_best):
@@ -200,7 +200,7 @@ def test_all_samples_train_if_none_can_be_held_out():
         assert clf.n_iter_ == 6
         assert not hasattr(clf, "oob_score_")
         assert np.isfinite(clf.threshold_)
-    # Without held-out samples, the share of log loss gives probabilities.
+    # Probabilities exist without calibration, because the loss contains a share of log loss.
     clf.set_params(calibration="sigmoid").fit(X[few], POSITIVE[few])
     assert not hasattr(clf, "calibration_")
     assert np.isfinite(clf.predict_proba(X)).all()
@@ -330,7 +330,7 @@ class Within(Callback):
 
 @pytest.mark.parametrize(
     ("cls", "in_thread", "frozen"),
-    # A network that draws from torch's generator predicts in the same thread only.
+    # Predict in the same thread only if the network draws from torch's global generator.
     [
         (TopKClassifier, False, True), (DeepTopPushClassifier, False, False),
         (DeepTopPushClassifier, True, True),

@@ -1,4 +1,4 @@
-"""Wrong networks, losses and callbacks of a user."""
+"""Wrong networks, losses and callbacks of a user raise errors or give warnings."""
 
 import warnings
 

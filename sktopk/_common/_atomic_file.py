@@ -16,7 +16,7 @@ except ImportError:  # Windows, which does not delete files that are open
 
 def read_file(path):
     """Return the content of a regular file. Raise OSError for folders, pipes and devices."""
-    # Opening a pipe would otherwise wait for a writer.
+    # Without this flag, opening a pipe would wait for a writer.
     no_wait = getattr(os, "O_NONBLOCK", 0)
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | no_wait)) as file:
         _check_regular(os.fstat(file.fileno()).st_mode, path)

@@ -372,7 +372,7 @@ def check_two_classes(y, pos_label, name="y"):
             f"{name} must have 2 classes; got {listed(classes)}"
         )
     if pos_label is not None:
-        place_of(pos_label, classes)  # raises unless it is one of the classes
+        place_of(pos_label, classes)  # raises if pos_label is not one of the classes
     return classes
 
 
@@ -442,7 +442,7 @@ def take_rows(values, index):
     if is_dataset(values):
         return sys.modules["torch.utils.data"].Subset(values, list(index))
     if is_arrow(values):
-        return values.take(index)  # indexing a pyarrow table selects columns
+        return values.take(index)  # `values[index]` would select columns of a pyarrow table
     if hasattr(values, "iloc"):
         return values.iloc[index]
     if isinstance(values, list | tuple):

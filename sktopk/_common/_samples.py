@@ -15,12 +15,12 @@ from scipy.sparse import issparse
 from ._scalars import on_host, refuse_missing
 from ._warnings import warn
 
-# Numbers per chunk.
+# Number of values of X per chunk.
 BLOCK = 1 << 20
 # A mean gain is significant if it is larger than this number of standard errors.
 N_ERRORS = 2.0
 LAZY_BLOCK = 1 << 25
-# A ranking warns if a smaller share of the groups has both classes.
+# Rankers warn if the share of groups with both classes is below this number.
 LEAST_OF_BOTH = 0.1
 
 
@@ -76,7 +76,7 @@ class LazyRows:
         return self.shape[0]
 
     def __array__(self, dtype=None, copy=None):
-        # Scorers of other packages call np.asarray(X).
+        # This method exists because scorers of other packages call np.asarray(X).
         rows = self[:]
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
@@ -161,7 +161,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # Chunks of columns refine the ranks `n_smaller`. `tied` samples still equal another sample.
+    # Each chunk of columns refines the ranks `n_smaller` of `tied`, the samples that equal another.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -209,7 +209,7 @@ def _sparse_keys(X, index, number):
     column, value = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), X.dtype)
     value[there] = X.data[place[there]]
     column[there] = X.shape[1] - X.indices[place[there]]
-    # If one sample has an entry and another sample has 0, the sign of the entry decides.
+    # A negative entry ranks its sample below samples with 0 in this column, a positive one above.
     return [np.where(value < 0, -column, column), value], number + 1
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# A label is rare below this share of the weight. Positives are usually rare.
+# A label with less than this share of the sample weight is rare. Positives are usually rare.
 _RARE = 0.25
 # NumPy's indices are integers up to this limit.
 _LARGEST = 2**63 - 1
@@ -362,7 +362,7 @@ def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_
     if is_time:
         raise TypeError(f"{name} must hold {what}; got {came}{where}: {advice}")
     if is_complex:
-        # scikit-learn requires the first words.
+        # scikit-learn's checks require the words "Complex data not supported" in the message.
         raise ValueError(
             f"Complex data not supported: {name} must hold {what}; got {came}{where}: {_OF_COMPLEX}"
         )

@@ -147,7 +147,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    # How to check each parameter. Subclasses have such a dict of their own parameters.
+    # Functions that check each parameter. Subclasses have such a dict for their own parameters.
     _checks: ClassVar = {
         "hidden_layer_sizes": check_sizes,
         "log_loss_share": number(0, 1),
@@ -274,7 +274,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 interrupted, totals = _fit.train(new, train, validation, folds, checkpoint)
             except DivergedError:
                 if checkpoint is not None:
-                    checkpoint.remove()  # a repetition would diverge again
+                    checkpoint.remove()  # a fit from this file would diverge again
                 raise
             _finish.finish(new, data, validation, folds, totals)
         assign(self, fitted_attributes(new))

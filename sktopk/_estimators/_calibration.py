@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-# Minimum number of different held-out scores per class and ensemble member for the correction.
+# The correction needs this number of different held-out scores per class and ensemble member.
 LEAST_UNSEEN = 3
 
 
@@ -130,7 +130,7 @@ def _shift(seen, weight, other, other_weight):
     values, ranks = _mid_ranks(seen, weight)
     others, other_ranks = _mid_ranks(other, other_weight)
     shift = others - np.interp(other_ranks, ranks, values)
-    # Interpolate between the ranks of `other`. np.interp is constant beyond these ranks.
+    # Interpolate `shift` between the ranks of `other`. np.interp is constant beyond these ranks.
     return np.interp(np.interp(seen, values, ranks), other_ranks, shift)
 
 

@@ -40,7 +40,7 @@ from sktopk.modules._tabular_mlp import Members, mean_of_members
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
 # n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
 NETWORKS, MOST_CLASSES = 8, 1000
-# Numbers per chunk in the search for missing values.
+# Number of values of X per chunk in the search for missing values.
 _BLOCK_NUMBERS = 1 << 22
 # Number of folds if there is a single network, which holds out the first fold.
 HELD_OUT_FOLDS = 10
@@ -182,7 +182,7 @@ def hold_out(clf, data, seed):
 
 def build(clf, data, seed):
     """Create the network, compute its column scaling from the data, and check its output."""
-    n_samples, seed = len(data.y), all_objects(seed)[0]  # that of the first process
+    n_samples, seed = len(data.y), all_objects(seed)[0]  # use the seed of the first process
     clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
     # float64 weights double the time. They are useful only without minibatches, because only then
     # a sample of weight 2 has exactly the effect of two samples.
@@ -232,7 +232,7 @@ def check_output(net, X):
     expected = (len(rows), *members, n_outputs)
     allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
     if tuple(scores.shape) not in allowed:
-        place = 2 if isinstance(net.module_, Members) else 1  # the user's module is one of several
+        place = 2 if isinstance(net.module_, Members) else 1  # `Members` has several user modules
         came = (*scores.shape[:1], *scores.shape[place:])
         shape = ", ".join(map(str, ("n_samples", *expected[place:])))
         raise ValueError(f"module must return scores of shape ({shape}); got shape {came}")

@@ -266,7 +266,7 @@ class RankingClassifier(BaseNetClassifier):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
         share, trained = float(self.log_loss_share), self._trained()
         if trained is not self:
-            trained._make_task()  # sets its `k_`
+            trained._make_task()  # sets `trained.k_`
         return RankingTask(
             classes=self.classes_,
             pos_label=self.pos_label_,
@@ -341,7 +341,7 @@ class TopClassifier(RankingClassifier):
 
     _checks: ClassVar = {"surrogate": option(*SURROGATES), "buffer_size": number(0, integer=True)}
 
-    # Errors in the loss: positives below the threshold.
+    # The loss counts positives below the threshold as errors.
     errors = "false_negatives"
 
     def _objective(self):

@@ -24,7 +24,7 @@ from sktopk.modules._tabular_mlp import Dropout
 from ._fit import check_device
 
 DTYPES = ("float32", "float64")
-# Numbers that a network may create in addition to its weights, such as columns of categories.
+# Limit of the numbers that a network may create besides its weights, such as category columns.
 _MORE_NUMBERS = 1 << 22
 # Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
@@ -62,7 +62,7 @@ def copied_net(net, task):
     if noise is not None:
         made.criterion_.seed(noise.clone_state())
     for part in made.module_.modules():
-        if isinstance(part, Dropout):  # copies have no generator
+        if isinstance(part, Dropout):  # copies of Dropout have no generator
             part.generator = made.own_generator
     made.initialize_optimizer()
     made.optimizer_.load_state_dict(copy.deepcopy(net.optimizer_.state_dict()))
@@ -89,7 +89,7 @@ def unpacked(estimator, net):
         with _NoLargerThan(net.get("weights")):
             try:
                 device = check_device(estimator.device)
-            except ValueError:  # the device does not exist here
+            except ValueError:  # this machine does not have the device
                 device = torch.device("cpu")
             built = build_net(new, new._task_, net["dtypes"], 0, device)
         state = mapped({k: each for k, each in net.items() if k != "dtypes"}, to_tensor)

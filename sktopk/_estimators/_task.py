@@ -53,8 +53,8 @@ class Training:
     min_positives: int | None = None  # smallest number of positives in a minibatch
     least_epochs: int = 18  # max_epochs="auto" trains at least these epochs and steps
     least_steps: int = 360
-    n_bins: int = 0  # bins per column
-    # torch's beta2 of 0.999 averages over more steps than the training has.
+    n_bins: int = 0  # number of bins per numerical column
+    # torch's default, 0.999, averages over more steps than the training has.
     beta2: float = 0.95
     cosines_for: str = ""  # name of the loss if its scores must be cosines
 

@@ -217,7 +217,7 @@ class TopKClassifier(BaseNetClassifier):
         n_classes, loss = len(self.classes_), name_or_loss(self.loss)
         named = OF_LABELS[loss] if isinstance(loss, str) else named_like(loss)
         k = max(self.k) if isinstance(self.k, dict) else self.k
-        if not hasattr(self, "k_"):  # a new fit
+        if not hasattr(self, "k_"):  # not in later calls of `partial_fit`
             self.k_ = min(int(k), n_classes - 1)
             # The default k is reduced without a warning, unless it is equal to n_classes.
             if self.k_ < k and (self.k != type(self).k or k == n_classes):
@@ -283,7 +283,7 @@ def make_objective(loss, params, n_classes, k):
     if "k" in params and isinstance(k, dict):
         params, function = params | {"k": k, "loss": function}, topk_distribution_loss
     objective = SampleLoss(function, params, counts=named.counts, draws=named.draws)
-    if params.keys() <= {"k", "tau", "sigma"}:  # checked before
+    if params.keys() <= {"k", "tau", "sigma"}:  # these parameters are already checked
         return objective
     # Evaluate the loss once, so that invalid parameters raise an error before the training.
     if named.draws:

@@ -52,7 +52,7 @@ class Checkpoint:
             try:
                 with warnings.catch_warnings(action="ignore"):
                     found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-            except Exception as error:  # a damaged file can make anything fail
+            except Exception as error:  # a damaged file can raise any type of error
                 name = type(error).__name__
                 raise self._refused(f"is damaged or not a checkpoint ({name})") from error
             if not isinstance(found, dict):

@@ -57,7 +57,7 @@ def check_like(expected, found, name, weights):
         if not isinstance(found, dict):
             raise ValueError(f"{name} must be a dict; got {type(found).__name__}")
         partial = name == "net.optimizer.state"  # parameters without a gradient have no state
-        added = name.startswith("net.optimizer.param_groups")  # by learning-rate schedules
+        added = name.startswith("net.optimizer.param_groups")  # learning-rate schedules add entries
         lost, new = expected.keys() - found.keys(), found.keys() - expected.keys()
         if (lost and not partial) or (new and not added):
             raise ValueError(
@@ -69,7 +69,7 @@ def check_like(expected, found, name, weights):
         if not isinstance(found, list | tuple):
             raise ValueError(f"{name} must be a list; got {type(found).__name__}")
         for i, value in enumerate(found):
-            # Lists such as the random states of devices and LBFGS's past steps may be longer.
+            # `found` may be longer than `expected`: random states of devices, past steps of LBFGS.
             check_like(expected[i] if i < len(expected) else None, value, f"{name}.{i}", weights)
     elif _is_number(expected):
         if not _is_number(found) or (math.isfinite(expected) and not math.isfinite(found)):
@@ -113,9 +113,9 @@ def _check_generator(found, name):
     """Check the state of torch's CPU generator, which could otherwise read any memory."""
     if found.dtype != torch.uint8 or found.ndim != 1:
         raise ValueError(f"{name} must be the state of a random generator")
-    if len(found) == _GENERATOR_SIZE:  # states of other devices are shorter and have no positions
+    if len(found) == _GENERATOR_SIZE:  # only the state of a CPU generator has positions
         _, left, seeded, following = _GENERATOR.unpack(bytes(found[: _GENERATOR.size].tolist()))
-        # A new generator has used no number; later, `left` and `next` count the same numbers.
+        # In a new generator, (left, next) is (1, 0). Later, left + next is constant.
         is_new = (left, following) == (1, 0)
         counts = 1 <= left <= _GENERATOR_NUMBERS and left + following == _GENERATOR_NUMBERS + 1
         if seeded != 1 or not (is_new or counts):
@@ -144,7 +144,7 @@ def _after_a_step(net):
 
     try:
         optimizer.step(closure)
-    except Exception:  # of an optimizer that needs other gradients, such as sparse ones
+    except Exception:  # some optimizers need other gradients, such as sparse ones
         return net.optimizer_.state_dict()
     return optimizer.state_dict()
 

@@ -138,7 +138,7 @@ class Batch:
     # Positions in x of the samples of each network: (n_members, longest). None: all of x.
     own: torch.Tensor | None
     target: torch.Tensor  # (n_members, longest)
-    weight: torch.Tensor | None  # the same shape, float64
+    weight: torch.Tensor | None  # (n_members, longest), float64
     rows: torch.Tensor  # indices in the training set: (n_members, longest)
     # (members, columns, Drawn): networks that draw equally many samples, their columns in `own`,
     # and what the objective knows of these samples.
@@ -167,7 +167,7 @@ class MiniBatches:
         self.rows, self.target, self.weight, self.sampler = rows, target, weight, sampler
         self.totals, self.holds_out, self.n_hard, self.groups = totals, holds_out, n_hard, groups
         self.n_members, self._least_drawn = len(totals.unit), least_drawn
-        # Whether a minibatch may contain a new sample twice.
+        # Whether the sampler may put a positive sample into a minibatch twice.
         self._repeats = getattr(sampler, "repeats_positives", False)
         self.hard = torch.empty(self.n_members, 0, dtype=torch.long, device=target.device)
 
@@ -186,7 +186,7 @@ class MiniBatches:
         lengths = len(index) - left_out.sum(axis=1)
         least, most = lengths.min(), lengths.max()
         longest = least if least >= self._least_drawn * most else most
-        # Own samples first, in the order of the minibatch.
+        # The sort puts samples that a network draws first, in the order of the minibatch.
         own = left_out.argsort(axis=1, kind="stable")[:, :longest]
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
@@ -358,7 +358,7 @@ def make_batches(
     elif n_samples > batch_size + 1:
         batches = ShuffledBatches(n_samples, batch_size, generator, fold)
     else:
-        # Networks train on all their samples in each step.
+        # Without minibatches, each step trains each network on all its samples.
         batches, n_hard = [torch.arange(n_samples)], 0
         least_drawn = np.inf if world_size() == 1 else 0.0
     check_equal_batches(len(batches))

@@ -49,7 +49,7 @@ class ProgressBar(Callback):
         self.bar_.update(len(net.history) - self.bar_.n if self.bar_.n else 1)
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
-        self.bar_.total = self.bar_.n  # fewer than planned after early stopping
+        self.bar_.total = self.bar_.n  # early stopping ends with fewer steps than planned
         self.bar_.close()
         del self.bar_
 
@@ -75,7 +75,7 @@ class Validation(Callback):
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         value, weight, cluster, loss = self.values(net)
-        # Samples of two processes share no cluster.
+        # Renumber the clusters, because samples of two processes share no cluster.
         n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
         value, weight, cluster = joined(value, weight, n_before + cluster)
         if loss is not None:

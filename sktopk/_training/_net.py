@@ -58,10 +58,10 @@ def one_cycle(u):
 class Settings:
     """Settings that do not change after a net is built."""
 
-    task: object  # of :mod:`sktopk._estimators._task`, converts scores to predictions
+    task: object  # converts scores to predictions, see :mod:`sktopk._estimators._task`
     n_members: int  # number of networks
-    dtype: torch.dtype  # of the weights
-    row_dtype: torch.dtype  # of the samples
+    dtype: torch.dtype  # dtype of the network's weights
+    row_dtype: torch.dtype  # dtype of the samples
     precision: str | None  # name of the dtype for automatic mixed precision
     plain: bool  # whether the net runs without compilation and mixed precision
 
@@ -116,8 +116,8 @@ class Run:
     forward: object = None  # the module, with gradients averaged over processes
     rates: list | None = None  # the largest learning rates of a cycle
     progress: tuple = (0.0, 0.0)
-    first_loss: float | None = None  # of the first minibatch
-    recorder: Recorder | None = None  # of the steps on a GPU
+    first_loss: float | None = None  # loss of the first minibatch
+    recorder: Recorder | None = None  # records and replays steps on a GPU
 
 
 class Net(NeuralNetClassifier):
@@ -169,7 +169,7 @@ class Net(NeuralNetClassifier):
             sparse = sparse and not self.callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")
         if loading:
-            # Seeds of the worker processes.
+            # The generator makes the seeds of the worker processes reproducible.
             loading["generator"] = torch.Generator().manual_seed(self.generator.initial_seed())
         return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 

@@ -40,7 +40,7 @@ class Totals:
 class Drawn:
     """Facts for an objective about the samples that some networks have drawn."""
 
-    totals: Totals  # of the training samples of these networks
+    totals: Totals  # totals of the training samples of these networks
     # Number of new samples of each network, which come first (None: all). The others are hard
     # examples of earlier minibatches, which only help to estimate a threshold.
     n_fresh: int | None = None
@@ -56,8 +56,8 @@ class Lists:
 
     # Positions (n_lists, longest) in the flattened samples (n_members * n_samples).
     place: torch.Tensor
-    known: torch.Tensor  # mask of the entries of `place` that belong to the list
-    totals: Totals  # of the groups, with one column per list
+    known: torch.Tensor  # mask of the entries of `place` that are not padding
+    totals: Totals  # totals of the groups, with one column per list
     # Factors (3, n_lists) of the means over negatives, over positives, and over both. With them,
     # the mean over an epoch is about the mean over the groups that have these samples.
     share: torch.Tensor
@@ -66,7 +66,7 @@ class Lists:
 class Objective(nn.Module):
     """Base class of objectives."""
 
-    compares = False  # whether the loss compares samples: then processes join their samples
+    compares = False  # whether the loss compares samples; if so, processes join them
     draws = False  # whether the loss draws noise, from `generator`
     takes_scores = True  # whether the loss takes any real scores, not probabilities
     is_fixed = True  # whether each call runs the same operations, and reads no values on the CPU
@@ -86,7 +86,7 @@ def mean_loss(losses, weight, drawn):
     if weight is None:
         return losses.mean(1)
     scale = (weight / drawn.totals.unit.unsqueeze(1)).to(losses.dtype)
-    # A sample of weight 0 may have an infinite loss.
+    # Use `where`: a sample of weight 0 may have an infinite loss, and 0 * inf is NaN.
     return torch.where(weight == 0, 0.0, losses * scale).mean(1)
 
 
@@ -115,7 +115,7 @@ class SampleLoss(Objective):
             params["generator"] = self.generator
         if self.counts:
             counts = positive_totals(drawn.totals)
-            counts = counts / counts.amax(1, keepdim=True)  # only proportions matter
+            counts = counts / counts.amax(1, keepdim=True)  # only the proportions of counts matter
             each = zip(scores, target, counts, strict=True)
             losses = [self.function(s, y, class_counts=n, **params) for s, y, n in each]
             losses = torch.stack(losses)
@@ -233,7 +233,7 @@ class TopLoss(Objective):
         n_fresh = drawn.n_fresh or scores.shape[1]
         own = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight.clone()
         if drawn.repeated is not None:
-            own[:, :n_fresh].masked_fill_(drawn.repeated, 0.0)  # count a sample once
+            own[:, :n_fresh].masked_fill_(drawn.repeated, 0.0)  # count a repeated sample once
         counts = in_training_set(own, positive, n_fresh, totals)
         t = self.threshold_of(scores, positive, counts)
         found = t.detach()[t.detach() > -math.inf] if drawn.lists is not None else t.detach()

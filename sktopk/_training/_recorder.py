@@ -10,7 +10,7 @@ import torch
 from sktopk._common._process import unused_rng, world_size
 from sktopk.modules._tabular_mlp import Dropout, has_hooks
 
-# Number of steps with minibatches of one shape, before the next such step is recorded.
+# After this number of steps with minibatches of the same shape, the next such step is recorded.
 N_BEFORE = 3
 # No thread replays a graph while another thread records one.
 _RECORDING = threading.Lock()
@@ -25,7 +25,7 @@ def can_record(net, batches):
         batches.rows.resident
         and batches.groups is None
         and net.settings.plain
-        and net.own_generator is not None  # the network is one of sktopk
+        and net.own_generator is not None  # true only for networks of sktopk
         # Dropout draws its seeds on the CPU.
         and not any(isinstance(each, Dropout) and each.p for each in layers)
         and not any(map(has_hooks, layers))
@@ -52,7 +52,7 @@ class Recorder:
         self._net, self._batches = net, batches
         self._groups = net.optimizer_.param_groups
         device = batches.target.device
-        # The optimizer reads rates of this type only.
+        # The optimizer reads learning rates only as tensors of this type.
         self._rates = [torch.empty((), dtype=torch.float32, device=device) for _ in self._groups]
         self._n_steps, self._graphs, self._pool = Counter(), {}, torch.cuda.graph_pool_handle()
 

@@ -81,7 +81,7 @@ def loss_of(net, scores, target, weight, totals):
     mean = torch.from_numpy(of_class / np.maximum(count, 1)).clamp(min=1e-300)
     mean = mean.unsqueeze(1).to(device)
     step = len(target)
-    if not objective.compares:  # a mean over samples, here in chunks to save memory
+    if not objective.compares:  # the loss is a mean over samples: use chunks to save memory
         step = max(1, LOSS_NUMBERS // scores.shape[1])
     loss = 0.0
     for start in range(0, len(target), step):

@@ -122,14 +122,14 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # More than k, so that rarely fewer than k classes exceed the level (k = 6: once in 3000 draws).
+    # With this mean, fewer than k classes rarely exceed the level (k = 6: once in 3000 draws).
     return 2 * k + 6
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     """Draw noise for all classes: faster on a GPU than :func:`_sample_kth_largest`."""
     best = []
-    for _ in range(n_draws):  # one at a time, which limits the memory
+    for _ in range(n_draws):  # one draw at a time, which limits the memory
         noised = _standard_normal(scores.shape, scores, generator).mul_(sigma).add_(scores)
         value, winner = noised.topk(k, dim=1)
         best.append((nan_above(value[:, -1], value[:, 0]), winner[:, -1]))

@@ -12,7 +12,7 @@ from ._ranking import row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, columns_of_labels
 
-# The `average` of `set_coverage_score` for each score of `make_set_scorer`; None for set sizes.
+# Scores of `make_set_scorer`, with the `average` of `set_coverage_score`, or None for set sizes.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 

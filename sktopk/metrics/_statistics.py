@@ -94,7 +94,7 @@ def best_runs(cv_results, param, metric):
         known = [key.removeprefix("mean_test_") for key in means]
         raise ValueError(f"metric must be one of {known}; got {metric!r}")
     runs = np.transpose(columns)
-    # A failed fit has the score NaN. Rank this candidate last.
+    # A candidate with a failed fit has the mean NaN. Rank this candidate last.
     mean = np.nan_to_num(runs.mean(axis=1), nan=-np.inf)
     best = {}
     for candidate, value in enumerate(cv_results[param]):

@@ -155,7 +155,7 @@ def shot_accuracy_score(
 class LabelRanks:
     """Numbers of scores that are greater than, and equal to, the score of each sample's label."""
 
-    # Column of the label. Labels without a column have codes from `n_classes` on.
+    # Column of each sample's label. Labels without a column have codes from `n_classes` on.
     code: np.ndarray
     n_greater: np.ndarray
     n_tied: np.ndarray

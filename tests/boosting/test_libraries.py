@@ -10,13 +10,13 @@ from sktopk.losses import TopMean
 from sktopk.metrics import positives_at_top_score
 
 lightgbm = pytest.importorskip("lightgbm")
-# Without a metric of LightGBM, which would also stop the training.
+# Disable LightGBM's own metric, because it would also stop the training.
 SMALL = {"n_estimators": 20, "n_jobs": 1, "verbosity": -1, "metric": "None"}
 TOP = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
 
 
 def judged_by(X, y):
-    """The samples that LightGBM scores after each round, as arguments of the installed version."""
+    """Return samples for early stopping as arguments of `fit` in the installed LightGBM."""
     if "eval_X" in inspect.signature(lightgbm.LGBMClassifier.fit).parameters:
         return {"eval_X": X, "eval_y": y}
     return {"eval_set": [(X, y)]}

@@ -93,7 +93,7 @@ def test_hessian_curvature_sums_absolute_second_derivatives_and_bounds_them(thre
     assert np.linalg.eigvalsh(bound).min() > -1e-10
 
 
-# A repeated sample has other noise than the first copy.
+# Exclude noised losses, because a repeated sample gets other noise than its first copy.
 @pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith("noised")])
 def test_a_sample_weight_equals_repetitions_of_the_sample(name):
     target, score = rows(name)

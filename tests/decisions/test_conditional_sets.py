@@ -26,7 +26,7 @@ def test_each_threshold_is_the_order_statistic_of_its_class(coverage):
     clf = SetClassifier(frozen(), method="lac", coverage=coverage, conditional="class")
     y_set = clf.fit(proba, y).predict_set(proba)
     for label in range(8):
-        # The conformity scores of the samples of this class.
+        # The conformity score of a sample is the probability of its class.
         scores = np.sort(proba[y == label, label])[::-1]
         threshold = scores[math.ceil(round((len(scores) + 1) * coverage, 9)) - 1]
         np.testing.assert_array_equal(y_set[:, label], proba[:, label] >= threshold)
@@ -80,7 +80,7 @@ def test_held_out_samples_keep_their_groups(rng):
     clf.fit(X, y, groups=groups)
     assert clf.n_calibration_ == 120
     with sklearn.config_context(enable_metadata_routing=True):
-        # Groups are requested by default.
+        # `fit` of SetClassifier requests groups by default.
         pipe = make_pipeline(StandardScaler(), clone(clf)).fit(X, y, groups=groups)
     assert pipe[-1].groups_.tolist() == ["high", "low"]
 
@@ -146,7 +146,7 @@ def test_sets_of_new_plants_are_covered_if_plants_are_held_out_whole(cross_fit):
 
 def test_a_held_out_group_never_has_all_samples_of_a_class():
     X, y, plant = plants(np.random.default_rng(0), np.eye(20, 6), 2, 3)
-    plant[y == 7] = plant[y == 7][0]  # a single plant
+    plant[y == 7] = plant[y == 7][0]  # all samples of class 7 show a single plant
     sets = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)
     assert sets.fit(X, y, groups=plant).classes_.tolist() == list(range(20))
     sets.set_params(estimator=FrozenEstimator(GaussianNB().fit(X, y))).fit(X, y, groups=plant)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import BudgetClassifier, PatMatClassifier, SetClassifier, TopKClassifier, make_pipeline
 
 SMALL = {"n_estimators": 3, "max_epochs": 2, "hidden_layer_sizes": (8,), "random_state": 0}
-# Two epochs are enough, because a guarantee does not depend on the quality of the scores.
+# Ignore this warning: a guarantee does not depend on the quality of the scores.
 pytestmark = pytest.mark.filterwarnings("ignore:max_epochs=2 ended the training")
 
 

@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 from sktopk import SetClassifier
 from tests.given import Given, draw, frozen
 
-# Tests of all methods pass parameters that only some methods use.
+# Tests of all methods pass parameters that only some methods use, which gives a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).* is ignored by method")
 
 CONFORMAL = ["lac", "aps", "raps", "pas"]

@@ -13,7 +13,7 @@ from sktopk import SetClassifier
 from tests.decisions.test_set_classifier import CONFORMAL, METHODS
 from tests.given import Given, GivenScores, draw, frozen
 
-# Tests of all methods pass parameters that only some methods use.
+# Tests of all methods pass parameters that only some methods use, which gives a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
 
 

@@ -71,7 +71,7 @@ def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, mo
             exec(compile(code, page, "exec"), namespace)
         text = printed.getvalue()
         assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()
-        # CPUs differ in rounding
+        # The tolerances allow for CPUs that round differently.
         assert numbers(text) == pytest.approx(numbers(shown), rel=0.05, abs=0.03)
 
 
@@ -98,7 +98,7 @@ def estimators(page):
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    # A network without a layer that scales its input.
+    # Scale X to [0, 1], because `MyNetwork` does not scale its input.
     X = (X / 16).astype(np.float32)
     return train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 

@@ -166,7 +166,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     assert all(loss.isfinite() for loss, *_ in results)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch itself uses deprecated functions
 @pytest.mark.parametrize("way", [{"precision": "bf16"}, {"compile": True}], ids=str)
 @pytest.mark.parametrize("name", ["cross_entropy", "smooth_topk", "ldam", "DeepTopPush", "FScore"])
 def test_faster_settings_train_nearly_the_same_network(name, way, table):

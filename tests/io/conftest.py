@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    """Short fits warn that they have not converged."""
+    """Ignore the warning that short fits have not converged."""
     with warnings.catch_warnings(action="ignore"):
         yield
 

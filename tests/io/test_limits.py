@@ -99,7 +99,7 @@ def test_content_that_needs_more_memory_than_the_file_raises_at_once(name, path)
     assert time.perf_counter() - start < 5
 
 
-def test_compressed_members_raise(path):
+def test_compressed_members_of_the_archive_raise(path):
     dump(TopKClassifier(), path)
     change = with_array(array_of(("<f8", (10**6,)), bytes(8 * 10**6)))
     rewritten(path, change, zipfile.ZIP_DEFLATED)
@@ -108,7 +108,7 @@ def test_compressed_members_raise(path):
         load(path)
 
 
-def test_members_that_share_bytes_raise(path):
+def test_members_of_the_archive_that_share_bytes_raise(path):
     dump(TopKClassifier(), path)
     rewritten(path, with_array(array_of(("<f8", (10**4,)), bytes(8 * 10**4))))
     with zipfile.ZipFile(path, "a") as archive:
@@ -123,7 +123,7 @@ def test_members_that_share_bytes_raise(path):
         load(path)
 
 
-def test_deep_nesting_raises(path):
+def test_deeply_nested_content_raises(path):
     text = json.dumps(NUMBER)
     for _ in range(5000):
         text = json.dumps(list_of("x")).replace('"x"', text)

@@ -27,7 +27,7 @@ QUICK = {"max_epochs": 3, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
 RANKER = RecallAtKClassifier(k=50, calibration="sigmoid", **SMALL)
 CALIBRATED = {"calibration": "temperature", **SMALL}
-# A small graph, for questions that are not about the network.
+# A linear network has a small graph. It is enough for tests that do not depend on the network.
 LINEAR = {"module": nn.Linear, "n_estimators": 1}
 # Each case has an estimator, labels, and the type of the samples.
 CASES = {
@@ -75,7 +75,7 @@ def assert_same(graph, estimator, X):
             np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-5 * size)
     label = names[1]
     assert found[label].shape == expected[label].shape
-    # Scores may be tied within rounding.
+    # Rounding can change a predicted label if scores nearly tie.
     assert (found[label] == expected[label]).mean() > 0.99
 
 

@@ -109,12 +109,12 @@ def unbounded_along_a_face(rng, n, n_ub, n_eq):
     return unbounded_program(rng, n, n_ub, n_eq, tight=1.0)
 
 
-# The expected status code and optimal value.
+# Programs without an optimum, with the expected status code and optimal value.
 WITHOUT_OPTIMUM = {
     **dict.fromkeys((infeasible_program, infeasible_equations, hopeless_program), (2, np.inf)),
     **dict.fromkeys((unbounded_program, unbounded_along_a_face), (3, -np.inf)),
 }
-# (n, n_ub, n_eq)
+# Numbers of variables, inequalities and equations: (n, n_ub, n_eq).
 SHAPES = [(2, 5, 1), (5, 9, 0), (8, 20, 3), (12, 25, 4)]
 
 

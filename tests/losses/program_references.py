@@ -26,7 +26,7 @@ def pairwise_auc(scores, labels, weights, margin=1.0, surrogate="hinge"):
 
 
 def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate="hinge"):
-    """`scores` has a column per class."""
+    """Mean pairwise loss over classes or pairs of classes; `scores` has a column per class."""
     means = []
     for a, b in np.ndindex(scores.shape[1], scores.shape[1]):
         values, others = scores[:, a], labels == b

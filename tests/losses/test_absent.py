@@ -14,7 +14,7 @@ from tests.losses.data import N_CLASSES, assert_same, binary_batch, class_batch,
 from tests.losses.test_numerics import DRAWN, MORE, OF_CLASSES, other
 from tests.named_losses import without_address
 
-# Samples of weight 0.
+# Tests of samples of weight 0 begin here; tests of absent labels follow.
 
 AREAS = [
     other("pairwise_auc_loss", multi_class=multi_class, surrogate=surrogate)

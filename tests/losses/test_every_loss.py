@@ -50,7 +50,7 @@ ROW = [3.0, 2.0, 1.0, 0.5]
 THIRDS = [math.log(0.5), math.log(0.3), math.log(0.2)]
 ADJUSTED = {"k": 2, "class_counts": [2, 1, 1]}
 TWO, OF = [2.0, 1.0, 1.5, 0.5], [1, 1, 0, 0]
-# Losses without golden values and without a linear program (test_programs.py).
+# Values of losses that neither the golden file nor test_programs.py checks.
 HAND = [
     ("cross_entropy_loss", THIRDS, 2, {}, math.log(5)),
     # 0.5 log(1/0.2) + 0.5/3 (log(1/0.5) + log(1/0.3) + log(1/0.2))

@@ -92,7 +92,7 @@ def test_the_reductions_none_sum_and_mean_agree(case):
 
 
 @every([case for case in GROUPED if case not in TOP])
-def test_the_sum_is_the_mean_times_the_sum_of_the_weights(case):
+def test_the_reduction_sum_is_the_mean_times_the_sum_of_the_weights(case):
     scores, target, groups = batch()
     weight = 2 + some_weights(groups)
     options = {"sample_weight": weight, "groups": groups}

@@ -42,7 +42,7 @@ MORE = [
 ]
 not_finite = pytest.mark.parametrize("value", [math.nan, math.inf])
 OF_CLASSES = [*CLASSES, *MORE, DRAWN]
-# For tests that hardly depend on the surrogate.
+# Part of the losses, for tests whose result hardly depends on the surrogate.
 SOME = [*TOP[:10], *first_of_each(PROGRAMS), PROGRAMS[-1]]
 COMPARED = [*CLASSES, *MORE, *SOME]
 
@@ -81,7 +81,7 @@ def test_nan_or_infinity_in_any_sample_makes_the_loss_of_two_classes_nan(case, v
         assert math.isinf(value) or gradient.isnan().any()
         if case in TOP:
             assert case(bad, target, reduction="none").isnan().all()
-            # The result is NaN also if no sample counts.
+            # The loss is NaN even if all labels are negative.
             assert case(bad, torch.zeros_like(target)).isnan()
 
 
@@ -127,7 +127,7 @@ def test_nan_and_bad_weights_make_a_loss_under_vmap_nan():
     assert_same(found[2], losses.topk_hinge_loss(scores[2], target[2], k=1), 1e-6)
 
 
-# Smoothing ignores a masked class, but the limit of the loss is infinite.
+# Exclude label smoothing: it ignores a masked class, but the limit of its loss is infinite.
 @every([case for case in [*OF_CLASSES, *SOME] if "label_smoothing" not in case.parameters])
 def test_a_score_of_minus_infinity_has_the_limit_of_the_loss(case):
     scores, target = case.batch()

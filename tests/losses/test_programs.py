@@ -89,7 +89,7 @@ def test_with_a_huge_beta_the_fbeta_loss_depends_on_recall_only(solver, dtype):
     target = torch.arange(12) % 3 == 0
     options = {"beta": 1e30, "solver": solver}
     loss, gradient = value_and_gradient(losses.fbeta_loss, scores, target, **options)
-    # At a low threshold all samples are flagged, and no positive is an error.
+    # At a low threshold, all samples are flagged: the recall is 1, and no positive is an error.
     assert abs(loss.item()) < 1e-6
     assert gradient.isfinite().all()
 

@@ -11,7 +11,7 @@ from tests.losses.data import value_and_gradient
 
 def log_sums(exponent, k):
     """log sigma_0 ... log sigma_k of exp(exponent), by the O(n k) recurrence in log space."""
-    # Not minus infinity, which autograd turns into NaN.
+    # Use -1e300 instead of minus infinity, which autograd turns into NaN.
     log_sigma = torch.full((k + 1, exponent.shape[1]), -1e300, dtype=torch.float64)
     log_sigma[0] = 0.0
     for e in exponent:
@@ -51,7 +51,7 @@ def test_value_and_gradient_equal_the_definition(n_classes, k, tau, tied):
     loss, gradient = value_and_gradient(smooth_topk_loss, scores, labels, **options)
     expected, slope = value_and_gradient(definition, scores, labels, k=k, tau=tau, margin=1.0)
     torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
-    # The recurrence itself is good to about n_classes rounding errors.
+    # The expected gradient itself can be wrong by about n_classes rounding errors.
     torch.testing.assert_close(gradient, slope, rtol=0, atol=1e-10)
 
 

@@ -15,7 +15,7 @@ def budget_table(*args, **kwargs):
 @pytest.fixture
 def rows(rng):
     fraud = rng.random(800) < 0.1
-    # Rounded, so that samples tie.
+    # Scores are rounded, so that samples tie.
     return np.where(fraud, "fraud", "clear"), (rng.normal(size=800) + 1.5 * fraud).round(1)
 
 

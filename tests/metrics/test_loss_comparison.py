@@ -53,7 +53,7 @@ def search(request):
     X, y = X[:200], y[:200] % 2
     pipe = make_pipeline(StandardScaler(), SGDClassifier(random_state=0))
     grid = {"sgdclassifier__loss": LOSSES, "sgdclassifier__alpha": [1e-4, 10.0]}
-    # The last case names no loss.
+    # The second grid has no parameter with the name of a loss.
     grids = [grid, {"sgdclassifier__alpha": [1e-3]}]
     scoring = ["accuracy", "roc_auc"]
     return GridSearchCV(pipe, grids, scoring=scoring, refit=False, cv=4).fit(X, y), X, y
@@ -80,7 +80,7 @@ def test_from_cv_results_compares_the_best_of_each_loss_fold_by_fold(metric, sea
 
 def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
     X, y = digits[0][:200], digits[1][:200]
-    # alpha=0 fails with this schedule.
+    # A fit with alpha=0 fails with the learning rate "optimal".
     grid = {"loss": ["hinge", "log_loss"], "alpha": [0.0, 1e-3]}
     clf = SGDClassifier(learning_rate="optimal", random_state=0)
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):

@@ -31,7 +31,7 @@ from sktopk import SetClassifier, metrics
 from sktopk.metrics import _scorer, make_set_scorer, make_top_scorer, make_topk_scorer
 from tests.metrics.top_cases import SCORES, function_called
 
-# The last case of each score.
+# Parameters of the last test case of each score.
 TOP = {score.__name__.removesuffix("_score"): params for score, params in SCORES}
 every_name = pytest.mark.parametrize("name", TOP)
 CLASSIFIERS = [
@@ -215,7 +215,7 @@ def test_a_tuned_threshold_raises_an_error_with_the_solution(scorer, frauds):
         TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(X, y)
 
 
-def test_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
+def test_sample_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
     X, y = frauds
     rng = np.random.default_rng(0)
     day, weight = rng.integers(0, 12, len(y)), rng.integers(1, 4, len(y)).astype(float)

@@ -126,7 +126,7 @@ def test_intervals_of_repeated_folds_have_their_nominal_coverage(n_repeats):
     assert 363 <= held <= 394
 
 
-# Frames, and how the baselines encode them.
+# The tests below check how the baselines encode frames.
 
 
 def scores_of(X, y, *steps):
@@ -179,7 +179,7 @@ def test_columns_without_known_values_are_scored(table, steps):
 
 def test_sparse_samples_score_like_dense_ones(table):
     X, y = table
-    # Every entry is stored in two parts.
+    # The CSR matrix stores each entry as two halves, which have to be added.
     halves, columns = np.repeat(X.ravel() / 2, 2), np.tile([0, 0, 1, 1, 2, 2], 90)
     split = csr_array((halves, columns, 6 * np.arange(91)), shape=X.shape)
     found, expected = (scores_of(each, y)["hist_gradient_boosting"] for each in (split, X))

@@ -79,7 +79,7 @@ def test_bins_equal_those_of_the_authors_except_for_closed_outer_bins(default_dt
     for rows in (X, inside, new):
         ours = net.encoder(rows)[:, 5 : 5 + net.encoder.n_encoded][:, net.encoder.bin_slope > 0]
         code = theirs(rows[:, :4])
-        # Their first and last bins are open, as in the paper; ours are closed.
+        # The authors' first and last bins are open, as in the paper; ours are closed.
         assert ((code.clamp(0, 1) - code).abs().max() > 1e-6) == (rows is new)
         torch.testing.assert_close(ours, code.clamp(0, 1), rtol=0, atol=1e-6)
 
@@ -161,7 +161,7 @@ def test_a_category_has_a_column_and_other_values_are_zeros():
     for row, value in enumerate(X[:, 1].tolist()):
         expected = [float(value == each) / 3**0.5 for each in range(3)]
         assert of_categories[row].tolist() == pytest.approx(expected)
-    # The column gets no other encoding, even for values far away.
+    # The scaled value of the categorical column is 0, even for values far away.
     assert (out[:, 1] == 0).all()
     others = out[:, [0, 2, 3, 4]], without.encoder(X)[:, [0, 2, 3, 4]]
     torch.testing.assert_close(*others)

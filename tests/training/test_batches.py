@@ -89,7 +89,7 @@ def test_batches_have_whole_groups_or_parts_of_several(batch_size):
         found = np.bincount(np.concatenate(epoch), minlength=len(Y))
         assert (found[Y == 0] == 1).all()
         assert (found >= 1).all()
-        # Each part has its own minibatch.
+        # No minibatch has two parts of the same group.
         comes_in = np.bincount(np.concatenate([np.unique(DAY[batch]) for batch in epoch]))
         np.testing.assert_array_equal(comes_in, batches.n_parts)
         for batch in epoch:
@@ -143,7 +143,7 @@ def test_data_that_take_at_most_half_of_the_free_memory_are_copied_once(
     monkeypatch.setattr(_batches, "free_memory", lambda device: free)
     assert rows_of(TABLE).resident == resident
     assert rows_of(TABLE)[torch.arange(2)].device == META
-    # The size on the GPU counts.
+    # The limit refers to the size of the samples on the GPU, in the dtype of the network.
     assert rows_of(TABLE.astype(np.float64)).resident == resident
     assert not rows_of(TABLE, dtype=torch.float64).resident
 

@@ -244,7 +244,7 @@ def test_a_part_of_a_group_stands_for_the_whole_group():
         times[own] = (positive[rows] == label).sum() / own.sum()
     t = case(scores[0, part], positive[part], times)
     expected = (1 + t - scores[0, part][positive[part]]).clamp(min=0).mean()
-    # One group with positives; it has three of fifteen minibatches.
+    # One group with positives has parts in three of fifteen minibatches.
     torch.testing.assert_close(found, expected * 15 / len(groups[positive].unique()) / 3)
 
 

@@ -40,7 +40,7 @@ class Start(Callback):
 
 
 class Gradients(Start):
-    """Also sums the gradients of all minibatches."""
+    """A `Start` that also sums the gradients of all minibatches."""
 
     def on_grad_computed(self, net, named_parameters, **kwargs):
         for own, (_, parameter) in zip(self.module.parameters(), named_parameters, strict=True):
@@ -55,7 +55,7 @@ def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
         callbacks=[start], net_params={"optimizer": torch.optim.SGD}, calibration=None,
         n_iter_no_change=None, hidden_layer_sizes=(5,),
     )  # fmt: skip
-    # At a constant learning rate, unlike in `fit`.
+    # `partial_fit` trains at a constant learning rate, unlike `fit`.
     clf.partial_fit(X, y, sample_weight=weight, **given)
     scores = start.module(torch.from_numpy(X))
     scores = scores.unsqueeze(1) if clf.n_estimators == 1 else scores

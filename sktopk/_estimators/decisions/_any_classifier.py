@@ -23,7 +23,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
         scores = np.asarray(on_host(X, "X"))
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
-        # One-dimensional scores are for the positive class. Negate them if it is the first class.
+        # 1-D scores are for the positive class. Negate the scores if this class is the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores
 

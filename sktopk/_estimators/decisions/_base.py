@@ -44,7 +44,7 @@ class Trained(NamedTuple):
     estimator: Any
     X: Any
     y: np.ndarray
-    y_train: np.ndarray | None  # None for a frozen classifier
+    y_train: np.ndarray | None  # training labels; None for a frozen classifier
     index: np.ndarray | None
     y_score: np.ndarray | None = None  # out-of-fold scores with `cross_fit`
 
@@ -60,10 +60,10 @@ class Trained(NamedTuple):
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
-    # How to check each parameter. Each subclass has such a dict for its other parameters.
+    # Functions that check each parameter. Subclasses have such a dict for their other parameters.
     _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
-    # Request both, because `fit` drops samples of weight 0, and holds out whole groups.
+    # `fit` needs weights to drop samples of weight 0, and groups to hold out whole groups.
     __metadata_request__fit = {"sample_weight": True, "groups": True}  # noqa: RUF012
 
     @classmethod
@@ -234,7 +234,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         """Warn if the classifier is fitted already, because `fit` trains a clone of it."""
         if not hasattr(self.estimator, "__sklearn_tags__"):
             return
-        with suppress(AttributeError):  # the base class of NotFittedError
+        with suppress(AttributeError):  # AttributeError is a base class of NotFittedError
             check_is_fitted(self.estimator)
             warn(
                 "estimator is fitted, but fit trains a new copy of it with these samples. To keep "

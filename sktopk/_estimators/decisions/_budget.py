@@ -41,7 +41,7 @@ from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 
-# `fit` warns of a limit if fewer groups are held out.
+# `fit` warns if a limit on a rate is calibrated on fewer held-out groups than this.
 LEAST_GROUPS = 20
 
 

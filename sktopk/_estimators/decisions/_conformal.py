@@ -61,7 +61,7 @@ class Conformity:
     def sets(self, proba, u, threshold, max_size, empty):
         """Return the class indices of all sets, best first, and the index where each set starts."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
-        per_row = np.ndim(threshold) == 2  # else a number, or one number per class
+        per_row = np.ndim(threshold) == 2  # else `threshold` is a number, or one number per class
         for rows in chunks(*proba.shape):
             least = threshold[rows] if per_row else threshold
             chosen, size = _choose(self(proba[rows], u[rows]), least, max_size, empty)
@@ -119,7 +119,7 @@ def warn_of_unknown(code):
 
 def warn_of_single_samples(y, coverage, n_calibration):
     """Warn if new samples of unseen classes, which the guarantee excludes, reduce the coverage."""
-    # Their share is estimated by the share of samples that are the only sample of their class
+    # Estimate the share of unseen classes by the share of samples that are alone in their class
     # (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
@@ -137,7 +137,7 @@ def warn_of_single_samples(y, coverage, n_calibration):
 
 def conformal_threshold(scores, coverage):
     """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small."""
-    # A new score reaches it with probability `coverage` or more, because its rank is uniform.
+    # A new score is at least the threshold with probability >= `coverage`: its rank is uniform.
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 

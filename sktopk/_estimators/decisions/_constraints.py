@@ -195,7 +195,7 @@ class FalseDiscoveryRate(_Constraint):
         # one, and would not be a stopping time, which the proof needs.
         thresholds = np.append(-np.inf, np.unique(scores))
         n_above, n_right = _count_above(scores, positive, thresholds)
-        # Allow for rounding: 0.07 * 100 is above 7.
+        # The term 1e-9 allows for rounding: 0.07 * 100 is above 7.
         passes = 1 + n_above - n_right <= fdr * (1 + n_above) + 1e-9
         if passes.any():
             return thresholds[np.argmax(passes)], None

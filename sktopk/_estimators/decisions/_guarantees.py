@@ -86,7 +86,7 @@ def simultaneous_hits(old, positive, new, ns, delta, random):
     # intervals: if n increases by m, the number of positives increases by 0 to m.
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
-    more = np.maximum(0, np.subtract.outer(ns, ns))  # by how much ns[i] exceeds ns[j]
+    more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])
     return (low[None] - more.T).max(axis=1), (high[None] + more).min(axis=1)
 
 

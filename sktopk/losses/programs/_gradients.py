@@ -6,7 +6,7 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# Larger than in `_newton`: if the solution is not unique, terms of size 1 / _DAMPING cancel.
+# The damping is larger than in `_newton`: if x is not unique, terms of size 1 / _DAMPING cancel.
 _DAMPING = 1e-9
 
 
