@@ -186,7 +186,7 @@ def search(n_jobs):
     return grid.fit(X, Y).cv_results_["mean_test_score"]
 
 
-def test_parallel_fits_inside_parallel_fits(expected):
+def test_parallel_fits_inside_parallel_fits_give_the_same_results(expected):
     names = ["default", "dropout", "hard samples"]
     jobs = [joblib.delayed(inner)(names, "threading"), joblib.delayed(search)(2)]
     found, of_search = joblib.Parallel(2, backend="loky")(jobs)

@@ -107,12 +107,12 @@ def train_one_epoch_on_meta(clf, n_classes):
 
 
 @pytest.mark.parametrize("name", RANKERS)
-def test_rankers_do_not_wait(name):
+def test_training_steps_of_rankers_do_not_wait_for_the_device(name):
     train_one_epoch_on_meta(RANKERS[name], 10)
 
 
 @pytest.mark.parametrize("name", OF_CLASSES)
-def test_classifiers_of_many_classes_do_not_wait(name):
+def test_training_steps_of_many_classes_do_not_wait_for_the_device(name):
     train_one_epoch_on_meta(OF_CLASSES[name], 6)
 
 
@@ -126,7 +126,7 @@ OTHER_SIZES = [
 
 
 @pytest.mark.parametrize(("loss", "n_classes", "parameters"), OTHER_SIZES)
-def test_losses_do_not_wait(loss, n_classes, parameters):
+def test_losses_do_not_wait_for_the_device(loss, n_classes, parameters):
     scores = torch.empty(16, n_classes, device=META, requires_grad=True)
     target = torch.empty(16, dtype=torch.long, device=META)
     weight = torch.empty(16, device=META)

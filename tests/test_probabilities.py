@@ -185,7 +185,7 @@ def test_predict_proba_uses_the_calibration_of_the_fit(case, binary):
     assert not hasattr(clf.set_params(calibration=calibration), "predict_proba")
 
 
-def test_many_scores_are_calibrated_on_a_part(monkeypatch):
+def test_many_scores_are_calibrated_on_a_part_of_them(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 4)), np.arange(400) % 5
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0)

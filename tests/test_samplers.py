@@ -136,6 +136,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("target", "parameters", "error", "message"), REFUSED)
-def test_wrong_arguments_raise_errors_that_name_them(target, parameters, error, message):
+def test_wrong_sampler_arguments_raise_errors_that_name_them(target, parameters, error, message):
     with pytest.raises(error, match=message):
         StratifiedBatchSampler(target, **parameters)

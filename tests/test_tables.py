@@ -106,7 +106,7 @@ def test_categories_of_any_dtype_give_the_same_scores():
         np.testing.assert_array_equal(found.decision_function(table), expected, err_msg=case)
 
 
-def test_numbers_of_any_dtype_are_numbers():
+def test_columns_of_numbers_of_any_dtype_are_no_categories():
     for kind, column in [
         ("object", [True, False, None]), ("object", [1, 2, None]), ("object", ["1", 2, 3]),
         ("boolean", [True, False, None]), ("Int64", [1, 2, None]), ("bool", [True, False, True]),

@@ -149,7 +149,7 @@ def test_the_given_share_of_new_samples_is_flagged_approximately():
 
 
 @each_ranker
-def test_score_is_the_metric_of_the_estimator(classifier, rare):
+def test_the_method_score_returns_the_metric_of_the_estimator(classifier, rare):
     X, y, X_test, y_test = rare
     clf = quick(classifier).fit(X, y)
     weight = 1 + np.arange(600) % 3
@@ -201,7 +201,7 @@ def test_named_rankers_equal_threshold_classifiers(rare):
 
 
 @pytest.mark.parametrize("errors", ["false_negatives", ALARMS, BOTH], ids=str)
-def test_score_is_the_share_of_samples_on_the_right_side_of_the_threshold(rare, errors):
+def test_the_method_score_is_the_share_of_counted_samples_predicted_correctly(rare, errors):
     X, y, *_ = rare
     clf = quick(sktopk.ThresholdClassifier(KthLargest("all", k=40), errors)).fit(X, y)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)

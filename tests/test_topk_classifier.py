@@ -94,7 +94,7 @@ def test_classes_whose_scores_tie_keep_their_order(k, rng):
     np.testing.assert_array_equal(clf.predict_topk(X), order[:, :k])
 
 
-def test_the_temperature_is_the_best_one(blobs):
+def test_the_temperature_minimizes_the_log_loss(blobs):
     X, y = blobs
     clf = quick(batch_size=len(y)).fit(X, y, X_val=X, y_val=y)
     slope, intercept = clf.calibration_
@@ -184,7 +184,7 @@ def test_scores_do_not_depend_on_the_chunk(blobs):
     [{"module": MLP}, {"n_estimators": 3}, {"n_estimators": 3, "loss": "logit_adjusted"}],
     ids=str,
 )
-def test_class_weight_is_sample_weight_multiplied(blobs, params):
+def test_class_weight_multiplies_the_sample_weight(blobs, params):
     X, y = blobs
     keep = (y != 3) | (np.arange(len(y)) % 4 == 0)
     X, y = X[keep], y[keep]
@@ -202,7 +202,7 @@ def test_class_weight_is_sample_weight_multiplied(blobs, params):
     np.testing.assert_array_equal(balanced.decision_function(X), expected.decision_function(X))
 
 
-def test_score_uses_the_reduced_k_and_counts_unseen_labels_as_misses(blobs):
+def test_the_method_score_uses_the_reduced_k_and_counts_unseen_labels_as_misses(blobs):
     X, y = blobs
     for n_classes, k in ((3, 2), (2, 1)):
         rows = y < n_classes

@@ -291,7 +291,7 @@ def test_a_rank_that_was_reduced_in_the_first_chunk_stays_reduced():
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_score_is_the_metric_that_was_trained_for(clf, change):
+def test_the_method_score_returns_the_metric_that_was_trained_for(clf, change):
     clf = clone(clf).set_params(max_epochs=2, n_estimators=1, module=MLP, random_state=0)
     then = clf.fit(X, target(clf)).score(X, target(clf))
     assert clf.set_params(**change).score(X, target(clf)) == then

@@ -59,6 +59,6 @@ def test_a_metric_can_be_pickled_and_cloned():
         (lambda: metric("topk_accuracy", k=0), "k must be"),
     ],
 )
-def test_wrong_arguments_raise_errors_that_name_them(call, says):
+def test_wrong_arguments_of_metric_raise_errors_that_name_them(call, says):
     with pytest.raises(ValueError, match=says):
         call()

@@ -157,7 +157,7 @@ ROOT = objective(lambda scores, target: scores.abs().sqrt().sum())
         (lambda: initial_score([0.5]), ValueError, "nonnegative integers as labels; got 0.5"),
     ],
 )
-def test_wrong_arguments_raise_errors_that_name_them(call, error, says):
+def test_wrong_arguments_of_objective_raise_errors_that_name_them(call, error, says):
     with pytest.raises(error, match=says):
         call()
 

@@ -321,7 +321,7 @@ def test_ensembles_of_very_few_samples_are_trained(patience):
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
     ],
 )
-def test_wrong_arguments_raise_errors_that_name_them(binary, params, error, says):
+def test_wrong_parameters_of_top_boost_raise_errors_that_name_them(binary, params, error, says):
     with pytest.raises(error, match=says):
         make(**params).fit(*binary)
 

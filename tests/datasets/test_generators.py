@@ -106,7 +106,7 @@ TAIL = {"X": np.zeros((3, 1)), "y": [0, 1, 1], "factor": 2}
         (make_long_tail, {"y": [0, 1]}, ValueError, r"per sample \(3\); got inconsistent length 2"),
     ],
 )
-def test_bad_arguments_raise_errors_that_name_them(function, arguments, error, message):
+def test_wrong_generator_arguments_raise_errors_that_name_them(function, arguments, error, message):
     given = {make_long_tail: TAIL, inject_label_noise: NOISE}[function]
     with pytest.raises(error, match=message):
         function(**given | arguments)

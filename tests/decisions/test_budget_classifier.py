@@ -180,7 +180,7 @@ def test_wrong_numbers_and_groups_of_predict_top_raise():
 
 
 @pytest.mark.parametrize("constraint", BUDGETS)
-def test_score_is_the_metric_of_the_constraint(constraint, data):
+def test_the_method_score_returns_the_metric_of_the_constraint(constraint, data):
     *_, X_cal, y_cal, X_test, y_test = data
     inner = LogisticRegression().fit(data[0], data[1])
     budget = BUDGETS[constraint]
@@ -287,7 +287,7 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("params", "error", "message"), PARAMETERS, ids=str)
-def test_wrong_parameters_raise_or_warn(params, error, message):
+def test_wrong_parameters_of_budget_classifier_raise_or_warn(params, error, message):
     with (pytest.warns if error is UserWarning else pytest.raises)(error, match=message):
         BudgetClassifier(Column(), **params).fit(column(range(20)), labels(np.arange(20) > 9))
 

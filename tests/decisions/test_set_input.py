@@ -84,7 +84,7 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("params", "error", "message"), PARAMETERS, ids=str)
-def test_wrong_parameters_raise(params, error, message):
+def test_wrong_parameters_of_set_classifier_raise(params, error, message):
     with pytest.raises(error, match=message):
         SetClassifier(frozen(), **params).fit(*draw(50))
 

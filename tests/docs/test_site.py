@@ -68,7 +68,7 @@ def test_summaries_of_the_reference_are_on_a_phone_screen(address, browser):
 
 
 @pytest.mark.parametrize("page", WIDE_PAGES)
-def test_pages_fit_the_screen(address, browser, page):
+def test_pages_are_not_wider_than_the_screen(address, browser, page):
     try:
         for width, height in ((1280, 1800), (390, 844)):
             size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}

@@ -101,7 +101,7 @@ def recorded_and_not(name, table, replayed, monkeypatch, **params):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_replayed_steps_are_the_same_steps(name, table, replayed, monkeypatch):
+def test_replayed_steps_equal_steps_without_replay(name, table, replayed, monkeypatch):
     assert_same_fit(*recorded_and_not(name, table, replayed, monkeypatch), table, 1e-9)
 
 

@@ -141,7 +141,7 @@ def test_deeply_nested_content_raises(path):
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 3), (1, 0, 5)])
 @pytest.mark.parametrize("dtype", ["<f4", "<U3", "bool", "i8"])
-def test_any_array_of_dump_is_loaded(shape, dtype, path):
+def test_any_array_that_dump_writes_is_loaded(shape, dtype, path):
     values = np.zeros(shape, dtype)
     found = load(dump(TopKClassifier(loss=[values, values, np.str_("")]), path)).loss
     np.testing.assert_array_equal(found[0], values)

@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ClassCase(Case):
-    """A loss of several classes, at least `bound` times the top-k error (k=1 for losses without k)."""
+    """A loss of several classes, >= `bound` times the top-k error (k=1 for losses without k)."""
 
     bound: float | None = None
     soft: bool = False
@@ -172,7 +172,7 @@ TOP = [
 
 @dataclass(frozen=True)
 class ProgramCase(Case):
-    """A linear program. If it is `convex` in the scores, its gradient is a subgradient even at ties.
+    """A linear program. If `convex` in the scores, the gradient is a subgradient even at ties.
 
     If `shares` is true, samples of one class with equal scores have equal gradients.
     """

@@ -354,7 +354,7 @@ TWO_COSTS = {"c": torch.ones(2, 2)}
         ({"max_iter": 1.5}, TypeError, "max_iter must be an integer; got 1.5"),
     ],
 )
-def test_wrong_arguments_raise(changes, error, message):
+def test_wrong_arguments_of_linear_program_raise(changes, error, message):
     arguments = {"c": torch.ones(2), "A_ub": -torch.eye(2), "b_ub": torch.zeros(2)}
     arguments |= {"A_eq": torch.ones(1, 2), "b_eq": torch.ones(1)}
     with pytest.raises(error, match=message):

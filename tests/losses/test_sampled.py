@@ -115,6 +115,6 @@ def test_labels_of_any_integer_type_are_accepted_and_not_modified():
         ((torch.tensor([1]), 0, 3), ValueError, "n_classes=0 must be at least 1"),
     ],
 )
-def test_bad_arguments_raise_errors_that_name_them(arguments, error, message):
+def test_wrong_arguments_of_sampled_losses_raise_errors_that_name_them(arguments, error, message):
     with pytest.raises(error, match=message):
         sample_candidates(*arguments)

@@ -19,7 +19,7 @@ def rows(rng):
     return np.where(fraud, "fraud", "clear"), (rng.normal(size=800) + 1.5 * fraud).round(1)
 
 
-def test_numbers_equal_the_score_functions(rows):
+def test_numbers_of_the_table_equal_the_score_functions(rows):
     y_true, y_score = rows
     table = budget_table(y_true, y_score, pos_label="fraud", n_bootstraps=10)
     assert table["budget"].tolist() == [50, 100, 200]
@@ -103,6 +103,6 @@ def test_without_positives_recall_is_nan():
         ({"n_bootstraps": 5}, ValueError, "n_bootstraps == 5, must be >= 10"),
     ],
 )
-def test_wrong_arguments_raise_errors_that_name_them(params, error, message, rows):
+def test_wrong_arguments_of_budget_table_raise_errors_that_name_them(params, error, message, rows):
     with pytest.raises(error, match=message):
         budget_table(*rows, pos_label="fraud", **params)

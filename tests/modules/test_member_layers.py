@@ -60,7 +60,7 @@ def test_first_and_second_derivatives_equal_finite_differences():
 
 # This warning comes from torch.
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_every_transform_has_its_derivatives():
+def test_derivatives_by_transforms_of_torch_func_are_equal():
     net, x = network((4,), n_members=2), rows(3)
     parameters = {name: each.detach() for name, each in net.named_parameters()}
 

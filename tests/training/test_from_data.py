@@ -51,7 +51,7 @@ def networks(clf):
 
 
 @pytest.mark.parametrize(("name", "n_estimators"), [("labels", 1), ("ranker", 3)])
-def test_each_network_is_shown_the_samples_once(name, n_estimators):
+def test_from_data_of_each_network_gets_the_samples_once(name, n_estimators):
     each = networks(fitted(name, n_estimators=n_estimators))
     assert len(each) == n_estimators
     for network in each:
@@ -70,26 +70,26 @@ def test_the_network_trains_and_predicts_with_what_it_computed_from_the_samples(
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_held_out_samples_are_not_shown(name):
+def test_from_data_gets_no_held_out_samples(name):
     clf = fitted(name, n_iter_no_change=1)
     (shown,) = networks(clf)[0].shown
     assert len(shown) == 180
     assert {*map(tuple, shown.numpy())} < {*map(tuple, X)}
 
 
-def test_sparse_samples_are_shown_as_dense_arrays():
+def test_from_data_gets_sparse_samples_as_dense_arrays():
     (shown,) = networks(fitted("labels", sparse.csr_array(X)))[0].shown
     np.testing.assert_array_equal(shown.numpy(), X)
 
 
-def test_partial_fit_shows_the_first_chunk():
+def test_from_data_gets_the_first_chunk_of_partial_fit():
     clf = TopKClassifier(k=1, module=Standardized, n_estimators=1, random_state=0)
     clf.partial_fit(X[:80], Y[:80]).partial_fit(X[80:], Y[80:])
     (shown,) = networks(clf)[0].shown
     np.testing.assert_array_equal(shown.numpy(), X[:80])
 
 
-def test_a_subset_of_many_samples_is_shown():
+def test_from_data_gets_a_subset_of_many_samples():
     numbers = np.arange(40_000, dtype=np.float32)
     rows = np.column_stack([numbers, numbers, numbers])
     (shown,) = networks(fitted("labels", rows, numbers > 2e4, max_epochs=1))[0].shown
