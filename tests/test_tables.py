@@ -72,7 +72,7 @@ def test_each_of_many_categories_has_its_own_scores(n):
     scores = scores_of(clf, [f"c{i}" for i in range(n)])
     assert len(np.unique(scores)) >= 18
     if n > 50:
-        # One number per category: the score increases with the share of positives.
+        # Each category is encoded as one number: scores increase with the share of positives.
         assert (np.diff(scores) >= 0).all()
 
 

@@ -161,7 +161,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     one.fit(X, Y, X_val=X[:50], y_val=Y[:50])
     np.testing.assert_array_equal(one.decision_function(X), other.fit(X, Y).decision_function(X))
     seen = Y[:50] != 2
-    whole = {"batch_size": len(X), "calibration": "temperature"}  # in float64
+    whole = {"batch_size": len(X), "calibration": "temperature"}  # one minibatch trains in float64
     clf, expected = (quick(k=1, **whole) for _ in range(2))
     with pytest.warns(UserWarning, match=r"y_val has labels that are not in y: 1 \(2\)"):
         clf.fit(X[Y < 2], Y[Y < 2], X_val=X[:50], y_val=Y[:50])

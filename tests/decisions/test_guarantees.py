@@ -217,7 +217,7 @@ def test_an_interval_of_hits_has_all_numbers_that_a_test_does_not_reject(n, n_ol
             hits
             for hits in range(n + 1)
             if tail(n, n_old, hits, found) > delta / 2
-            # At least this number of positives among the calibration samples.
+            # The probability that at least `found` positives are calibration samples.
             and 1 - (tail(n, n_old, hits + 1, found - 1) if found else 0) > delta / 2
         ]
         assert clf.hits_interval(new, n) == (min(expected), max(expected))

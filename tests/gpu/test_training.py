@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
-# This schedule also changes the momentum.
+# CyclicLR changes the momentum in addition to the learning rate.
 CYCLIC, CYCLE = "CyclicLR", {"base_lr": 1e-3, "max_lr": 1e-2, "cycle_momentum": True}
 # A GPU draws other noise than the CPU.
 NOISED = [name for name in NAMED_LOSSES if name.startswith("noised")]
