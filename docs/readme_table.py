@@ -11,7 +11,7 @@ Tiny: many classes with few samples each, and 256 columns as of an embedding (si
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
 Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
-same customers calibrate and are in the list.
+same customers calibrate and are in the list, or molecules share scaffolds.
 Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
@@ -281,6 +281,19 @@ def lists():
             low, high = BudgetClassifier.from_scores(scores, buys).hits_interval(new, 200)
             missed.append(not low <= new_buys[np.argsort(-new)[:200]].sum() <= high)
         print(f"correlation {share} of interest in two purchases: {np.mean(missed):.1%} miss")
+    for size in (1, 5, 20):
+        random, missed = np.random.default_rng(0), []
+        for _ in range(400):
+            parts = []
+            for n in (2000, 4000):
+                scaffold = np.repeat(random.normal(size=n // size), size)
+                activity = 0.8**0.5 * scaffold + 0.2**0.5 * random.normal(size=n)
+                active = activity + 0.5 * random.normal(size=n) > 2
+                parts.append((activity + random.normal(size=n), active))
+            (scores, active), (new, new_active) = parts
+            low, high = BudgetClassifier.from_scores(scores, active).hits_interval(new, 200)
+            missed.append(not low <= new_active[np.argsort(-new)[:200]].sum() <= high)
+        print(f"{size} molecules per scaffold: {np.mean(missed):.1%} miss")
 
 
 def dependent():

@@ -217,7 +217,7 @@ def test_probabilities_at_the_top_equal_the_share_of_positives(name):
     assert abs(np.mean(said) - np.mean(found)) < 0.08
 
 
-def test_scores_without_an_error_have_no_infinite_slope():
+def test_perfectly_separating_scores_get_a_finite_slope():
     target = np.arange(60) % 3
     slope, _ = fit_calibration(np.eye(3)[target], target, np.ones(60))
     assert 1 / (1 + 2 * np.exp(-slope)) == pytest.approx(61 / 62, abs=0.02)

@@ -45,7 +45,7 @@ def topk_accuracy_score(
     labels : array-like of shape (n_classes,), default=None
         Class of each column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        "micro": mean over samples. "macro": mean over the classes that have positive weight [1]_.
+        "micro": mean over samples. "macro": mean over the classes whose samples have weight [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
         that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.

@@ -28,7 +28,7 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    Scores on the same split are averaged first. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
+    Scores of a loss on one split are averaged. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------

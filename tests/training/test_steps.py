@@ -285,7 +285,7 @@ def test_steps_of_a_ranker_equal_steps_on_its_loss(name):
     assert_steps(clf, loss, POSITIVE)
 
 
-def test_a_ranker_with_groups_takes_the_mean_over_them():
+def test_the_loss_of_a_ranker_with_groups_is_the_mean_over_the_groups():
     groups = np.arange(90) % 4
     for name in RANKERS.keys() - {"Threshold of the user"}:
         clf, loss = RANKERS[name]

@@ -207,7 +207,7 @@ class SetClassifier(CalibratedDecision):
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
             of a new group. The `fit` of `estimator` also gets the groups if it takes groups. With
-            ``conditional="group"``, `groups` is required and only defines groups for the coverage.
+            ``conditional="group"``, groups only define for which samples the coverage holds.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.

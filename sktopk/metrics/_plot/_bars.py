@@ -31,7 +31,7 @@ class SetSizeDisplay(ScoreDisplay):
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Bins above 10 end at 20, 50, 100, 200, ...
+        Smallest and largest set size of each bin. Sizes above 10 share bins to 20, 50, 100, ...
     proportion : array-like of shape (n_bins,)
         Share of all samples whose set size is in the bin.
     coverage : array-like of shape (n_bins,)
