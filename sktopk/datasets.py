@@ -112,9 +112,9 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    where n_c is the size of class c of C sorted classes. The first class then has `factor` times as
-    many samples as the last. :math:`n_{\max}` is the largest number for which all classes have
-    enough samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
+    where n_c is the size of class c; the C classes are in sorted order. The first class has
+    `factor` times as many samples as the last. :math:`n_{\max}` is the largest number for which all
+    classes have enough samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
 
     Parameters
     ----------

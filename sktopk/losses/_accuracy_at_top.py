@@ -54,13 +54,13 @@ def check_errors(errors):
         return ((errors, 1.0),)
     if unknown := [name for name in errors if name not in ERRORS]:
         raise ValueError(
-            f"errors must have the keys {' and '.join(map(repr, ERRORS))}; got {unknown[0]!r}"
+            f"keys of errors must be {' or '.join(map(repr, ERRORS))}; got {unknown[0]!r}"
         )
     weights = tuple(
         (name, check_nonnegative(weight, f"errors[{name!r}]")) for name, weight in errors.items()
     )
     if not any(weight for _, weight in weights):
-        raise ValueError(f"errors must have a positive weight; got {dict(errors)!r}")
+        raise ValueError(f"errors must have at least one positive weight; got {dict(errors)!r}")
     return weights
 
 

@@ -44,7 +44,7 @@ def precision_at_k_score(
         random choice. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected. The
-        score is the number of positives selected in all groups, divided by their total of k.
+        score is the number of all selected positives, divided by the sum of k over the groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`.
 

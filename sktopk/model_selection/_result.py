@@ -41,7 +41,7 @@ class LossComparison:
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
-        Loss with which all other losses are compared. You can change it later.
+        Loss with which all other losses are compared. It can be changed in the result.
     metric : str, default="score"
         Name of the score.
     confidence : float, default=0.95

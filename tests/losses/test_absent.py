@@ -36,7 +36,7 @@ def one_entry(scores, value, absent):
 @every(DETERMINED)
 @pytest.mark.parametrize("change", [whole, one_entry])
 @pytest.mark.parametrize("value", [0.0, 1e30, math.nan, math.inf, -math.inf])
-def test_samples_of_weight_zero_change_no_loss_of_classes(case, change, value):
+def test_losses_of_labels_ignore_samples_of_weight_zero(case, change, value):
     scores, target = case.batch(n_samples=9)
     keep = torch.arange(9) % 3 != 1
     scores, target = change(scores, value, ~keep), target.masked_fill(~keep, -100)

@@ -203,10 +203,10 @@ def test_wrong_parameters_of_single_losses_raise():
 @pytest.mark.parametrize(
     ("errors", "message"),
     [
-        ({"false_alarms": 1.0}, "errors must have the keys 'false_negatives' and 'false_positive"),
+        ({"false_alarms": 1.0}, "keys of errors must be 'false_negatives' or 'false_positive"),
         ({"false_negatives": -1.0}, r"errors\['false_negatives'\]=-1 must be finite and nonneg"),
-        ({"false_negatives": 0.0}, "errors must have a positive weight"),
-        ({}, "errors must have a positive weight"),
+        ({"false_negatives": 0.0}, "at least one positive weight"),
+        ({}, "at least one positive weight"),
         ("both", "errors='both' must be one of 'false_negatives', 'false_positives'"),
     ],
 )

@@ -127,8 +127,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         For other labels, set `pos_label`: None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples, and the booster ends with the best round. A single member holds out a tenth of the
-        samples for this. None trains all rounds.
+        samples, and the booster ends with the best round. With one member, a tenth of
+        the samples is held out for this. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
         two classes, temperature scaling. Both keep the order of scores. Requires several members or
