@@ -337,6 +337,19 @@ def dependent():
             best = np.argsort(-scores)[:200]
             found.append([*clf.hits_interval(scores[:, None], 200), positive[best].sum()])
         print(f"{n} labels, 1 % active: bounds and number {np.median(found, axis=0)}")
+    for n in (100, 200, 300):
+        found = []
+        for i in range(n_draws):
+            scores, positive = draw(random, 20_000, 0.01)
+            pool = np.argsort(-scores)[:2000]
+            tested = np.isin(np.arange(2000), random.choice(2000, n, replace=False))
+            clf = calibrated(scores[pool][tested], positive[pool][tested], i)
+            low, high = clf.hits_interval(scores[pool][~tested, None], 200)
+            hits = positive[pool][~tested][:200].sum()
+            found.append([low, high, hits, low <= hits <= high])
+        print(
+            f"{n} labels of the 2000 best: {np.median(found, axis=0)}, {np.mean(found, axis=0)[3]}"
+        )
 
 
 def top_scores(model, X):

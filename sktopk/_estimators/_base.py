@@ -201,7 +201,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             float32 or float64. Network weights are float32, unless one minibatch holds all samples.
             The default network accepts missing values and frames with categories. Predictions count
             a category that `fit` has not seen as missing. Memory maps and torch Datasets are read
@@ -346,7 +346,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -361,7 +361,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -381,7 +381,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
 
         Returns
         -------

@@ -197,7 +197,7 @@ class RankingClassifier(BaseNetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
         n : int
             Number of samples, at least 1 (else ValueError or TypeError). With groups, the number
             per group. If there are fewer samples, all are returned, with a warning.
@@ -225,7 +225,7 @@ class RankingClassifier(BaseNetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
             True labels. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None

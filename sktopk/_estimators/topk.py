@@ -118,7 +118,7 @@ class TopKClassifier(BaseNetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
         k : int, default=None
             Number of labels, 1 <= k < n_classes (else ValueError or TypeError). None means `k_`.
 
@@ -141,7 +141,7 @@ class TopKClassifier(BaseNetClassifier):
 
         Parameters
         ----------
-        X : {array, CSR matrix or array, frame, Dataset} of shape (n_samples, n_features)
+        X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
             True labels. None uses the labels of a Dataset. Labels unseen in `fit` count as errors.
         sample_weight : array-like of shape (n_samples,), default=None

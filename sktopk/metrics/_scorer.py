@@ -41,8 +41,8 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        Parameters of `topk_accuracy_score`, with the same errors: number of predicted labels, mean
-        over samples ("micro", default) or classes ("macro"), and rule for ties.
+        Parameters of `topk_accuracy_score`, which raise the same errors: number of predicted
+        labels, mean over samples ("micro", default) or classes ("macro"), and rule for ties.
 
     Returns
     -------
