@@ -96,9 +96,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or as a fraction in (0, 1). For two classes, k counts samples
-        or, for the losses "top_mean" and "top_push_k", negatives. For more classes, k counts labels
-        and is at most n_classes - 1.
+        Size of the top, as a number or a fraction in (0, 1): of samples, for "top_mean" and
+        "top_push_k" of negatives, and with more than two classes of labels (at most n_classes - 1).
     log_loss_share : float, default=0.6
         Share a of the log loss in the training loss, in [0, 1]. With 1, only the log loss is used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -112,8 +111,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Minimum number of samples in a leaf, and in a group of categories (LightGBM's
-        `min_data_per_group`).
+        Minimum number of samples in a leaf and in a group of categories (`min_data_per_group`).
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
         that it does not know; with ``"verbosity": 0`` it prints them.
@@ -127,8 +125,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         For other labels, set `pos_label`: None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples, and the booster ends with the best round. With one member, a tenth of
-        the samples is held out for this. None trains all rounds.
+        samples (one member: on a tenth), and the best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
         two classes, temperature scaling. Both keep the order of scores. Requires several members or

@@ -69,9 +69,8 @@ class BudgetClassifier(CalibratedDecision):
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` bounds. The budget is an upper bound on the share of flagged samples
-        ("count"), the false positive rate ("fpr") or the false discovery rate ("fdr"). It is a
-        lower bound on the "precision" or the "recall".
+        Rate that `budget` bounds: from above the share of flagged samples ("count"), false positive
+        rate or false discovery rate, and from below precision or recall.
     delta : float, default=0.05
         Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
         or that the bounds of `hits_interval` [6]_ fail. Smaller values need more calibration
@@ -89,8 +88,7 @@ class BudgetClassifier(CalibratedDecision):
         "fraud" and "ok", None guesses, with a warning. If `estimator` has a parameter `pos_label`
         that is None, this label is used for its training, too.
     random_state : int, RandomState or None, default=None
-        Seed that selects held-out samples, splits the calibration samples for "precision", and
-        orders tied scores in `hits_interval`.
+        Seed of held-out samples, of the split for "precision", and of ties in `hits_interval`.
 
     Attributes
     ----------
@@ -166,7 +164,6 @@ class BudgetClassifier(CalibratedDecision):
     >>> rate = clf.rates_["fpr"]
     >>> print(f"{rate.count} of {rate.n}: {rate.value:.3f} in [{rate.low:.3f}, {rate.high:.3f}]")
     34 of 901: 0.038 in [0.026, 0.052]
-
     >>> clf.predict_top(X[2000:2100], 5)  # the best five samples
     array([71, 38, 70, 79, 78])
     >>> clf.hits_interval(X[2000:], 50)  # bounds on the positives among the best 50
@@ -294,8 +291,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Above 0 for flagged samples. If `pos_label_` is ``classes_[0]``, scores are negated:
-            flagged samples are below 0. Infinite if `threshold_` is infinite.
+            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``), or infinite.
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -453,8 +449,7 @@ class BudgetClassifier(CalibratedDecision):
         refuse_masked(y=y, sample_weight=sample_weight)
         y = check_labels(y)
         encode_labels(self.classes_, y)  # raises if the labels have another type
-        positive = y == self.pos_label_
-        return self._bound().score(positive, scores, self.n_samples_fit_, sample_weight)
+        return self._bound().score(y == self.pos_label_, scores, self.n_samples_fit_, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -495,8 +490,7 @@ class BudgetClassifier(CalibratedDecision):
         """Return the mask of scores above the threshold. Warn if their share is unlikely."""
         flagged = scores.astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
-            problem = drift(flagged, self.rates_["flagged"])
-            if problem is not None:
+            if (problem := drift(flagged, self.rates_["flagged"])) is not None:
                 warn(problem)
         return flagged
 
