@@ -256,6 +256,12 @@ def broken(scores, seed):
     return norm.sf(clf.threshold_) > 0.01
 
 
+def bounds_miss(calibration, new):
+    """Return whether the bounds for the 200 best miss; both arguments are (scores, positive)."""
+    low, high = BudgetClassifier.from_scores(*calibration).hits_interval(new[0], 200)
+    return not low <= new[1][np.argsort(-new[0])[:200]].sum() <= high
+
+
 def lists():
     X, y = make_classification(120_000, weights=[0.95], class_sep=0.5, random_state=0)
     clf = HistGradientBoostingClassifier(random_state=0).fit(X[:8000], y[:8000])
@@ -277,9 +283,7 @@ def lists():
                 interest = share**0.5 * customer + (1 - share) ** 0.5 * random.normal(size=2000)
                 buys = interest + 0.5 * random.normal(size=2000) > 2
                 parts.append((interest + random.normal(size=2000), buys))
-            (scores, buys), (new, new_buys) = parts
-            low, high = BudgetClassifier.from_scores(scores, buys).hits_interval(new, 200)
-            missed.append(not low <= new_buys[np.argsort(-new)[:200]].sum() <= high)
+            missed.append(bounds_miss(*parts))
         print(f"correlation {share} of interest in two purchases: {np.mean(missed):.1%} miss")
     for size in (1, 5, 20):
         random, missed = np.random.default_rng(0), []
@@ -290,9 +294,7 @@ def lists():
                 activity = 0.8**0.5 * scaffold + 0.2**0.5 * random.normal(size=n)
                 active = activity + 0.5 * random.normal(size=n) > 2
                 parts.append((activity + random.normal(size=n), active))
-            (scores, active), (new, new_active) = parts
-            low, high = BudgetClassifier.from_scores(scores, active).hits_interval(new, 200)
-            missed.append(not low <= new_active[np.argsort(-new)[:200]].sum() <= high)
+            missed.append(bounds_miss(*parts))
         print(f"{size} molecules per scaffold: {np.mean(missed):.1%} miss")
 
 
