@@ -5,8 +5,8 @@
 
 Letters: the example of losses.md, more baselines, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
-Tails: TopKClassifier("smooth_topk_adjusted") of benchmarks/results/top_of_the_table.jsonl minus
-corrected classifiers, mean over classes, on the four held-out datasets with rare classes.
+Tails: gain of the correction for several classifiers, and of TopKClassifier("smooth_topk_adjusted")
+(benchmarks/results/top_of_the_table.jsonl) over them, on the four held-out long tails.
 Tiny: many classes with few samples each, and 256 columns as of an embedding (simulated).
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
@@ -47,10 +47,9 @@ sys.path[:0] = [str(Path(__file__).parents[1] / each) for each in ("", "benchmar
 
 import torch  # noqa: E402
 from _datasets import load_merck_cyp3a4, load_pmlb  # noqa: E402
-from label_tasks import long_tail  # noqa: E402
 from lightgbm import LGBMClassifier, LGBMRanker  # noqa: E402
 from tables._data import HALF, TABLES, split_of  # noqa: E402
-from tables._jobs import fit_and_score, scores_of  # noqa: E402
+from tables._jobs import fit_and_score  # noqa: E402
 from tables._methods import FEW_SPLITS, lightgbm_of  # noqa: E402
 from tables._report import read  # noqa: E402
 
@@ -68,7 +67,6 @@ from sktopk.metrics import (  # noqa: E402
 )
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "top_of_the_table.jsonl"
-TAIL_METRICS = ["macro top-1", "macro top-5"]
 
 
 def scaled(model):
@@ -136,15 +134,26 @@ def corrected():
         print(f"{name:40s} {np.mean(scores, axis=0).round(3)}")
 
 
+def accuracies(y, y_score, labels, count):
+    """Return top-1 and top-5 accuracy: mean over classes, then with classes as in training."""
+    code = np.searchsorted(labels, y)
+    weight = (count / np.bincount(code, minlength=len(labels)))[code]
+    ways = {"average": "macro"}, {"sample_weight": weight}
+    return 100 * np.array(
+        [topk_accuracy_score(y, y_score, k=k, labels=labels, **way) for way in ways for k in (1, 5)]
+    )
+
+
 def tails():
     names = [n for n, each in TABLES.items() if each.kind == "long tail" and HALF[n] == "reporting"]
     results = read(RESULTS)
-    ours = results[results.method == "TopKClassifier, adjusted"].set_index(["table", "split"])
+    results = results[results.method == "TopKClassifier, adjusted"].set_index(["table", "split"])
     gains = {}
     for name in names:
         for split in range(FEW_SPLITS):
             rows, seeded = split_of(name, split), {"random_state": split}
             labels, count = np.unique(rows.y, return_counts=True)
+            ours = 100 * results.loc[(name, split), ["macro top-1", "macro top-5"]]
             networks = [
                 (str(i), MLPClassifier(alpha=0.01, random_state=8 * split + i)) for i in range(8)
             ]
@@ -162,15 +171,22 @@ def tails():
                 ),
             }.items():
                 proba = model.fit(rows.X, rows.y).predict_proba(rows.X_test)
-                proba = proba if title.startswith("adjusted") else proba / count
-                theirs = scores_of("long tail", rows.y_test, proba, labels)
-                gain = [100 * (ours.loc[(name, split), k] - theirs[k]) for k in TAIL_METRICS]
-                gains.setdefault(title, {}).setdefault(name, []).append(gain)
+                usual, half, full = (
+                    accuracies(rows.y_test, proba / count**power, labels, count)
+                    for power in (0, 0.5, 1)
+                )
+                theirs = usual if title.startswith("adjusted") else full
+                for what, gain in {
+                    f"adjusted minus {title}": ours.to_numpy(float) - theirs[:2],
+                    f"{title}, power 0.5 minus 0": half - usual,
+                    f"{title}, power 1 minus 0": full - usual,
+                }.items():
+                    gains.setdefault(what, {}).setdefault(name, []).append(gain)
     for title, of_tables in gains.items():
         gain = np.array([np.mean(each, axis=0) for each in of_tables.values()])
         half = t.ppf(0.975, len(gain) - 1) * np.std(gain, axis=0, ddof=1) / len(gain) ** 0.5
         cells = [f"{m:+.1f} ± {h:.1f}" for m, h in zip(gain.mean(0), half, strict=True)]
-        print(f"{title:20s} {cells}, top-1 by dataset {gain[:, 0].round(1)}")
+        print(f"{title:45s} {cells}, top-1 by dataset {gain[:, 0].round(1)}")
 
 
 def tiny():
@@ -201,25 +217,20 @@ def tiny():
 
 def price():
     found = {}
-    for seed in range(3):
-        X, y, X_test, y_test, k = long_tail(seed)
-        frequency = np.bincount(y, minlength=26) / len(y)
-        # Test samples get the total weight that their class has in the training set.
-        weight = (frequency / np.bincount(y_test, minlength=26))[y_test]
+    for seed, X, y, X_test, y_test in rare_letters():
+        labels, count = np.unique(y, return_counts=True)
         for loss in ("smooth_topk", "smooth_topk_adjusted"):
-            clf = TopKClassifier(loss, k=k, random_state=seed).fit(X, y)
-            proba = clf.predict_proba(X_test)
-            for name, scores in (("", proba), (" times frequency", proba * frequency)):
-                found.setdefault(loss + name, []).append(
-                    [
-                        topk_accuracy_score(y_test, scores, k=each, sample_weight=w)
-                        for w in (None, weight)
-                        for each in (1, k)
-                    ]
-                )
-    print("top-1 and top-5 of equally frequent classes, then of classes as in training")
+            proba = TopKClassifier(loss, k=5, random_state=seed).fit(X, y).predict_proba(X_test)
+            for name, factor in (
+                ("", 1),
+                (" times class size", count),
+                (" / class size", 1 / count),
+            ):
+                each = accuracies(y_test, proba * factor, labels, count)
+                found.setdefault(loss + name, []).append(each)
+    print("top-1 and top-5: mean over classes, then with classes as in training")
     for name, scores in found.items():
-        print(f"{name:40s} {np.mean(scores, axis=0).round(3)}")
+        print(f"{name:40s} {np.mean(scores, axis=0).round(1)}")
 
 
 def sizes():
