@@ -234,7 +234,7 @@ def findings(runs, recipe, shares):
             shares[1e-3] < 1 and shares[1e-2] > 0.99,
         ],
         [
-            "not in the paper: the exact loss does not help below 0.001",
+            "not in the paper: training with the exact loss also fails for tau < 0.001",
             ", ".join(new),
             max(test[1e-6], test[1e-4]) < test.max() / 2,
         ],
