@@ -99,8 +99,8 @@ def accuracy_at_top_loss(
         Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function, called as
-        ``threshold(scores, positive, weight)``, plus group numbers if `groups` is given. A function
-        also gets samples of weight 0, with scores of 0 instead of NaN or infinity.
+        ``threshold(scores, positive, weight)``, with group numbers as fourth argument if `groups`
+        is given. A function also gets samples of weight 0, with NaN and inf scores set to 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The kind of errors that counts, with :math:`\lambda = 1`. A dict sets the weights of both
         kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -109,17 +109,17 @@ def accuracy_at_top_loss(
         is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. Reduction
-        "mean" averages the means of the groups that have the class whose errors count.
+        "mean" averages each term of L over the groups that have samples of its class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" averages over each class whose errors count. "none" gives 0 for the other class.
+        "mean" divides by class sizes, as in L. "none" gives 0 in classes whose errors do not count.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. A sum in L is 0, with gradient 0, if its class or the threshold has no samples.
-        The threshold has a gradient, too. Tied scores rank in the order of the samples.
+        Nonnegative. A term of L is 0, with gradient 0, if its class is empty or t is -inf.
+        Gradients also flow through the threshold. Tied scores rank in the order of the samples.
 
     Raises
     ------
@@ -203,5 +203,5 @@ def largest_score(scores, weight):
 def distance(t, scores, counted, errors):
     """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
-    # The surrogate of -inf is 0. Infinite scores outside the mask could make it NaN.
+    # The surrogate of -inf is 0. Outside the mask, infinite scores could make `wrong` NaN.
     return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)

@@ -50,7 +50,7 @@ def cross_entropy_loss(
             present = scores > -math.inf
             share = present.to(scores.dtype) / present.sum(1, keepdim=True)
             mean = (share * torch.where(present, log_proba, 0.0)).sum(1)
-        # If label_smoothing is 1, omit the loss: for an absent label, it would be 0 * inf.
+        # If label_smoothing is 1, omit the loss: for a label of score -inf, it would be 0 * inf.
         kept = (1 - label_smoothing) * loss if label_smoothing < 1 else 0.0
         loss = kept - label_smoothing * mean
     return reduce(loss, sample_weight, reduction)
@@ -122,7 +122,7 @@ def focal_loss(
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
     # Clamp 1 - q_y above 0, because its power has an infinite slope at 0 if gamma < 1. If q_y is 0,
-    # 1 - q_y has no slope: differentiate the constant 1, because 0 * inf is NaN.
+    # replace 1 - q_y by the constant 1: its gradient is 0, but the chain rule would give 0 * inf.
     absent = cross_entropy == torch.inf
     miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
     miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)

@@ -21,8 +21,8 @@ import torch
 
 MAX_K = 600
 _BLOCK = 1 << 18  # number of elements, such that two copies fit into the cache
-# Two short selections are several times as fast as torch.topk over a row, if the row has at least
-# _LONG_ROW classes, or fewer than _PER_WANTED times the number of selected classes.
+# Selecting groups of classes, then classes, is several times as fast as torch.topk over a row of at
+# least _LONG_ROW classes, or of fewer than _PER_WANTED times the number of selected classes.
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
@@ -80,7 +80,7 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 def _polynomial_of_power_sums(p, out):
     """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
-    # Cancellation does not matter: the results are added to larger terms with the largest classes.
+    # Cancellation does not matter: sums over all classes have larger terms, from the top classes.
     k = len(p)
     signed = p.flip(0)
     signed[k % 2 :: 2] *= -1  # p_2, p_4, ...
@@ -130,7 +130,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
     odds = torch.stack([u * tilt, v / tilt], dim=1)
-    # Multiply the polynomials by (1 - p) + p x. Entry 0 is a zero that shifts into coefficient 0.
+    # Multiply by (1 - p) + p x. The factor x shifts the zero of entry 0 into coefficient 0.
     for i, proba in enumerate(odds / (1.0 + odds)):
         torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
     # Z_d = sum_j T_(j+d) R_j
@@ -153,7 +153,7 @@ def head_inclusion(sums):
     k = len(odds)
     proba = odds / (1.0 + odds)
     adjoint, other = _zeros(2, *products[0].shape, like=z)
-    # d Z_0 / d T = R and d Z_1 / d R = T without its first coefficient.
+    # d Z_0 / d T_i = R_i and d Z_1 / d R_i = T_(i+1).
     adjoint[:-1, 0] = products[k][1:, 1]
     adjoint[:-2, 1] = products[k][2:, 0]
     share = torch.empty_like(odds)
@@ -162,7 +162,7 @@ def head_inclusion(sums):
         torch.lerp(adjoint[:-1], adjoint[1:], proba[i], out=other[:-1])
         adjoint, other = other, adjoint
     share = share * proba / z[:2]
-    # For the top, `share` is the probability that the k-subset does not contain the class.
+    # For classes of the top, `share` is the probability that a k-subset omits the class.
     top, middle_less_1 = 1.0 - share[:, 0], share[:, 1]
     top_less_1 = 1.0 - odds[:, 0] * ratio * top
     middle = odds[:, 1] / ratio * (1.0 - middle_less_1)

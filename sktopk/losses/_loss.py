@@ -122,7 +122,7 @@ def from_largest(scores, k=1):
 
 def check_once(name):
     """Raise an error in a backward pass with ``create_graph=True``, for second derivatives."""
-    # torch's `once_differentiable` raises it only if the incoming gradient requires a gradient.
+    # torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
             f"{name} can be differentiated once: it has no backward pass with create_graph=True"
@@ -239,7 +239,7 @@ def check_k(k, n_classes, most=None):
     if k >= n_classes:
         raise ValueError(f"k={k} must be smaller than the number of classes ({n_classes})")
     if most is not None and k > most:
-        raise ValueError(f"k={k} must be at most {most}: larger sums overflow float64")
+        raise ValueError(f"k={k} must be at most {most}: with a larger k, sums overflow float64")
     return int(k)
 
 

@@ -32,9 +32,9 @@ def noised_topk_loss(
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
-    where :math:`m` is the margin [1]_. The derivative of :math:`t` by the score of a class is the
-    frequency with which this class has the (k+1)-th largest noised score. Training by this loss
-    alone can stop at chance: add cross-entropy of the same scores.
+    where :math:`m` is the margin [1]_. The derivative of :math:`t` with respect to the score of a
+    class is the share of draws in which this class has the (k+1)-th largest noised score. Training
+    by this loss alone can stall at chance level. Add cross-entropy of the same scores.
 
     Parameters
     ----------

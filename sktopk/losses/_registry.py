@@ -21,8 +21,8 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # Samples among which the threshold has a rank, and the parameter with this rank, as a number or
-    # a share of the samples. None means rank 1, "" means that there is no such parameter.
+    # Samples whose scores determine the threshold, and the parameter with its rank among them (a
+    # number or a share of these samples): None if the rank is 1, "" if there is no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise

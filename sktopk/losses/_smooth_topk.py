@@ -85,9 +85,9 @@ def smooth_topk_loss(
     where :math:`\sigma_k(e_{\setminus y})` sums the products of all k-subsets of the :math:`e_j`
     without :math:`e_y`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
     is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
-    per sample is O(k n_classes). In a training loop of your own, add cross-entropy of the same
-    scores, as :class:`sktopk.TopKClassifier` does. The smooth loss alone does not order the k best
-    labels, and needs scores of the size k tau.
+    per sample is O(k n_classes). In your own training loop, add cross-entropy of the same scores,
+    as :class:`sktopk.TopKClassifier` does. The smooth loss alone does not order the k best labels,
+    and needs score differences that are k tau times as large as for cross-entropy.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from ._groups import Groups, check_groups
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
-# Largest tolerance for rounding errors of cumulative weights, as a share of one sample.
+# Largest tolerance for rounding errors of cumulative weights, as a share of a sample's weight.
 MAX_TOLERANCE = 5e-4
 
 
@@ -135,9 +135,9 @@ class KthLargest(_Ranked):
     gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call an
     instance as ``threshold(scores, positive, weight=None, groups=None)``; `positive` is Boolean.
 
-    With sample weights, n is the sum of the weights of the group, and j is :math:`n \tau`, not 1,
-    if :math:`n \tau < 1`. From the largest score down, t is the first score whose cumulative
-    weight reaches j. If none does, t is the smallest score.
+    With sample weights, n is the total weight of the selected samples, and j is :math:`n \tau`, not
+    1, if :math:`n \tau < 1`. From the largest score down, t is the first score at which the
+    cumulative weight reaches j, or the smallest score if n is less than j.
 
     Parameters
     ----------
@@ -232,9 +232,9 @@ class SurrogateQuantile(_OfGroup):
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples that `of` selects. The original Pat&Mat uses this threshold
-    [1]_. :class:`KthLargest` with the same `tau` is never larger. The derivative by :math:`s_i` is
-    :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`. Without samples, t is -inf.
+    where n is the number of samples that `of` selects. The original Pat&Mat uses this t [1]_,
+    which is at least the threshold of :class:`KthLargest` with the same `tau`. The gradient of t
+    has the entries :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`. Without samples, t is -inf.
 
     Parameters
     ----------

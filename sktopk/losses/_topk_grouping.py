@@ -40,7 +40,7 @@ def topk_grouping_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats, at least log(k+1) times the top-k error. Zero if fewer than k classes
-        have a score above -inf. If the k-th and (k+1)-th scores tie, only one of them is merged.
+        have a score above -inf. If the k-th and (k+1)-th scores tie, the group has one of them.
 
     References
     ----------
@@ -112,7 +112,7 @@ def _group(scores, k):
     least = values.amin(1, keepdim=True)
     ends = value_range(least)
     if ends is None or not ends[0] > -math.inf:
-        # With fewer than k present classes, the group has all classes, not only those in `top`.
+        # With fewer than k scores above -inf, the group has all classes, not only those in `top`.
         few = (least == -math.inf) & (joint <= 0)
         log_grouped = log_grouped.masked_fill(few, 0.0)
     return log_proba, log_grouped, top

@@ -121,9 +121,9 @@ def topk_hinge_convex_loss(
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     label_score = scores.gather(1, label)
     violation = lead(best, label_score) + margin
-    # `best` omits the label, whose violation is 0. Use 0 if the k-th violation is negative.
+    # `best` omits the label. Its violation 0 replaces the k-th violation if that is negative.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
-    # A label of score -inf has infinite violations. They are 0 if fewer than k others are above.
+    # A label of score -inf has infinite violations. With fewer than k other finite scores, use 0.
     n_present = (best > -torch.inf).sum(1, keepdim=True)
     few = (label_score == -torch.inf) & (n_present < k)
     loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])
@@ -148,7 +148,7 @@ def topk_hinge_calibrated_loss(
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
     calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie,
     one of them takes the whole gradient. A label of rank k+1 has loss m and no gradient: training
-    by this loss alone can stop at chance level. Add cross-entropy of the same scores.
+    by this loss alone can stall at chance level. Add cross-entropy of the same scores.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", 10, integer=True)
     ranking = Ranking.of(y_true, y_score, pos_label, None)
-    # Entry j is the number of samples (`selected`) and positives (`found`) in the first j blocks.
+    # Entry j of each array counts samples or positives in the first j blocks of tied samples.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     n_rows = n_samples if n_rows is None else n_rows
@@ -103,7 +103,7 @@ def budget_table(
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
     """Return the number of positives among the k best, and in total, for each bootstrap sample."""
-    # In a bootstrap sample, block counts are multinomial. Merge all blocks far below the largest k.
+    # Draw multinomial counts of blocks. To save time, merge all blocks far below the largest k.
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16
     last = min(np.searchsorted(selected, deepest) + 1, len(selected))

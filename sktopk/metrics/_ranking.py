@@ -81,7 +81,7 @@ class Ranking:
             group=group[order[start]],
         )
 
-    # Entry j of these arrays is the total of the first j blocks.
+    # Entry j of each cumulative array is the sum over the first j blocks.
     cumulative_weight = property(lambda self: np.append(0.0, np.cumsum(self.weight)))
     cumulative_value = property(lambda self: np.append(0.0, np.cumsum(self.value)))
     cumulative_negatives = property(lambda self: np.append(0.0, np.cumsum(self.negative)))
@@ -127,7 +127,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # A cumulative sum over all groups would lose small weights, so sum in each group by doubling.
+    # Sum within groups, over 1, 2, 4, ... blocks: sums over all groups would lose small weights.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():

@@ -129,13 +129,13 @@ def predict_scores(estimator, X):
     n_classes = len(classes)
     if n_classes == 2 and y_score.shape[1:] == (1,):
         y_score = y_score[:, 0]  # networks with one output return one column
-    # Read the parameter, because "ovo" and "ovr" both give three columns for three classes.
+    # Read `decision_function_shape`: for three classes, "ovo" and "ovr" both give three columns.
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
     if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or "ovo" in shapes):
         raise ValueError(
             f"estimator must return one score for each of its {n_classes} classes; got scores of "
-            f"shape {y_score.shape} from {estimator!r}. For pairwise scores, set "
+            f"shape {y_score.shape} from {estimator!r}. If the scores are of pairs of classes, set "
             'decision_function_shape="ovr"'
         )
     return classes, y_score

@@ -45,8 +45,8 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. A true label that is not in `labels` is not covered; with "macro", it is a class.
-        NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. A true label that is not in `labels` is not covered and, with "macro", a class of
+        coverage 0. NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------
@@ -84,8 +84,7 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Parameters
     ----------
     y_set, sample_weight
-        Matrix of sets and weights of the samples: parameters of `set_coverage_score`, with the same
-        errors.
+        Parameters of `set_coverage_score`, with the same meaning, defaults and errors.
 
     Returns
     -------

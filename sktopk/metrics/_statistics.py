@@ -47,7 +47,7 @@ class PairedDifference(NamedTuple):
         # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         times_rows = (half_width / allowed) ** 2 if allowed > 0 else inf
         spread = self.error / sqrt(_variance_of_mean(self.n_runs, self.overlap))
-        # After n runs on m disjoint folds, the overlap is test_fraction * (n - m) / (n - 1).
+        # With m folds per repetition, n runs have the overlap test_fraction * (n - m) / (n - 1).
         n_disjoint = self.n_runs
         if test_fraction:
             n_disjoint -= (self.n_runs - 1) * self.overlap / test_fraction
@@ -65,8 +65,8 @@ class PairedDifference(NamedTuple):
 
 def _variance_of_mean(n_runs, overlap):
     """Return the variance of the mean of runs, divided by the sample variance of the runs."""
-    # If two runs have the correlation r = `overlap`, the variance of the mean is
-    # (1 + (n_runs - 1) r) / n_runs, and the sample variance 1 - r, times the variance of a run.
+    # Let runs have variance v and correlation r = `overlap`. Their mean then has the variance
+    # v (1 + (n_runs - 1) r) / n_runs, and their sample variance has the expectation v (1 - r).
     return 1 / n_runs + overlap / (1 - overlap)
 
 

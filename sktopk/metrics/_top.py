@@ -32,11 +32,12 @@ def precision_at_k_score(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Two labels: numbers, strings or booleans.
+        True labels of two classes: numbers, strings or booleans.
     y_score : array-like of shape (n_samples,)
         Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
-        Number of samples to select (per group), or share of all samples in (0, 1), rounded up.
+        Number of samples to select, from each group if `groups` is given. A k in (0, 1) is the
+        share of the samples (of each group) to select, rounded up to whole samples.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
@@ -108,7 +109,7 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. With a warning, NaN without positives, or 1 if `k` exceeds the number of samples.
+        In [0, 1]. NaN without positives; 1 if `k` exceeds the number of samples. Both cases warn.
 
     Examples
     --------
@@ -271,12 +272,13 @@ def positives_at_top_score(
     pos_label: Label | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the share of the positives that score strictly above every negative.
+    r"""Compute the share of the positives that score strictly above the k-th negative.
 
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative (DeepTopPush, TopPushK [1]_).
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative: TopPushK or, with k = 1,
+    DeepTopPush [1]_.
 
     Parameters
     ----------

@@ -41,11 +41,11 @@ def topk_accuracy_score(
         Real scores; larger means more likely. One-dimensional scores s are decision scores of two
         classes and stand for the columns [-s, s]. For probabilities, pass both columns.
     k : int or float, default=5
-        Number of predicted labels, at least 1. A fraction of the classes, in (0, 1), is rounded up.
+        Number of predicted labels, at least 1. A k in (0, 1) means ``ceil(k * n_classes)`` labels.
     labels : array-like of shape (n_classes,), default=None
         Class of each column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        "micro": mean over samples. "macro": mean over the classes whose samples have weight [1]_.
+        "micro": mean over samples. "macro": mean over the classes of positive total weight [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
         that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
@@ -55,8 +55,8 @@ def topk_accuracy_score(
     Returns
     -------
     score : float
-        In [0, 1]. A true label that is not in `labels` is a miss. With "macro", it is a class, too.
-        NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. A true label that is not in `labels` is a miss and, with "macro", a class of
+        accuracy 0. NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
 
     Raises
     ------

@@ -151,7 +151,7 @@ def test_reductions_do_not_change_the_inputs(case):
     total = case(scores, target, sample_weight=weight, reduction="sum")
     if case in PROGRAMS:
         assert_same(total, mean * weight.sum())
-        with pytest.raises(ValueError, match="reduction='none' must be 'sum' or 'mean'"):
+        with pytest.raises(ValueError, match="reduction must be 'sum' or 'mean'"):
             case(scores, target, reduction="none")
         return
     rows = case(scores, target, reduction="none")

@@ -195,7 +195,7 @@ def test_groups_of_a_wrong_type_or_shape_raise(loss, groups, error, message):
 
 def test_groups_raise_for_losses_without_groups():
     scores, target, groups = batch()
-    with pytest.raises(ValueError, match="solver='program' must come without groups"):
+    with pytest.raises(ValueError, match="groups must be None for solver='program'"):
         losses.fbeta_loss(scores, target, groups=groups, solver="program")
     with pytest.raises(ValueError, match="groups must be None for multi-class scores"):
         losses.pairwise_auc_loss(torch.zeros(N_SAMPLES, 3), target, groups=groups)

@@ -71,8 +71,8 @@ def test_parameters_of_the_loss_are_passed_to_the_solver(batch):
     ("build", "error", "message"),
     [
         (lambda s, y: [s], TypeError, "build must return a dict; got list"),
-        (lambda s, y: {"costs": s}, ValueError, "keys of c, A_ub, b_ub, A_eq, b_eq; got costs"),
-        (lambda s, y: {"A_ub": s}, ValueError, "build must return a dict with the key c"),
+        (lambda s, y: {"costs": s}, ValueError, "among c, A_ub, b_ub, A_eq, b_eq; got costs"),
+        (lambda s, y: {"A_ub": s}, ValueError, "build must return a dict with key c"),
         (lambda s, y: {"c": s, "A_ub": torch.ones(1, 2)}, ValueError, "A_ub must have shape"),
         (
             lambda s, y: {"c": s.new_ones(2, 1), "A_ub": -s.new_ones(1, 1), "b_ub": s.new_ones(1)},

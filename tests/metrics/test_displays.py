@@ -279,8 +279,8 @@ def test_the_axis_ends_at_a_few_budgets_unless_parameters_extend_it(params, show
     ("options", "error", "message"),
     [
         ({"metric": "money"}, ValueError, "metric must be one of .* got 'money'"),
-        ({"metric": "value"}, ValueError, "value must be passed with metric=.*no value"),
-        ({"metric": "recall", "value": [1, 2]}, ValueError, "value must be .* got a value"),
+        ({"metric": "value"}, ValueError, "must come together; got no value"),
+        ({"metric": "recall", "value": [1, 2]}, ValueError, "must come together; got a value"),
         ({"value": [1, -2]}, ValueError, "value must be finite and nonnegative; got -2"),
         ({"value": [1, 2, 3]}, ValueError, "value must be 2 numbers"),
         ({"max_k": 0}, ValueError, "max_k must be at least 1; got 0"),

@@ -119,7 +119,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # If a replaced score of -inf has a gradient, the loss is at least `bound`.
+                # If the loss depends on a score of -inf, the loss is at least `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -131,7 +131,7 @@ def check_solver(solver, has_groups):
     check_name(solver, "solver", ("closed_form", "program"))
     if solver == "program" and has_groups:
         raise ValueError(
-            "solver='program' must come without groups: it solves one program. Call the loss for "
+            "groups must be None for solver='program', which solves one program. Call the loss for "
             "each group, or use solver='closed_form'"
         )
 
@@ -140,7 +140,7 @@ def reduce_batch(loss, weight, reduction):
     """Return the loss of the batch, multiplied by the sum of weights for reduction "sum"."""
     if reduction == "none":
         raise ValueError(
-            "reduction='none' must be 'sum' or 'mean': the loss is one number for the batch"
+            "reduction must be 'sum' or 'mean', because the loss is one number; got 'none'"
         )
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
@@ -162,7 +162,7 @@ class Kinks(NamedTuple):
     negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # The sums of hinges add slope times gap. All terms are nonnegative, so that no digits cancel.
+    # Hinge sums add slope * gap over the gaps. No term is negative, so that no digits cancel.
 
     @property
     def gap(self):

@@ -6,7 +6,7 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# The damping is larger than in `_newton`: if x is not unique, terms of size 1 / _DAMPING cancel.
+# Larger than in `_newton`: if x is not unique, terms of size 1 / _DAMPING cancel and lose digits.
 _DAMPING = 1e-9
 
 

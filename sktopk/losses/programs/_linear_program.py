@@ -128,7 +128,7 @@ def linear_program(
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
     where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. The minimum is smooth in b,
-    at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. It depends on the
+    at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`, and depends on the
     scale of each row. The minimum of an infeasible program is finite, and its `status` is not 2.
 
     Newton's method is fast for sparse matrices if most variables occur in few rows, as in programs
@@ -244,7 +244,7 @@ def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     for name, matrix in (("A_ub", A_ub), ("A_eq", A_eq)):
         if matrix.layout != torch.strided and shapes[name] not in (torch.Size(), batch_shape):
             raise ValueError(
-                f"sparse {name} must have no leading dimensions or the batch shape "
+                f"sparse {name} must have no leading dimensions, or those of the batch, "
                 f"{tuple(batch_shape)}; got {tuple(shapes[name])}"
             )
     return batch_shape
@@ -318,7 +318,7 @@ def solve_highs(program):
         if found.status == OPTIMAL:
             solution.x[i] = torch.as_tensor(found.x)
             marginals = [found.ineqlin.marginals, found.eqlin.marginals]
-            # scipy's marginals are derivatives by the right-hand side: the negated multipliers.
+            # scipy's marginals, derivatives with respect to the right-hand side, are -multipliers.
             solution.multipliers[i] = -torch.cat([torch.as_tensor(m) for m in marginals])
     return solution
 
@@ -332,7 +332,7 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status."""
-    # Unbounded programs have a ray. HiGHS without presolve would find it, but may print to stdout.
+    # Test feasibility, then search a ray. HiGHS without presolve does both, but may print text.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible

@@ -91,11 +91,11 @@ class LinearProgramLoss(nn.Module):
         unknown = sorted(map(str, set(program) - set(_PROGRAM)))
         if unknown:
             raise ValueError(
-                f"build must return a dict with keys of {', '.join(_PROGRAM)}; "
+                f"keys of the dict that build returns must be among {', '.join(_PROGRAM)}; "
                 f"got {', '.join(unknown)}"
             )
         if "c" not in program:
-            raise ValueError("build must return a dict with the key c, the costs")
+            raise ValueError(f"build must return a dict with key c, the costs; got {list(program)}")
         options = {name: getattr(self, name) for name in _OPTIONS}
         fun = linear_program(**{"A_ub": None, "b_ub": None, **program}, **options).fun
         if fun.ndim:

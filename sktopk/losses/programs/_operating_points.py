@@ -31,10 +31,11 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where the minimum is over thresholds with :math:`P < n_+`. The loss is in [0, 1). The hinge sums
-    P and N are upper bounds of the numbers of false negatives and false positives. This is one of
-    the measures of [1]_: a linear-fractional program, which the substitution of Charnes and Cooper
-    (1962) makes linear. The threshold has a gradient, too. The time is O(n log n).
+    where :math:`n_+` counts the positives, and the minimum is over thresholds with :math:`P < n_+`.
+    The loss is in [0, 1). P and N are upper bounds of the numbers of false negatives and false
+    positives. The measure is from [1]_: a linear-fractional program, which the substitution of
+    Charnes and Cooper (1962) makes linear. Gradients also flow through the best threshold. The time
+    is O(n log n).
 
     Parameters
     ----------
@@ -136,8 +137,8 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    This is one of the measures of [1]_, as a linear program that always has a solution. Hinges are
-    upper bounds of errors. At the best threshold, the recall is therefore at least r, and the
+    The measure is from [1]_. The linear program always has a solution. Hinges are upper bounds of
+    errors. At the best threshold, the recall is therefore at least r, and the
     false-positive rate is at most the loss. Sorting finds this threshold in O(n log n).
 
     Parameters

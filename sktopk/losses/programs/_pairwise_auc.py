@@ -43,8 +43,8 @@ def pairwise_auc_loss(
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    where m is the margin. The loss is at least 1 minus the area under the ROC curve. With the hinge
-    it is one of the measures of [1]_. The time is O(n log n), except for the logistic surrogate.
+    where m is the margin. The loss is at least 1 minus the area under the ROC curve. The measure
+    with the hinge is from [1]_. The time is O(n log n), except for the logistic surrogate.
 
     The loss of multi-class scores is the mean over binary problems:
 
@@ -53,7 +53,7 @@ def pairwise_auc_loss(
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
     "ovr" and "ovo" are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score``, and
-    "mu" of 1 minus AUC_mu. The mean excludes binary problems of which the batch lacks a class.
+    "mu" of 1 minus AUC_mu. The mean excludes binary problems without samples of both classes.
 
     Parameters
     ----------
@@ -198,28 +198,28 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # A pair's hinge is the length of the interval (s_i - 1, s_j): the sum of the gaps inside.
+    # A pair's hinge is the length of (s_i - 1, s_j): the sum of the gaps between the kinks in it.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
 
 def _quadratic_pairs(scores, positive, negative, groups):
-    # A squared hinge is twice the integral of the hinge, which is linear in each gap.
+    # A squared hinge is twice the integral of the hinge. In each gap, the hinge is linear.
     kink = scores - positive.sign()
     gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
-    # Multiply by `after` before the square can overflow, because 0 * inf is NaN.
+    # Multiply by `after` first: `gap * hinges` may overflow, and 0 * inf would be NaN.
     return (gap * after * (2 * hinges - growth)).sum(-1)
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # Clip gaps to 2, without effect on the ramp: s_i - 1 of a large s_i would be rounded to s_i.
+    # For large s_i, s_i - 1 is rounded to s_i. Clip the gaps between scores to 2: no ramp changes.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # The ramp is the length of the part of (s_i - 1, s_j) below s_i. Add kinks at the scores s_i.
+    # A ramp is the length of the interval (s_i - 1, min(s_i, s_j)). Add kinks at the scores s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
     # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly.

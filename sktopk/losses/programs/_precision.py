@@ -35,8 +35,8 @@ def recall_at_precision_loss(
 
     where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and
     the recall is at least :math:`1 - P / n_+`. V has a penalty instead of a constraint, because
-    often no threshold satisfies :math:`V \le 0`. This is one of the measures of [1]_, as a linear
-    program. Sorting finds the minimum in O(n log n).
+    often no threshold satisfies :math:`V \le 0`. The measure is from [1]_; L is the optimum of a
+    linear program. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where :math:`T^*` runs over the sets of k samples with the most positives. This is the
-    structured hinge of precision at k [1]_ with the ramp of [2]_. If each class has at least k
-    samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k,
+    where :math:`T^*` runs over the sets of k samples with the most positives. The first maximum is
+    from the structured hinge [1]_, the second from the ramp loss [2]_. If each class has at least
+    k samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k,
     with the i-th largest scores :math:`s^+_{[i]}` of positives and :math:`s^-_{[i]}` of negatives.
     The loss is at least 1 minus the precision at k. With more than k positives, it is not convex,
     and only the k positives with the largest scores have an effect.

@@ -31,7 +31,7 @@ class SetSizeDisplay(ScoreDisplay):
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Sizes above 10 share bins to 20, 50, 100, ...
+        Smallest and largest set size of each bin. Bins above 10 are 11-20, 21-50, 51-100, ...
     proportion : array-like of shape (n_bins,)
         Share of all samples whose set size is in the bin.
     coverage : array-like of shape (n_bins,)
@@ -135,9 +135,8 @@ def _bins(largest):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_predictions`, or with `from_estimator`, which reads ``class_count_``. These
-    methods take the parameters of `shot_accuracy_score`. `plot` takes
-    ``plot_chance_level`` (default True).
+    Create it with `from_predictions`, or with `from_estimator`, which reads ``class_count_``. Both
+    take the parameters of `shot_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------

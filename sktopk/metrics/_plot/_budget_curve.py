@@ -243,5 +243,5 @@ def _checked(metric=None, value=None, max_k=None, budget=None):
             check_count(count, name)
     if (metric == "value") != (value is not None):
         got = "no value" if value is None else "a value"
-        raise ValueError(f'value must be passed with metric="value" only; got {got} and {metric!r}')
+        raise ValueError(f'value and metric="value" must come together; got {got} and {metric!r}')
     return metric, value, max_k, budget

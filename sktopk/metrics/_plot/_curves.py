@@ -19,9 +19,8 @@ class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
     Create it with `from_estimator`, `from_predictions` or `from_cv_results`. These methods take
-    `max_k`, the largest k (default 10, at most the number of classes), and `labels`, `average`,
-    `ties` and `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default
-    True).
+    `max_k`, the largest k (default 10, at most n_classes), and `labels`, `average`, `ties` and
+    `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -70,7 +69,7 @@ class TopKCurveDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
-        # In a fold with at most k classes, random guesses have top-k accuracy 1.
+        # Extend all chance levels to the largest k. In a fold with at most k classes, use level 1.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0), "average": folds[0]["average"]}

@@ -147,8 +147,8 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Mean share of test samples that two runs have in common, and other parameters of
-            `from_scores`. The errors are also the same.
+            Arguments of `from_scores`, which raise the same errors. `overlap` is the mean share of
+            test samples that two runs have in common.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
