@@ -278,7 +278,7 @@ PARAMETERS = [
     (COUNT | {"budget": "5"}, TypeError, "budget must be an integer >= 1 or a .*; got '5'"),
     ({"budget": 1}, ValueError, "budget must be a rate in .*'fpr'; got 1"),
     ({"constraint": "cost"}, ValueError, "constraint must be one of 'count', .*; got 'cost'"),
-    ({"delta": 0.95}, UserWarning, r"delta=0\.95 is the probability .*: set delta=0\.05"),
+    ({"delta": 0.95}, UserWarning, r"delta=0\.95 is the probability .*, set delta=0\.05"),
     ({"delta": 1.0}, ValueError, r"delta == 1\.0, must be < 1"),
     ({"validation_fraction": 0}, ValueError, "validation_fraction == 0"),
     ({"pos_label": "maybe"}, ValueError, "pos_label must be one of .* got 'maybe'"),
@@ -314,5 +314,5 @@ def test_whole_groups_are_held_out():
     clf = BudgetClassifier(Column(), constraint="count", random_state=0).fit(X, y, groups=customer)
     assert np.unique(clf.calibration_scores_, return_counts=True)[1].tolist() == [4] * 10
     clf.set_params(estimator=DeepTopPushClassifier(n_estimators=1, max_epochs=1), constraint="fpr")
-    with pytest.warns(UserWarning, match="only 10 groups are held out, so the limit may"):
+    with pytest.warns(UserWarning, match="only 10 groups are held out, so new groups may"):
         assert not hasattr(clf.fit(X, y, groups=customer).estimator_, "n_groups_")

@@ -127,8 +127,8 @@ def test_samples_with_zero_probabilities_raise():
 
 SHARE = 1 / np.arange(1, 201)
 MESSAGE = (
-    r"^the coverage will be about ([\d.]+\d) instead of 0\.9 \(at most ([\d.]+\d)\), because "
-    r"(\d+) of (\d+) classes have only one.*Merge rare classes"
+    r"^the coverage will be about ([\d.]+\d) instead of 0\.9, and cannot exceed ([\d.]+\d), "
+    r"because (\d+) of (\d+) classes have only one.*Merge rare classes"
 )
 
 

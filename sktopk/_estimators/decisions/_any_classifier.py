@@ -125,7 +125,7 @@ def out_of_fold_scores(estimator):
             return y_score
         raise ValueError(
             "cross_fit=True needs out-of-fold scores of decision_function; got probabilities in "
-            f"oob_decision_function_ of {type(last).__name__}"
+            f"oob_decision_function_ of {type(last).__name__}: set cross_fit=False"
         )
     # A forest returns zeros for a sample that every tree was trained on. Replace them by NaN.
     return np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)

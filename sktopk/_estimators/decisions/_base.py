@@ -83,9 +83,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of the sorted classes, for samples that were not used for training. With
-            two classes, one number per sample is enough: a score of the positive class for
-            `BudgetClassifier`, or the probability of the second label for `SetClassifier`.
+            Probabilities, for samples that were not used for training. The columns are the classes
+            in sorted order. Two classes allow a single number per sample: a score of the positive
+            class for `BudgetClassifier`, the probability of the second label for `SetClassifier`.
         y : array-like of shape (n_samples,)
             True labels.
         classes : array-like of shape (n_classes,), default=None
@@ -181,7 +181,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
         name = "groups" if get_config()["enable_metadata_routing"] else None
-        # A ranker gets no groups: its groups are not held out, but ranked separately.
+        # A ranker gets no groups, because it would use a separate threshold for each group.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}
@@ -206,7 +206,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
             if not len(known):
-                raise ValueError("cross_fit=True needs out-of-fold scores; got only NaN")
+                raise ValueError("out-of-fold scores must not all be NaN: set cross_fit=False")
             return Trained(estimator, take_rows(X, known), y[known], y, known, y_score[known])
         fraction = self.validation_fraction
         if groups is None:

@@ -69,8 +69,8 @@ class BudgetClassifier(CalibratedDecision):
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` bounds: from above the share of flagged samples ("count"), false positive
-        rate or false discovery rate, and from below precision or recall.
+        Makes `budget` an upper bound of the share of flagged samples ("count"), false positive rate
+        or false discovery rate, or a lower bound of precision or recall.
     delta : float, default=0.05
         Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
         or that the bounds of `hits_interval` [6]_ fail. Smaller values need more calibration
@@ -88,7 +88,7 @@ class BudgetClassifier(CalibratedDecision):
         "fraud" and "ok", None guesses, with a warning. If `estimator` has a parameter `pos_label`
         that is None, this label is used for its training, too.
     random_state : int, RandomState or None, default=None
-        Seed of held-out samples, of the split for "precision", and of ties in `hits_interval`.
+        Seed to select held-out samples, split them for "precision", and break `hits_interval` ties.
 
     Attributes
     ----------
@@ -99,9 +99,9 @@ class BudgetClassifier(CalibratedDecision):
     pos_label_ : int, float, bool or str
         Label of the samples to flag.
     threshold_ : float
-        Threshold for the scores of `pos_label_`: the decision function of `estimator_` (negated if
-        `pos_label_` is ``classes_[0]``) or its probability. `decision_function` already subtracts
-        the threshold. Infinite if no sample or every sample is flagged.
+        Threshold for the score of `pos_label_`, which `decision_function` has already subtracted.
+        The score is the decision function of `estimator_` (negated if `pos_label_` is
+        ``classes_[0]``), else a probability. Infinite if every sample or no sample is flagged.
     rates_ : dict
         Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
         Each rate is a named tuple (count, n, value, low, high): value is count / n, and [low, high]
@@ -204,11 +204,11 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for `fit` of `estimator`. Calibration counts them as 0 (absent) or 1.
+            Weights for `fit` of `estimator`. Calibration only drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer. Whole groups are held out, so that the
-            guarantee is approximately kept if samples of a group are alike. Rankers do not get the
-            groups: to train a ranker by day, fit it first, and pass it in a FrozenEstimator.
+            guarantee is approximately kept if samples of a group are alike. Rankers are trained
+            without groups: to use groups, fit the ranker first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -228,14 +228,14 @@ class BudgetClassifier(CalibratedDecision):
         if units is not None and isinstance(self.estimator, FrozenEstimator):
             warn(
                 "groups has no effect with a FrozenEstimator, because all samples are used for "
-                "calibration. For an exact limit, pass one sample of each group"
+                "calibration. If samples of a group are alike, pass one sample of each group"
             )
         elif units is not None and trained.index is not None and self.constraint != "count":
             n_groups = len(np.unique(units[trained.index]))
             if n_groups < LEAST_GROUPS:
                 warn(
-                    f"only {n_groups} groups are held out, so the limit may be exceeded: use more "
-                    "groups, or a FrozenEstimator and the most recent samples"
+                    f"only {n_groups} groups are held out, so new groups may break the budget: "
+                    "pass more groups, or recent samples with a FrozenEstimator fitted on old ones"
                 )
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
@@ -282,7 +282,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`.
+        """Return the score of each sample minus `threshold_`, which can be infinite.
 
         Parameters
         ----------
@@ -291,7 +291,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``), or infinite.
+            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``).
         """
         scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -468,8 +468,8 @@ class BudgetClassifier(CalibratedDecision):
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
         if self.delta > 0.5:
             warn(
-                f"delta={self.delta:g} is the probability that the limit is broken, not that it is "
-                f"kept: set delta={1 - self.delta:.3g}, unless you mean it"
+                f"delta={self.delta:g} is the probability that the guarantee fails: for a "
+                f"guarantee with probability {self.delta:g}, set delta={1 - self.delta:.3g}"
             )
 
     def _bound(self):

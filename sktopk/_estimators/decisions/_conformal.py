@@ -129,8 +129,8 @@ def warn_of_single_samples(y, coverage, n_calibration):
     needed = coverage / possible
     advice = f"Set coverage={needed:.4f}, merge" if needed < 0.9999 else "Merge"
     warn(
-        f"the coverage will be about {coverage * possible:.2f} instead of {coverage} (at most "
-        f"{possible:.2f}), because {n_single} of {len(counts)} classes have only one sample. "
+        f"the coverage will be about {coverage * possible:.2f} instead of {coverage}, and cannot "
+        f"exceed {possible:.2f}, because {n_single} of {len(counts)} classes have only one sample. "
         f"{advice} rare classes, or add samples"
     )
 

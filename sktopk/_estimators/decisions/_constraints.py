@@ -43,8 +43,8 @@ class _Constraint:
         """Return the mask of the samples in a batch to review."""
         if groups is not None:
             raise ValueError(
-                'groups must be None if n is None, unless constraint="fdr", because all groups '
-                "have the same threshold; got groups"
+                'groups must be None if n is None and constraint is not "fdr", because all groups '
+                "have the same threshold; got groups: pass n, too, or groups=None"
             )
         return scores.astype(np.float64) > threshold
 
@@ -174,7 +174,7 @@ class Precision(_Constraint):
             f"no threshold has precision >= {self.budget:g} with probability {1 - self.delta:g}: "
             f"{count} of {n} calibration samples above the best threshold are positive"
         )
-        # Steps of 10 % are enough for an estimate. More than ten times the samples are no advice.
+        # Steps of 10 % are enough for an estimate. Do not advise more than ten times the samples.
         for factor in 1.1 ** np.arange(25):
             grown = math.ceil(count * factor), math.ceil(n * factor)
             if binom.sf(grown[0] - 1, grown[1], self.budget) <= self.delta:

@@ -58,8 +58,8 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier with `predict_proba` or, if missing, `decision_function`, whose softmax is used.
-        All samples calibrate a fitted classifier in :class:`~sklearn.frozen.FrozenEstimator`.
+        Classifier. Without `predict_proba`, the softmax of `decision_function` is used. A fitted
+        classifier in a :class:`~sklearn.frozen.FrozenEstimator` is calibrated with all samples.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes).
     k : int or float, default=5
@@ -202,7 +202,7 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for `fit` of `estimator` or its last step. Calibration counts them as 0 or 1.
+            Weights for `estimator` or its last step. Calibration only drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
@@ -280,8 +280,8 @@ class SetClassifier(CalibratedDecision):
     ) -> np.ndarray | list[np.ndarray]:
         """Return the set of labels of each sample, which does not depend on the other samples.
 
-        A larger `coverage` or k never removes labels from a set. If ``randomized=True``, u is a
-        hash of the sample and of a seed from `random_state`.
+        A larger `coverage` or k never removes labels from a set. If ``randomized=True``, the random
+        u in the class Notes is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
