@@ -47,7 +47,7 @@ def objective(
         Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "smooth_topk". A
         callable gets ``(scores, target)``, and `sample_weight` and `groups` if it takes them.
     log_loss_share : float, default=0.6
-        Share a of the log loss, in [0, 1].
+        Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         Hessian h_L of the loss L, from the gradient g of L. "curvature" is an upper bound of the
         second derivatives for accuracy-at-the-top losses,
@@ -152,11 +152,11 @@ class Objective:
         params = dict(self.loss_params)
         if is_weighted:
             if "sample_weight" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} must take sample_weight; samples have weights")
+                raise TypeError(f"loss={self.loss!r} must take sample_weight if weights are passed")
             params["sample_weight"] = torch.from_numpy(weight)
         if group is not None:
             if "groups" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} must take groups; samples have groups")
+                raise TypeError(f"loss={self.loss!r} must take groups if groups are passed")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params:
             counts = np.bincount(target, weight, minlength=score.shape[1])
@@ -246,7 +246,7 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        For labels 0 and 1, the score of label 1. A class without samples counts as half a sample.
+        Score of label 1, or of each class. For a class without samples, n is half the mean weight.
 
     Examples
     --------

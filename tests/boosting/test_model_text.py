@@ -61,7 +61,7 @@ EDITS = {
     "more columns": (line("max_feature_idx", lambda v: ["30"]), "max_feature_idx=19"),
     "an objective": (lambda text: text.replace("\n", "\nobjective=binary\n", 1), "no objective"),
     "a tree too few": (lambda text: text[: text.index("\nTree=4")], "5 trees; got 4"),
-    "no text": (lambda text: 3, "text of each booster; got int"),
+    "no text": (lambda text: 3, r"model texts \(str\); got int"),
 }
 
 

@@ -301,7 +301,7 @@ def test_ensembles_of_very_few_samples_are_trained(patience):
     y, X = np.array([0, 1, 0, 1, 0, 0]), np.arange(6.0)[:, None]
     params = {"n_members": 5, "n_iter_no_change": patience}
     assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
-    with pytest.warns(UserWarning, match="n_members=5 .* hold out samples"):
+    with pytest.warns(UserWarning, match="n_members=5 .* need a class with two"):
         clf = make(**params).fit(X[:2], y[:2])
     assert np.isfinite(clf.threshold_)
     assert np.isnan([clf.oob_score_, *clf.oob_decision_function_]).all()
@@ -335,7 +335,7 @@ def test_wrong_data_raise_errors_that_name_them(days):
     for clf, groups, error, message in [
         (make(), day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
         (make("recall_at_k"), day, ValueError, r"k must be an integer \(samples per group\) "),
-        (make(weighted_mean), day, TypeError, "must take groups; samples have groups"),
+        (make(weighted_mean), day, TypeError, "must take groups if groups are passed"),
     ]:
         with pytest.raises(error, match=message):
             clf.fit(X, y, groups=groups)

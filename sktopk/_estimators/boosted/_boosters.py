@@ -61,9 +61,9 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 def constraints(statistics, direction, n_features):
     """Return the parameters of LightGBM for the columns with target statistics of each class."""
-    # Without constraints, trees fit the noise of the statistics. Scores increase (direction 1) or
-    # decrease (-1) with each statistic. LightGBM has the same direction for the trees of all
-    # classes. With several classes, a path from root to leaf uses statistics of one class only.
+    # Scores may only increase (direction 1) or decrease (-1) with each statistic. Otherwise, trees
+    # fit the noise of the statistics. LightGBM uses this direction for the trees of all classes.
+    # With several classes, each path from root to leaf uses the statistics of one class only.
     if not statistics:
         return {}
     monotone = np.zeros(n_features, dtype=int)

@@ -52,7 +52,7 @@ class BoostersAsText(Versioned):
 def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
     """Return the booster of a text, or raise ValueError if the numbers of the text do not fit."""
     if not isinstance(text, str):
-        raise ValueError(f"boosters_ must have the text of each booster; got {type(text).__name__}")
+        raise ValueError(f"boosters_ must have model texts (str); got {type(text).__name__}")
     header, *trees = re.split(r"^Tree=\d+$", text, flags=re.MULTILINE)
     found = _fields(header)
     expected = {
@@ -108,14 +108,14 @@ def _check_nodes(tree, n_leaves, n_cat, n_features):
     column, kind, threshold = (tree[k] for k in ("split_feature", "decision_type", "threshold"))
     _check(((column >= 0) & (column < n_features)).all(), f"{n_features} columns", column)
     _check(np.isin(kind, _DECISIONS).all(), "decision_type in [0, 11]", kind)
-    # The threshold of a split by categories is the number of a set of categories.
+    # The threshold of a split by categories is the index of a set of categories.
     sets = threshold[(kind & _CATEGORICAL) != 0]
     is_set = (sets >= 0) & (sets < n_cat) & (sets == np.floor(sets))
     _check(is_set.all(), f"thresholds in [0, {n_cat}) for categories", sets)
     node = np.arange(n_leaves - 1)
     children = np.concatenate([tree["left_child"], tree["right_child"]])
     inner = children >= 0
-    # Numbers of children are larger than those of their parents, so that no path is a cycle.
+    # The index of a child node is larger than that of its parent, so that no path is a cycle.
     later = children[inner] > np.tile(node, 2)[inner]
     _check(later.all(), "children after their parents", children)
     _check(np.array_equal(np.sort(children[inner]), node[1:]), "one parent per node", children)
@@ -155,5 +155,5 @@ def _numbers(found, name, kind, length, limit=2**31):
 def _check(is_met, allowed, got):
     if not is_met:
         raise ValueError(
-            f"boosters_ must have the text of LightGBM with {allowed}; got {got!r:.80}"
+            f"boosters_ must have model texts of LightGBM with {allowed}; got {got!r:.80}"
         )

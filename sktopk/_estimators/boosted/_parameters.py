@@ -41,7 +41,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     given = not takes_k or {"k", "threshold"} & {*params}
     if not given and k > max(1, n_counted) and rows.groups is None:
         what = "negatives" if of_negatives else "samples"
-        warn(f"k={k} must be at most the number of {what} ({n_counted:g}): all of them count")
+        warn(f"k={k} must be at most the number of {what} ({n_counted:g}): all {what} are used")
     if is_named and loss == "top_mean":
         rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
@@ -89,7 +89,7 @@ def check_ranking(target, groups, n_members):
     if n_rarest < n_members:
         warn(
             f"y has {n_rarest} samples of a class, fewer than n_members={n_members}: "
-            "probabilities, threshold_ and oob_score_ are not reliable"
+            "probabilities, threshold_ and oob_score_ are not reliable. Add samples of this class"
         )
 
 
@@ -120,5 +120,5 @@ def check_params(estimator):
             raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
     if params.get("linear_tree") or params.get("linear_trees"):
         raise ValueError(
-            "lightgbm_params must not set linear_tree: it could not be saved and loaded"
+            "lightgbm_params must not set linear_tree: linear trees cannot be saved and loaded"
         )

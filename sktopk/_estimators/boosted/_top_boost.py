@@ -96,10 +96,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or a fraction in (0, 1): of samples, for "top_mean" and
-        "top_push_k" of negatives, and with more than two classes of labels (at most n_classes - 1).
+        Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives if
+        the loss is "top_mean" or "top_push_k", and samples otherwise. For more classes, k counts
+        labels, and is reduced to at most n_classes - 1.
     log_loss_share : float, default=0.6
-        Share a of the log loss in the training loss, in [0, 1]. With 1, only the log loss is used.
+        Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
@@ -125,7 +126,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         For other labels, set `pos_label`: None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples (one member: on a tenth), and the best round is kept. None trains all rounds.
+        samples (a tenth if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
         two classes, temperature scaling. Both keep the order of scores. Requires several members or
@@ -138,7 +139,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     Attributes
     ----------
     boosters_ : list of lightgbm.Booster
-        Ensemble members. Their predictions do not contain `init_score_`.
+        Ensemble members. Add `init_score_` to their predictions.
     init_score_ : float or ndarray of shape (n_classes,)
         The :func:`sktopk.boosting.initial_score`, added to the mean prediction of `boosters_`.
     classes_ : ndarray of shape (n_classes,)
@@ -149,8 +150,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Label of the positives. Absent for more than two classes.
     threshold_ : float
         Decision threshold for two classes, which `decision_function` has already subtracted. It is
-        0 for the log loss, else a quantile of the (out-of-fold) scores. The threshold of the loss
-        determines this quantile or, if there is none, the share of positives.
+        0 for the log loss, else the threshold of the loss for the (out-of-fold) scores. If the loss
+        has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -338,7 +339,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
-        # Target statistics of two classes are shares of the second class.
+        # Statistics are shares of the second class: scores fall with them if the first is positive.
         falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
@@ -349,8 +350,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             "learning_rate": float(self.learning_rate),
             "num_leaves": self.num_leaves,
             "min_child_samples": self.min_child_samples,
-            # LightGBM's default of 100 loses categories of tables with few samples.
-            "min_data_per_group": self.min_child_samples,
+            "min_data_per_group": self.min_child_samples,  # default 100 ignores rare categories
             "num_threads": effective_n_jobs(self.n_jobs),
             "seed": int(check_random(self.random_state).randint(np.iinfo(np.int32).max)),
             "data_random_seed": 1,  # LightGBM's default: bins do not depend on random_state
@@ -417,9 +417,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 break
         if not (fold >= 0).any():
             warn(
-                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} hold out "
-                "samples, which needs two different samples per class. Every member uses all "
-                "samples and all rounds; set n_members=1 and n_iter_no_change=None"
+                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} need a "
+                "class with two different samples, to hold one out: all members use all samples "
+                "and all rounds. Add samples, or set n_members=1 and n_iter_no_change=None"
             )
         return [fold == m for m in range(self.n_members)]
 
@@ -492,7 +492,7 @@ def quality(task, rows, scores):
 
 
 def _average_precision(positive, y_score, weight):
-    # This is faster than scikit-learn's function, which can take longer than growing a tree.
+    # scikit-learn's `average_precision_score` can take longer than growing a tree.
     ranking = Ranking.from_values(positive, y_score, weight)
     if not ranking.total_value:
         return 0.0
