@@ -216,7 +216,7 @@ def test_the_method_score_is_the_share_of_counted_samples_predicted_correctly(ra
     expected = sum(share * right[kind] for kind, share in shares.items())
     assert clf.score(X, y, weight) == pytest.approx(expected)
     if errors == "false_negatives":
-        with pytest.warns(UserWarning, match="y has no sample of a class whose errors count"):
+        with pytest.warns(UserWarning, match="y must have samples that can be false_negatives"):
             assert np.isnan(clf.score(X[y == 0], y[y == 0]))
 
 

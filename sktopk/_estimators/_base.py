@@ -202,13 +202,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            float32 or float64. Network weights are float32, unless one minibatch holds all samples.
-            The default network accepts missing values and frames with categories. Predictions count
-            a category that `fit` has not seen as missing. Memory maps and torch Datasets are read
-            in minibatches, by ``__getitems__(indices)`` if a Dataset has this method. Items of a
-            Dataset are samples, or tuples that begin with (sample, label). Four worker processes
-            read the items with ``net_params={"iterator_train__num_workers": 4}``. A custom
-            `module` also accepts images (n_samples, channels, height, width).
+            float32 or float64. Network weights are float32; they have the dtype of X if a single
+            minibatch holds all samples. The default network accepts missing values and frames with
+            categories. Predictions treat categories that `fit` has not seen as missing values.
+            Memory maps and torch Datasets are read in minibatches. Items of a Dataset are samples,
+            or tuples that begin with (sample, label). ``__getitems__(indices)``, if defined, reads
+            a minibatch. ``net_params={"iterator_train__num_workers": 4}`` reads with four worker
+            processes. A custom `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -253,8 +253,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 if groups is not None:
                     scored = "scored as one list" if new._task_.is_ranking else "held out"
                     warn(
-                        f"groups do not apply to X_val, which is {scored}. Without X_val, whole "
-                        "groups are held out"
+                        f"groups do not apply to X_val, which is {scored}. To hold out whole "
+                        "groups of X instead, omit X_val and y_val"
                     )
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:

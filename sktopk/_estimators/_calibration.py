@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
-# The correction needs at least this number of different held-out scores per class and network.
+# `scores_as_unseen` needs at least this number of different held-out scores per class and member.
 LEAST_UNSEEN = 3
 
 

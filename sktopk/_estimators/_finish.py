@@ -13,7 +13,7 @@ from sktopk.metrics import topk_accuracy_score
 from ._calibration import fit_calibration, scores_as_unseen
 from ._fit import are_probabilities, in_dtype_of
 
-# Above MOST_SCORES out-of-fold scores, only about PART_OF_SCORES are computed, to save memory.
+# If there are more than MOST_SCORES out-of-fold scores, save memory: compute PART_OF_SCORES.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 # Training has failed if the loss is above this share of the loss of constant scores.
 NEARLY = 0.97

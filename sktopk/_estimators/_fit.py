@@ -99,7 +99,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
         check_groups_of_both(target, data.groups)
         largest = np.bincount(data.groups[data.groups >= 0]).max()
         if isinstance(k := getattr(clf, "k_", None), Integral) and k >= largest:
-            warn(f"k={k} must be smaller than the largest group, which has {largest} samples")
+            warn(f"k={k} must be smaller than the largest group ({largest} samples): lower k")
     return data._replace(weight=weight, target=target)
 
 
@@ -156,7 +156,7 @@ def n_networks(estimator):
         return NETWORKS
     warn(
         f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
-        f"(more than {MOST_CLASSES}): set n_estimators"
+        f"(more than {MOST_CLASSES}): set n_estimators=1, or {NETWORKS} for an ensemble"
     )
     return 1
 
@@ -169,7 +169,7 @@ def hold_out(clf, data, seed):
         fold = deal(order, target, n_folds)
         dealt = fold >= 0
         # Rankings need both classes in each fold. Other tasks only need samples in each fold,
-        # because `deal` holds out no class as a whole.
+        # because `deal` never puts all samples of a class into one fold.
         parts = {*zip(target[dealt] if is_ranking else fold[dealt], fold[dealt], strict=True)}
         if len(parts) == n_folds * (len(np.unique(target)) if is_ranking else 1):
             break
@@ -184,8 +184,8 @@ def build(clf, data, seed):
     """Create the network, compute its column scaling from the data, and check its output."""
     n_samples, seed = len(data.y), all_objects(seed)[0]  # use the seed of the first process
     clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
-    # float64 weights double the time. They are useful only without minibatches, because only then
-    # a sample of weight 2 has exactly the effect of two samples.
+    # A network in float64 takes twice the time. It is useful only without minibatches, because only
+    # then a sample weight of 2 has exactly the effect of two samples.
     dtype = data.X.dtype.name
     dtypes = (dtype if n_samples <= clf.batch_size_ else "float32"), dtype
     clf.net_ = build_net(clf, clf._task_, dtypes, seed, check_device(clf.device))
@@ -240,7 +240,7 @@ def check_output(net, X):
     if loss and not _is_bounded_by_its_layers(net, rows[:]):
         raise ValueError(
             f"module must return cosines for loss={loss!r}: end the network with "
-            "sktopk.modules.NormalizedLinear; got scores without a bound"
+            "sktopk.modules.NormalizedLinear; got scores that are not bounded by [-1, 1]"
         )
     if net.criterion_.named.takes_scores and are_probabilities(mean_of_members(scores)):
         warn(

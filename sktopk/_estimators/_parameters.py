@@ -79,7 +79,7 @@ def assembled(cls):
                 known |= entries(found.get(title, ""))
     named, parameters = inspect.signature(cls).parameters, texts["Parameters"]
     if missing := sorted(named.keys() - parameters.keys()):
-        raise TypeError(f"{cls.__name__}: parameters without a text: {missing}")
+        raise TypeError(f"{cls.__name__}: parameters without a docstring entry: {missing}")
     texts["Parameters"] = {name: parameters[name] for name in named}
     whole = own | {title: "\n".join(known.values()) for title, known in texts.items()}
     if "[1]_" in cls.__doc__:

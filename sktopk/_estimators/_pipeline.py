@@ -53,9 +53,9 @@ class Pipeline(Versioned, pipeline.Pipeline):
         for name, step in self.steps[:-1]:
             if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
                 raise TypeError(
-                    f"steps must have transform in fit; got the sampler {name!r}. Wrap a "
-                    "pipeline of imbalanced-learn, such as BudgetClassifier(imb_pipeline), or "
-                    "convert it after fit: Pipeline(imb_pipeline.steps)"
+                    f"steps before the last must have transform; got the sampler {name!r}. Use a "
+                    "pipeline of imbalanced-learn: wrap it, as in BudgetClassifier(imb_pipeline), "
+                    "or convert it after fit with Pipeline(imb_pipeline.steps)"
                 )
         return super().fit(X, y, **params)
 

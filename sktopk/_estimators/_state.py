@@ -24,7 +24,7 @@ from sktopk.modules._tabular_mlp import Dropout
 from ._fit import check_device
 
 DTYPES = ("float32", "float64")
-# Limit of the numbers that a network may create besides its weights, such as category columns.
+# Number of tensor elements, such as category columns, that a network may have besides its weights.
 _MORE_NUMBERS = 1 << 22
 # Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
@@ -80,7 +80,7 @@ def packed(net):
 def unpacked(estimator, net):
     """Return the net and the task of an estimator. `net` is the dict that `packed` returned."""
     if not isinstance(net, dict) or "dtypes" not in net:
-        raise ValueError("net_ must be the state of a network, of this version of sktopk")
+        raise ValueError("net_ must be the state of a network of this version of sktopk: fit again")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
         raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
     new = resumed(estimator)
@@ -116,5 +116,5 @@ class _NoLargerThan(TorchFunctionMode):
             size = size if isinstance(size, list | tuple) else [n for n in args if type(n) is int]
             self.left -= math.prod(size)
             if self.left < 0:
-                raise ValueError("network must not be larger than its weights in the file")
+                raise ValueError("network must not have more weights than the file stores")
         return func(*args, **kwargs)

@@ -42,9 +42,9 @@ class PatMatClassifier(TopClassifier):
     a positive, and giving all positives the same score would reduce the loss. In this case, use
     :class:`RecallAtFPRClassifier`.
 
-    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between t
-    for the training scores and the next lower score. `predict` may select a larger or smaller share
-    of new samples than tau. To select exactly n samples, use `predict_top`.
+    `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
+    the j-th highest training score and the next lower one. `predict` may select a larger or smaller
+    share of new samples than tau. To select exactly n samples, use `predict_top`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class PatMatNPClassifier(TopClassifier):
     of negatives. In :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
-    is between t for the training scores and the next lower score.
+    is between the j-th highest training score of a negative and the next lower training score.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ class PrecisionAtRecallClassifier(TopClassifier):
     few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
     :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
 
-    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t
-    for the training scores and the next lower score.
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the j-th
+    highest training score of a positive and the next lower training score.
 
     Parameters
     ----------

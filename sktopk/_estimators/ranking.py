@@ -186,7 +186,7 @@ class ThresholdClassifier(TopClassifier):
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
     `score` is the share of samples on the correct side of the threshold, among the classes that
-    `errors` selects. `threshold_` is between t for the training scores and the next lower score.
+    `errors` selects. On the training set, `threshold_` is between t and the next lower score.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class ThresholdClassifier(TopClassifier):
         for kind, factor in kinds:
             counted = weight * (positive if kind == "false_negatives" else ~positive)
             if factor and not counted.any():
-                warn("score is NaN: y has no sample of a class whose errors count")
+                warn(f"score is NaN: y must have samples that can be {kind}; got none")
                 return np.nan
             if factor:
                 score += factor * float((counted * is_right).sum() / counted.sum())

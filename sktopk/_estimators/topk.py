@@ -44,9 +44,9 @@ class TopKClassifier(BaseNetClassifier):
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
     the k classes with the highest scores. By default, the loss is mixed with cross-entropy. The
-    top-k accuracy is then about as high as with cross-entropy only, even with wrong labels. A
-    top-k loss is better for small or linear networks if only the top-k accuracy matters. Losses
-    that correct for the class sizes are better if some classes are rare.
+    top-k accuracy is then about as high as with cross-entropy only, even if some labels are wrong.
+    A top-k loss is better for small or linear networks if only the top-k accuracy matters. Losses
+    for long-tailed classes (see `loss`) are better if some classes are rare.
 
     On one CPU core, a fit takes about 1.5 seconds for 1 800 samples with 64 columns, and 7 seconds
     for 10 000 samples with 50 columns.
