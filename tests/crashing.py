@@ -41,7 +41,7 @@ def hook(**methods):
 
 
 def rate(event):
-    """Return a callback that records the learning rate at each call of `event`, and its list."""
+    """Return a callback that records the learning rate at each `event`, and the list of records."""
     found = []
 
     def note(self, net, **kwargs):
@@ -52,7 +52,7 @@ def rate(event):
 
 @contextmanager
 def crashing(after, error=RuntimeError):
-    """Raise in fits of this block after `after` epochs."""
+    """In this block, a fit of `quick` crashes after `after` epochs."""
     Crash.after, Crash.error = after, error
     try:
         with pytest.raises(error, match="crash"):
@@ -62,7 +62,7 @@ def crashing(after, error=RuntimeError):
 
 
 def small(classifier=TopKClassifier, **params):
-    """One small network of ten minibatches an epoch that holds out no samples."""
+    """A small network that holds out no samples and trains on ten minibatches per epoch."""
     params = {
         "module": MLP, "hidden_layer_sizes": (8,), "batch_size": 32, "max_epochs": 6,
         "n_estimators": 1, "calibration": None, "random_state": 0,
@@ -71,7 +71,7 @@ def small(classifier=TopKClassifier, **params):
 
 
 def quick(*args, callbacks=(), **params):
-    """The fit of `small`, which `crashing` can crash."""
+    """The estimator of `small`, whose fit crashes inside `crashing`."""
     return small(*args, callbacks=[("crash", Crash()), *callbacks], **params)
 
 

@@ -203,7 +203,7 @@ def test_epoch_scoring_gets_the_out_of_fold_scores():
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 @both_numbers
 def test_the_history_has_the_loss_of_held_out_samples(n_estimators, cls):
-    # With several networks, this loss exists only if there is a callback, which may read it.
+    # An ensemble computes `valid_loss` only if there is a callback, because it may read the loss.
     clf = fitted([Callback()], cls, n_estimators=n_estimators, max_epochs=8)
     losses = [row["valid_loss"] for row in clf.history_]
     least = np.minimum.accumulate([np.inf, *losses])

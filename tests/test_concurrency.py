@@ -170,7 +170,7 @@ def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
             clf, found = fit(name)
             copied = pickle.loads(pickle.dumps(clf))
         np.testing.assert_array_equal(found, score)
-        # A copy made in the mode without gradients trains on outside of it, like the original.
+        # Outside of the mode, a copy that was made inside trains on like the original.
         for each in (clf, copied):
             each.partial_fit(X, target(clf))
         check_same(fitted_state(copied), fitted_state(clf))

@@ -43,7 +43,7 @@ def test_folds_do_not_depend_on_units_float_types_and_containers(case, tmp_path)
 def test_the_order_of_the_samples_changes_no_fold():
     order, ranks = RNG.permutation(240), sample_ranks(X)
     np.testing.assert_array_equal(sample_ranks(X[order]), ranks[order])
-    # With one minibatch, the order of the samples changes no other result.
+    # With one minibatch, out-of-fold scores do not depend on the order of the samples either.
     clf, y = ESTIMATORS["rankings"]
     clf.set_params(buffer_size=0)
     expected = clf.fit(X, y).oob_decision_function_[order]

@@ -162,7 +162,7 @@ def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
             of, rank = of_day(y)
             if 0 < y.mean() < 1:
                 found.append(np.sort(own[of])[::-1][rank - 1])
-        # The lower of two middle values, and then halfway to the next lower score.
+        # `threshold_` is halfway from t, the lower median of the thresholds, to the next score.
         t = np.sort(found)[(len(found) - 1) // 2]
         below = scores[scores < t - 1e-12].max()
         assert clf.threshold_ == pytest.approx((t + below) / 2, abs=1e-9)

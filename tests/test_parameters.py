@@ -78,7 +78,7 @@ def test_an_estimator_works_or_the_error_names_the_parameter(
             if parameter not in str(error):
                 raise AssertionError(f"{parameter}={case}: {error!r}") from error
         else:
-            # The threshold is infinite if it flags all samples or none.
+            # Scores can be infinite: an infinite threshold selects all samples or none.
             assert not np.isnan(estimator.decision_function(X)).any(), case
 
 

@@ -65,7 +65,7 @@ def test_an_epoch_has_the_fewest_minibatches(n_positives, n_negatives, batch_siz
     target = labels(n_positives, n_negatives)
     n_batches = len(StratifiedBatchSampler(target, batch_size, min_positives=min_positives))
     fewer = n_batches - 1
-    # Fewer minibatches cannot hold all samples, or the positives and all negatives.
+    # One fewer has no space for all samples, or for all negatives and `min_positives` positives.
     assert fewer * batch_size < n_positives + n_negatives or (
         fewer * (batch_size - min_positives) < n_negatives
     )

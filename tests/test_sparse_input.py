@@ -22,7 +22,7 @@ ESTIMATORS = {
 
 
 def csr_table(n=300, n_columns=1_200):
-    """A CSR matrix: 2 % of the entries, each stored in two parts, an empty sample; and labels."""
+    """A CSR matrix (2 % nonzero entries, each stored in two parts; one zero row) and labels."""
     rng = np.random.default_rng(0)
     X = rng.random((n, n_columns), dtype=np.float32)
     X[rng.random(X.shape) > 0.02] = 0

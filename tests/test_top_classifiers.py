@@ -56,7 +56,7 @@ def rank_of_threshold(clf, y):
         "RecallAtK": (y >= 0, 30),
         "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * n)),
         "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
-        # The threshold has the rank of the first negative that exceeds the limit.
+        # The rank of the first negative with which the false positive rate exceeds 0.07.
         "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
         "PrecisionAtRecall": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
     }[name(clf)]
@@ -73,7 +73,7 @@ def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier,
     above, below = distance[distance > 0].min(), distance[distance <= 0].max()
     assert above == pytest.approx(-below, rel=1e-3)
     at = sorted(distance[group], reverse=True)[rank - 1]
-    # The highest negative, or the first sample that exceeds the limit, is below the threshold.
+    # Below the threshold: the highest negative, or the negative that would exceed fpr.
     assert at == (below if name(clf) in ("DeepTopPush", "RecallAtFPR") else above)
     np.testing.assert_array_equal(clf.predict(X), distance > 0)
     top = clf.predict_top(X, n=len(X))
@@ -82,7 +82,7 @@ def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier,
 
 
 def cut_value(clf, y, flagged):
-    """The metric that `threshold_` of a program maximizes."""
+    """The metric that `threshold_` of a ranker with a linear program maximizes."""
     if name(clf) == "AUC":
         return flagged[y == 1].mean() - flagged[y == 0].mean()
     if name(clf) == "FScore":
@@ -280,7 +280,7 @@ def test_a_parameter_of_the_loss_alone_changes_no_metric(cls, param, value, of_l
     assert clf.get_params()[f"loss__{param}"] == of_loss
     trained = cls(**{param: of_loss}, **SMALL).fit(X, y)
     check_same(*({**each.net_.module_.state_dict()} for each in (clf, trained)))
-    # The scores are equal. The metric and the threshold depend on `value`.
+    # The scores depend on `of_loss`; the metric and the threshold depend on `value`.
     scores = clf.decision_function(X) + clf.threshold_
     np.testing.assert_allclose(scores, trained.decision_function(X) + trained.threshold_, atol=1e-6)
     plain = clone(trained).set_params(**{param: value}, log_loss_share=1.0).fit(X, y)

@@ -9,7 +9,7 @@ from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import make_top_scorer
 from sktopk.modules import MLP
 
-# The learning rate does not change the scores, so that only the estimate changes.
+# The learning rate is too small to change the scores, so that only the estimate changes.
 STILL = {
     "learning_rate": 1e-12, "batch_size": 32, "hidden_layer_sizes": (),
     "random_state": 0, "n_estimators": 1, "module": MLP, "log_loss_share": 0,

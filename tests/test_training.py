@@ -156,7 +156,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
     assert not hasattr(clf, "oob_score_")
     assert clf.class_count_.sum() == 200
     assert all({"valid_loss", "valid_score"} <= row.keys() for row in clf.history_)
-    # The last epoch is kept unless another is clearly better: only the calibration changes here.
+    # No epoch is clearly better than the last: here, X_val changes only the calibration.
     one, other = (quick(loss="noised_topk", calibration=c) for c in ("temperature", None))
     one.fit(X, Y, X_val=X[:50], y_val=Y[:50])
     np.testing.assert_array_equal(one.decision_function(X), other.fit(X, Y).decision_function(X))
@@ -200,7 +200,7 @@ def test_all_samples_train_if_none_can_be_held_out():
         assert clf.n_iter_ == 6
         assert not hasattr(clf, "oob_score_")
         assert np.isfinite(clf.threshold_)
-    # Probabilities exist without calibration, because the loss contains a share of log loss.
+    # No samples were held out for `calibration`, but the share of log loss gives probabilities.
     clf.set_params(calibration="sigmoid").fit(X[few], POSITIVE[few])
     assert not hasattr(clf, "calibration_")
     assert np.isfinite(clf.predict_proba(X)).all()

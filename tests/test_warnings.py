@@ -105,7 +105,7 @@ def test_scores_of_the_other_label_give_a_warning(labels):
 
 
 def test_random_scores_are_not_reported_as_reversed():
-    """The limit is an AUC 4 standard errors below 1/2: .06 of 2 000 random rankings exceed it."""
+    """The limit is an AUC 4 standard errors below 1/2: 0.06 warnings on average in 2 000 draws."""
     draws = np.random.default_rng(1)
     y = np.where(draws.random(40) < 0.3, "fraud", "ok")
     with warnings.catch_warnings(action="error"):

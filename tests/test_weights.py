@@ -39,7 +39,7 @@ def test_weights_of_very_different_sizes_give_scores_that_are_not_nan(case):
         with warnings.catch_warnings(action="ignore"):
             clf.fit(X, Y, sample_weight=WEIGHTS[case])
         scores = clf.decision_function(X)
-        # The threshold is infinite if it flags all samples or none.
+        # Scores can be infinite: an infinite threshold selects all samples or none.
         assert not np.isnan(scores).any(), name
 
 
@@ -92,7 +92,7 @@ def test_a_sample_of_small_weight_changes_almost_nothing():
         found = clf.fit(X, Y, sample_weight=LIGHTER).decision_function(X)
         expected = clf.fit(X, Y, sample_weight=LIGHTER > 0.5).decision_function(X)
         near = np.delete(np.arange(N), [5, 6])
-        # The edge of the last bin is the largest value, also if its weight is tiny.
+        # Scores differ slightly: the last bin ends at the largest value, whatever its weight.
         assert np.corrcoef(found[near], expected[near])[0, 1] > 0.9
 
 

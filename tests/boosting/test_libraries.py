@@ -16,7 +16,7 @@ TOP = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
 
 
 def judged_by(X, y):
-    """Return samples for early stopping as arguments of `fit` in the installed LightGBM."""
+    """Return the arguments of `fit` with which the installed LightGBM gets validation samples."""
     if "eval_X" in inspect.signature(lightgbm.LGBMClassifier.fit).parameters:
         return {"eval_X": X, "eval_y": y}
     return {"eval_set": [(X, y)]}

@@ -17,7 +17,7 @@ from tests.losses.cases import function_called
 
 REQUIRED = {"k": 2, "sigma": 0.2, "tau": 0.1, "recall": 0.5, "fpr": 0.1, "precision": 0.5}
 REQUIRED["threshold"] = TopMean("negatives", k=5)
-# The names of all losses, with required parameters and with parameters of some tests.
+# All losses by name, with their required parameters. OTHER adds a parameter to two losses.
 OTHER = {"accuracy_at_top": {"surrogate": "logistic"}, "pairwise_auc": {"surrogate": "quadratic"}}
 LOSSES, OF_ROWS = {}, []
 for name in ["cross_entropy", *(each[:-5] for each in losses.__all__ if each.endswith("_loss"))]:
@@ -33,7 +33,7 @@ def make(name, **params):
 
 
 def rows(name, seed=0):
-    """Labels and scores of 24 samples: a third are positive, or there are five classes."""
+    """Labels and scores of 24 samples: two classes (a third are positive) or five classes."""
     rng = np.random.default_rng(seed)
     if name in OF_ROWS:
         return (np.arange(24) % 3 == 0).astype(int), rng.normal(size=24)

@@ -159,7 +159,7 @@ def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
 def test_class_weight_does_not_change_how_many_samples_are_flagged(binary, class_weight, loss, k):
     X, y = binary
     clf = make(loss, k=k, class_weight=class_weight, n_estimators=40).fit(X, y)
-    # The number is approximate, because scores of trees tie.
+    # The number of predicted positives is approximate, because scores of trees tie.
     n_positive = 50 if loss == "recall_at_k" else y.sum()
     assert np.sum(clf.predict(X)) == pytest.approx(n_positive, abs=8)
 

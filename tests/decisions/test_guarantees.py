@@ -88,7 +88,7 @@ def test_precision_is_missed_with_probability_at_most_delta(n, prevalence, preci
     achieved, recall = true_rates(np.array(thresholds)[finite])
     violated = np.r_[achieved < precision, np.zeros(N_DRAWS - len(achieved))]
     assert 0 < violated.mean() <= delta + slack(violated)
-    # Most draws have a threshold, and the recall is close to the best possible recall.
+    # Most thresholds are finite, and the median recall is at least half of the best possible one.
     assert finite.mean() > 0.5
     best, ideal_recall = true_rates(np.linspace(-3, 5, 2001))
     assert np.median(recall) >= 0.5 * ideal_recall[best >= precision].max()

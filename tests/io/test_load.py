@@ -122,7 +122,7 @@ def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
     expected = clf.decision_function(X)
     dump(clf, path)
     node = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
-    # In the file, equal values share one number.
+    # Equal values of a file share one `__id__`; no other value has the `__id__` -1.
     node |= {"content": "5", "is_json": True, "__id__": -1}
     rewritten(path, with_node("verbose", node))
     loaded = load(path)
@@ -226,7 +226,7 @@ NOT_PUBLIC.append(f"{losses.SmoothTopKLoss.__module__}.check_k")
 @pytest.mark.parametrize("name", NOT_PUBLIC)
 def test_a_type_that_only_looks_public_is_not_trusted(name, path, monkeypatch):
     def another():
-        """Somebody's function."""
+        """A function of the user."""
 
     another.__module__, _, another.__name__ = name.rpartition(".")
     monkeypatch.setattr(TopKClassifier, "__init__", lambda self, loss=None: None)

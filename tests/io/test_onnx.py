@@ -94,7 +94,7 @@ def test_the_graph_contains_pipeline_steps_and_accepts_missing_values(cancer, pa
     absent = X.copy()
     absent[rng.random(X.shape) < 0.2] = np.nan
     clf = make_pipeline(*steps, clone(RANKER)).fit(absent, cancer[1])
-    # The samples of the comparison do not need missing values.
+    # The samples with which `to_onnx` checks the graph do not need missing values.
     assert_same(to_onnx(clf, path, X), clf, absent)
 
 

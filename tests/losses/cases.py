@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ClassCase(Case):
-    """A loss of several classes, >= `bound` times the top-k error (k=1 for losses without k)."""
+    """A loss of several classes. It is at least `bound` times the top-k error (k=1 without k)."""
 
     bound: float | None = None
     soft: bool = False

@@ -93,7 +93,7 @@ def hopeless_program(rng, n, n_ub, n_eq):
 
 
 def unbounded_program(rng, n, n_ub, n_eq, tight=0.0):
-    """An unbounded program: the cost falls along a ray. A share `tight` of rows is tight on it."""
+    """An unbounded program: the cost falls along a ray, where a share `tight` of rows is tight."""
     ray = rng.normal(size=n)
     ray /= np.linalg.norm(ray)
     A_ub, A_eq, x = rng.normal(size=(n_ub, n)), rng.normal(size=(n_eq, n)), rng.normal(size=n)

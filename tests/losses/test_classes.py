@@ -117,7 +117,7 @@ def test_the_loss_is_0_if_all_classes_are_in_the_top_k(case):
     loss, gradient = value_and_gradient(case, alone, target)
     assert loss == 0
     assert (gradient == 0).all()
-    # Not 0: the convex hinge averages over other classes, transition starts like cross-entropy.
+    # Exceptions: the convex hinge averages over other classes; transition starts as cross-entropy.
     if case.parameters.get("k") == 3 and case.name not in (
         "topk_hinge_convex_loss",
         "topk_transition_loss",

@@ -66,7 +66,7 @@ HAND = [
     ("pat_mat_loss", TWO[:3], OF[:3], {"tau": 0.5}, 1.25),
     ("precision_at_recall_loss", TWO, OF, {"recall": 1.0}, 1.25),
     ("precision_at_recall_loss", TWO, OF, {"recall": 0.5}, 0.125),
-    # Only 1 against 1.5 (hinge 1.5, squared 2.25) and 1 against 0 (hinge 0)
+    # Only the pair of 1 and 1.5 has a loss (hinge 1.5, squared 2.25): the hinge of 1 and 0 is 0.
     ("pairwise_auc_loss", [3.0, 1.0, 1.5, 0.0], OF, {"surrogate": "squared_hinge"}, 2.25 / 4),
 ]
 

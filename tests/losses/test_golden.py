@@ -35,7 +35,7 @@ def golden_names(prefix):
 # Names of parameters in the file that differ from our names.
 NAMES = {"margin": "alpha", "sigma": "eps", "max_margin": "max_m", "noise": "Z"}
 IMBALANCED = ["k", "sigma", "noise", "class_counts", "max_margin", "scale"]
-# The entry, the loss, the parameters, and the names of its value and gradient in the file.
+# Name of an entry of the file, loss, parameters, and the names of value and gradient in the entry.
 CASES = [
     *((name, "smooth_topk_loss", ["k", "tau", "margin"]) for name in golden_names("st_")),
     *((name, "topk_hinge_loss", ["k", "margin"]) for name in ("hard_k1", "hard_k3")),

@@ -43,7 +43,7 @@ def test_draws_have_the_distribution_of_full_noise_and_its_expectation(
     n_classes, k, spread, sigma, completed, monkeypatch
 ):
     if completed:
-        # Most draws have fewer than k classes above this high level, and draw noise for all.
+        # Most draws have fewer than k classes above this high level, so all classes get noise.
         monkeypatch.setattr(_order_statistics, "_expected_rises", lambda k: 0.6 * k)
     n_draws, scores = 50_000, random_scores(n_classes, spread)
     every = scores.expand(n_draws, -1)

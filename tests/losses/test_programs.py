@@ -66,7 +66,7 @@ def test_tied_scores_get_equal_gradients_and_all_ties_a_descent_direction(case):
             for of_class in (target == 0, target == 1):
                 tied = gradient[of_class & (scores == s)]
                 assert_same(tied, tied[:1].expand_as(tied))
-    # The gradient separates equal scores. The ramp has no gradient for ties.
+    # If all scores are equal, a step against the gradient reduces the loss (ramp: not tested).
     equal, target = torch.zeros(12, dtype=torch.float64), torch.arange(12) < 3
     loss, gradient = value_and_gradient(case, equal, target)
     if case.parameters.get("surrogate") != "ramp":

@@ -72,8 +72,8 @@ def test_the_mean_loss_and_gradient_are_near_those_with_all_classes(loss, parame
         losses.append(loss(scores, candidates.target, **parameters, reduction="none"))
         mean += torch.autograd.grad(losses[-1].mean(), weight)[0] / n_draws
     losses = torch.stack(losses).detach()
-    # The tolerance covers chance, the factor of the docstring, and a bias by the curvature of the
-    # logarithm: if a sum p has relative variance v, the sum of k-subsets, p^k / k!, has k^2 v.
+    # The tolerance covers chance and the bias in the docstring of `sample_candidates`. There, v is
+    # var(loss) / tau^2. A sum of k-subsets, p^k / k!, has k^2 times the relative variance of p.
     tau, k = parameters.get("tau", 1.0), parameters.get("k", 1)
     bias = (2 * k - 1) * losses.var(0).mean() / (2 * tau) + tau * (k - 1) / n_candidates
     chance = losses.mean(1).std() / n_draws**0.5

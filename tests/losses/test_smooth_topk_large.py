@@ -30,7 +30,7 @@ def definition(scores, labels, k, tau, margin):
 
 
 # The largest scores are selected in two steps if n_classes >= 4096, or if n_classes / (2 k + 1) is
-# between 32 and 64. A k in the hundreds needs the tilt, and k = 1 is a simple sum.
+# between 32 and 64. A k in the hundreds needs the tilt of _elementary_symmetric; k = 1 is a sum.
 CASES = [
     (405, 5, 1.0), (50, 1, 0.1), (5000, 5, 1.0), (5000, 50, 0.1), (2000, 100, 1e-3),
     (1500, 300, 1.0), (400, 399, 1.0),

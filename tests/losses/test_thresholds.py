@@ -56,7 +56,7 @@ def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
         weights = torch.full((n,), float(exact), dtype=dtype)
         for j in range(1, math.floor(exact * n) + 1):
             assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
-        # Less than one sample does not count as a whole sample.
+        # If the share has a weight below 1, the weight is not rounded up to 1.
         j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
         found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
         assert found == min(math.ceil(j / exact), n)

@@ -85,7 +85,7 @@ def test_rates_at_thresholds_equal_exact_fractions():
 @pytest.mark.parametrize("light", [1e-3, 1e-8, 1e-20, 1e-30])
 @pytest.mark.parametrize("rare", [0, 1])
 def test_bedroc_of_one_sample_of_tiny_weight_depends_on_its_rank(light, rare):
-    # As `light` tends to 0, BEDROC depends only on the share of the other weight above the sample.
+    # For light -> 0, only the share of the other weight above the light sample matters: 1/4.
     y = np.array([1 - rare, rare, 1 - rare])
     score = metrics.bedroc_score(y, [3, 2, 1], alpha=2.0, sample_weight=[1.0, light, 3.0])
     height = (math.exp(-0.5) - math.exp(-2.0)) / (1 - math.exp(-2.0))

@@ -151,7 +151,7 @@ def tied_case(seed, n=9):
 
 
 def large_case(seed, n=300):
-    """Many samples, some tied, with integer weights, some 0."""
+    """Many samples with integer weights. Some scores tie, and some weights are 0."""
     rng = np.random.default_rng(seed)
     y_true = (rng.random(n) < 0.2).astype(int)
     y_score = (y_true + rng.normal(size=n)).round(1)

@@ -161,7 +161,7 @@ def test_a_category_has_a_column_and_other_values_are_zeros():
     for row, value in enumerate(X[:, 1].tolist()):
         expected = [float(value == each) / 3**0.5 for each in range(3)]
         assert of_categories[row].tolist() == pytest.approx(expected)
-    # The scaled value of the categorical column is 0, even for values far away.
+    # The scaled value of the categorical column is 0, also for values that are no category.
     assert (out[:, 1] == 0).all()
     others = out[:, [0, 2, 3, 4]], without.encoder(X)[:, [0, 2, 3, 4]]
     torch.testing.assert_close(*others)
@@ -209,7 +209,7 @@ def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, decimal
     net = TabularMLP(1, 2, n_bins=n_bins, dtype=torch.float64)
     net.from_data(X.unsqueeze(1), WEIGHTS[weights](X))
     assert 0 < int((net.encoder.bin_slope > 0).sum()) <= n_bins
-    # The outer bins end at the extreme samples, also light ones, unless they are far away.
+    # The outer bins end at the extreme values, whatever their weights, but within 1e6 scales.
     center, scale = net.encoder.center, net.encoder.scale
     ends = ((torch.stack([X.min(), X.max()]) - center) * scale).clamp(-1e6, 1e6)
     torch.testing.assert_close((edges_of(net, 0)[[0, -1]] - center) * scale, ends)

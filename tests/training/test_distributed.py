@@ -14,7 +14,7 @@ from sktopk.modules import MLP
 N_ROWS, N_FEATURES = 120, 5
 # In two cases, the user has made the network parallel.
 ESTIMATORS = {
-    # The validation score of a ranking is the mean of the scores of the processes.
+    # No early stopping: validation scores of rankers are means over processes.
     name: getattr(sktopk, f"{name}Classifier")(n_iter_no_change=None)
     for name in ("AUC", "FScore", "RecallAtFPR", "RecallAtPrecision", "Threshold", "TopK")
 }

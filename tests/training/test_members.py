@@ -53,7 +53,6 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal(shuffled_order(X, 0), y, M)
     monkeypatch.setattr("sktopk._estimators._fit.deal", lambda *args: fold)
-    # The scales of columns use the weights of all samples, so the weights do not change here.
     clf.set_params(**SMALL, n_estimators=M, module=module, batch_size=N)
     whole = clf.fit(X, y, sample_weight=WEIGHT).__getstate__()
     before = [copy.deepcopy(own_weights(clf, m)) for m in range(M)]
@@ -61,6 +60,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     other, weight = y.copy(), WEIGHT.copy()
     out = np.flatnonzero(fold == 0)
     other[out] = np.roll(y[out], 1)  # each fold keeps its classes
+    # TabularMLP scales the columns with all weights, so only MLP gets other weights.
     if module is MLP:
         weight[out] *= RNG.integers(1, 9, len(out))
     clf.fit(X, other, sample_weight=weight)
@@ -77,7 +77,7 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels():
     rows[-4:] = [[9, 9, 9], [9, 9, 9], [8, 8, 8], rows[0]]
     clf = TopKClassifier(k=1, n_estimators=3, max_epochs=1, random_state=0).fit(rows, y)
     out = np.isnan(clf.oob_decision_function_).any(axis=1)
-    # Classes that would lie in one fold, and samples equal to theirs, train all networks.
+    # No network holds out a class that is in a single fold, or samples equal to its samples.
     expected = np.isin(y, (3, 4, 5)) | (rows == rows[0]).all(axis=1)
     np.testing.assert_array_equal(out, expected)
 

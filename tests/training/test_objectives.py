@@ -146,7 +146,7 @@ def test_samples_of_a_minibatch_stand_for_others_in_the_loss(threshold, kind, we
 
 
 def test_the_threshold_keeps_its_share_while_the_scores_move():
-    """Every step has new scores, so that earlier hard examples are no longer hard."""
+    """Hard examples of earlier steps are no longer hard."""
     rng = np.random.default_rng(0)
     n, shares, hard = 4000, [], torch.empty(0, dtype=torch.long)
     objective = TopLoss(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
@@ -178,7 +178,7 @@ def test_a_minibatch_is_weighted_to_the_proportions_of_the_training_set(loss):
 
 
 def of_groups(case, kind, scores, positive, groups, weight):
-    """The public loss: the mean over groups, for programs over groups with both classes."""
+    """The public loss: the mean over groups; linear programs use only groups with both classes."""
     if not isinstance(case, torch.nn.Module):
         params = {"threshold": case, "groups": groups, "sample_weight": weight, **kind}
         return accuracy_at_top_loss(scores, positive, **params)

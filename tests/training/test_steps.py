@@ -84,7 +84,7 @@ def named(name, k=K, **params):
         more = dict(params)
         if name in COUNTS:
             own = np.ones(len(Y)) if weight is None else weight.numpy()
-            # The classifier scales the weights to mean 1.
+            # The classifier scales the weights to mean 1. Only the ratios of the counts matter.
             more["class_counts"] = torch.from_numpy(np.bincount(target.numpy(), own))
         function = function_called(f"{name}_loss")
         if "topk" in name:
