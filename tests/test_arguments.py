@@ -167,7 +167,7 @@ def test_huge_integers_raise_errors_that_name_the_parameter(case):
     ],
     ids=["of samples", "of negatives", "of weights"],
 )
-def test_a_k_of_all_samples_gives_a_warning(name, params, says):
+def test_a_k_above_the_number_of_samples_gives_a_warning(name, params, says):
     with pytest.warns(UserWarning, match=says) as record:
         getattr(metrics, name)(Y, S, **params)
     assert record[0].filename == __file__

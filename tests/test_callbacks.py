@@ -46,7 +46,7 @@ class Recorder(Callback):
         net.history.record("n_calls", len(self.calls))
 
 
-def test_the_object_that_is_passed_sees_batches_gradients_and_epochs():
+def test_the_given_callback_itself_sees_batches_gradients_and_epochs():
     recorder = Recorder()
     clf = quick(callbacks=[("own", recorder)]).fit(ROWS, Y)
     calls = recorder.calls
@@ -151,7 +151,7 @@ def test_a_callback_can_stop_a_training_as_ctrl_c_does():
     assert quick(callbacks=[Stop()]).fit(ROWS, Y).n_iter_ == 5
 
 
-def test_ctrl_c_in_the_first_epoch_leaves_no_fit():
+def test_ctrl_c_in_the_first_epoch_leaves_the_estimator_unfitted():
     clf = crashes()
     with crashing(after=0, error=KeyboardInterrupt):
         clf.fit(ROWS, Y)

@@ -287,7 +287,7 @@ DAMAGES = {
 }
 
 
-def test_a_damaged_or_forged_file_raises_is_kept_and_not_run(unfinished, tmp_path, monkeypatch):
+def test_a_damaged_or_forged_file_raises_and_is_kept_but_not_run(unfinished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     whole, match = unfinished.read_bytes(), "checkpoint=.*Delete the file to train anew, or pass an"
     for name, damage in DAMAGES.items():

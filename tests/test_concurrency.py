@@ -85,7 +85,7 @@ class Draw(Callback):
 
 
 @pytest.mark.parametrize("name", ["default", "dropout of ours", "noise"])
-def test_our_networks_are_independent_of_other_threads(name, expected):
+def test_networks_of_sktopk_are_independent_of_other_threads(name, expected):
     draw, clf = Draw(), pickle.loads(pickle.dumps(CLASSIFIERS[name]))
     torch.manual_seed(7)
     clf.set_params(callbacks=[draw]).fit(X, Y)
@@ -164,7 +164,7 @@ def test_predictions_during_a_training_use_the_old_or_the_new_state(name, call):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_fit_trains_inside_a_mode_without_gradients(mode, expected):
+def test_a_fit_trains_inside_no_grad_and_inference_mode(mode, expected):
     for name, score in expected.items():
         with mode():
             clf, found = fit(name)

@@ -59,7 +59,7 @@ DATASETS = {
 
 
 @pytest.mark.parametrize("case", DATASETS)
-def test_fit_and_predictions_equal_the_fit_of_an_array(case):
+def test_a_dataset_and_its_array_give_the_same_fit_and_predictions(case):
     dataset, y = DATASETS[case]
     for params in ({}, {"module": MLP, "n_estimators": 1, "batch_size": 500}):
         expected, found = make(**params).fit(X, y), make(**params).fit(dataset)
@@ -78,7 +78,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_folds_and_calibration_equal_the_fit_of_an_array(kind):
+def test_a_dataset_and_its_array_give_the_same_folds_and_calibration(kind):
     rows = TABLES[kind](X)
     dataset = TensorDataset(torch.from_numpy(rows), TENSORS[1])
     expected, found = (
@@ -108,7 +108,7 @@ SPLITTABLE = {
 @pytest.mark.filterwarnings("ignore:.* calibration sample")
 @pytest.mark.parametrize("case", ["arrays", "tensors", "subset"])
 @pytest.mark.parametrize("name", SPLITTABLE)
-def test_cross_validation_of_a_dataset_equals_an_array(name, case):
+def test_a_dataset_and_its_array_give_the_same_cross_validation_scores(name, case):
     y = (Y == 1).astype(int)
     options = {"cv": 2, "error_score": "raise"}
     found = cross_val_score(SPLITTABLE[name], DATASETS[case][0], y, **options)
@@ -121,7 +121,7 @@ def test_cross_validation_of_a_dataset_equals_an_array(name, case):
         np.testing.assert_array_equal(top, expected.predict_top(X, 9))
 
 
-def test_labels_weights_validation_and_partial_fit_equal_an_array():
+def test_datasets_with_weights_validation_and_partial_fit_act_like_arrays():
     weight, params = np.arange(len(X)) % 4, {"n_iter_no_change": 2}
     expected = make(**params).fit(X, Y, weight, X_val=X[:50], y_val=Y[:50]).partial_fit(X, Y)
     found = make(**params).fit(Rows(X), Y, weight, X_val=Items(X[:50], Y[:50]))
@@ -129,7 +129,7 @@ def test_labels_weights_validation_and_partial_fit_equal_an_array():
     np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
 
 
-def test_a_dataset_of_integer_images_equals_their_array_for_a_user_module():
+def test_a_user_module_gives_a_dataset_of_integer_images_the_scores_of_its_array():
     images = rng.integers(0, 255, (60, 1, 3, 3), dtype=np.uint8)
     y = images[:, 0, 1, 1] > 100
 
@@ -146,7 +146,7 @@ def test_a_dataset_of_integer_images_equals_their_array_for_a_user_module():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
-def test_a_dataset_in_half_precision_equals_an_array(dtype):
+def test_a_dataset_of_half_precision_or_uint8_gives_the_scores_of_its_array(dtype):
     rows = torch.arange(len(X) * 3).remainder(100).reshape(-1, 3).to(dtype)
     expected = make().fit(rows.double().numpy(), Y).decision_function(rows.double().numpy())
     found = make().fit(Items(rows, Y)).decision_function(Items(rows))

@@ -61,7 +61,7 @@ def test_an_example_runs_and_prints_its_results(name, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_demo_saves_its_figure_and_compares_all_on_both_tasks(tmp_path, monkeypatch, capsys):
+def test_the_demo_saves_a_figure_and_reports_that_sktopk_is_best(tmp_path, monkeypatch, capsys):
     demo = load("demo")
     monkeypatch.setattr(demo, "SEEDS", range(1))
     monkeypatch.setattr(demo, "N_CALIBRATIONS", 40)

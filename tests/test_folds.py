@@ -50,7 +50,7 @@ def test_the_order_of_the_samples_changes_no_fold():
     np.testing.assert_allclose(clf.fit(X[order], y[order]).oob_decision_function_, expected, 1e-6)
 
 
-def test_ranks_equal_ranks_of_sorted_tuples():
+def test_sample_ranks_equal_positions_among_sorted_tuples():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         table = rng.integers(-1, 2, (40, 4)).astype(float)
@@ -62,7 +62,7 @@ def test_ranks_equal_ranks_of_sorted_tuples():
             assert sample_ranks(given).tolist() == expected
 
 
-def test_ranks_do_not_depend_on_the_chunks_of_columns(monkeypatch):
+def test_sample_ranks_do_not_depend_on_the_number_of_columns_per_chunk(monkeypatch):
     table = RNG.integers(0, 2, (60, 9)).astype(float)
     expected = sample_ranks(table)
     monkeypatch.setattr(_samples, "BLOCK", 18)

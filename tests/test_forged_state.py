@@ -163,7 +163,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_the_own_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
+def test_an_unchanged_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
     kind = getattr(torch.optim, optimizer)
     net_params = {"optimizer": kind, **OPTIMIZERS[optimizer]}
     params = {"net_params": net_params, "learning_rate": 1e-3, "loss": "cross_entropy"}
@@ -175,7 +175,7 @@ def test_the_own_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
     np.testing.assert_array_equal(clf.decision_function(X), expected)
 
 
-def test_a_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_path):
+def test_a_forged_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_path):
     pytest.importorskip("skops")
     random = np.random.RandomState(0)  # no number is drawn from it
     state = random.get_state(legacy=False)

@@ -86,7 +86,7 @@ def test_groups_are_held_out_whole(n_estimators):
         assert len(set(distance.argmin(1)[day == DAY])) == 1
 
 
-def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
+def test_folds_without_a_group_of_both_classes_do_not_count_in_the_valid_score():
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(200, 4)), np.repeat(np.arange(20), 10)
     # One day has both classes, two days have only positives.
@@ -195,7 +195,7 @@ def test_pipelines_and_searches_pass_groups_on():
 
 
 @every_ranker
-def test_groups_without_both_classes_give_a_warning_or_an_error(clf):
+def test_few_groups_with_both_classes_give_a_warning_and_none_an_error(clf):
     clf.set_params(**SMALL)
     with pytest.raises(ValueError, match="both classes; got groups without both, 0 of 2 groups"):
         clf.fit(X, Y, groups=Y)
@@ -240,7 +240,7 @@ def test_a_threshold_function_without_groups_raises():
         sktopk.RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
 
 
-def test_groups_without_both_classes_do_not_change_a_program():
+def test_groups_of_one_class_do_not_change_rankers_with_a_linear_program():
     X_more = np.concatenate([X, X[:40] + 1])
     y_more = np.concatenate([Y, np.repeat([0, 1], 20)])
     more = np.concatenate([DAY, np.repeat([100, 101], 20)])
@@ -253,7 +253,7 @@ def test_groups_without_both_classes_do_not_change_a_program():
         assert one.history_[-1]["train_loss"] == pytest.approx(other.history_[-1]["train_loss"])
 
 
-def test_networks_for_labels_hold_out_whole_groups():
+def test_topk_classifier_holds_out_whole_groups():
     plant = np.repeat(np.arange(60), 4)
     X = np.random.default_rng(0).normal(size=(60, 8))[plant]
     X, y = X + 0.01 * np.arange(240)[:, None] % 4, (7 * plant) % 5  # random labels for a new plant

@@ -76,7 +76,7 @@ def test_scores_are_as_good_as_with_one_hot_and_target_encoding(name, kind, n_ca
 
 
 @pytest.mark.parametrize("n_categories", [200, 2000])
-def test_trees_of_several_noisy_classes_are_about_as_good_as_one_hot_encoding(n_categories):
+def test_trees_reach_the_auc_of_encodings_with_several_noisy_classes(n_categories):
     # Without constraints of _boosters.py, trees overfit the statistics: AUC is 0.03 to 0.04 lower.
     clf, loss = sktopk.TopBoostClassifier("cross_entropy", k=1, n_members=2, random_state=0), []
     for seed in range(3):
@@ -127,7 +127,7 @@ def test_unknown_and_missing_categories_have_equal_scores(name):
         clf.predict(np.zeros((3, 1)))
 
 
-def test_partial_fit_keeps_the_encoding_of_the_first_part():
+def test_partial_fit_keeps_the_encoding_of_its_first_call():
     X, y = draw("one label per category", 100, 4000)
     clf = sktopk.TopKClassifier(k=1, **QUICK)
     for start in range(0, 4000, 1000):

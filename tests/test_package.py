@@ -57,7 +57,7 @@ def test_imports_are_lazy():
     assert drawn == {name: message.format(name) for name in displays}
 
 
-def test_metrics_and_decisions_load_no_torch_here_nor_in_workers():
+def test_metrics_and_decisions_import_no_torch_also_in_worker_processes():
     command = [sys.executable, "-W", "ignore", "-m", "tests.without_torch"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

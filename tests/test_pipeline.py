@@ -58,7 +58,7 @@ def test_a_pipeline_predicts_like_its_last_step_on_transformed_samples(name):
         assert hasattr(pipe, other) == hasattr(last, other)
 
 
-def test_frozen_pipelines_and_the_best_of_a_search_have_the_methods():
+def test_frozen_pipelines_and_the_best_of_a_search_have_predict_top():
     X, y = CANCER
     pipe = make_pipeline(StandardScaler(), BudgetClassifier(LogisticRegression(), random_state=0))
     search = GridSearchCV(pipe, {"budgetclassifier__estimator__C": [0.1, 1.0]}, cv=2).fit(X, y)

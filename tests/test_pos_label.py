@@ -68,7 +68,7 @@ def test_a_ranker_does_not_depend_on_the_names_of_the_labels(ranker, rows):
 
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True), (0.0, 1.0)], ids=repr)
 @pytest.mark.parametrize("pos_label", [0, 1, None])
-def test_the_second_of_known_labels_is_positive_without_a_warning(labels, pos_label, rows):
+def test_label_1_or_true_is_positive_by_default_without_a_warning(labels, pos_label, rows):
     X, positive = rows
     given = None if pos_label is None else labels[pos_label]
     clf = sktopk.AUCClassifier(pos_label=given, **SHORT)
@@ -77,7 +77,7 @@ def test_the_second_of_known_labels_is_positive_without_a_warning(labels, pos_la
 
 
 @pytest.mark.parametrize("labels", [("ok", "fraud"), ("a sale", "fraud"), (2, 1), (-1, 0)], ids=str)
-def test_the_rare_one_of_other_labels_is_positive_with_a_warning(labels, rows):
+def test_the_rarer_label_is_positive_with_a_warning_unless_labels_are_0_1_or_pm_1(labels, rows):
     X, positive = rows
     y, (other, rare) = np.array(labels)[positive.astype(int)], labels
     clf, (warned,) = said(sktopk.DeepTopPushClassifier(**SHORT), X, y)
@@ -89,7 +89,7 @@ def test_the_rare_one_of_other_labels_is_positive_with_a_warning(labels, rows):
     np.testing.assert_array_equal(told.predict_top(X, 9), clf.predict_top(X, 9))
 
 
-def test_a_label_is_rare_below_a_quarter_of_the_weight(rows):
+def test_a_label_with_less_than_a_quarter_of_the_weight_is_chosen_as_positive(rows):
     X, _ = rows
     for n_first, expected in [(99, "approve"), (100, "reject"), (390, "reject")]:
         y = np.where(np.arange(400) < n_first, "approve", "reject")
@@ -124,7 +124,7 @@ def test_positives_that_are_the_large_majority_give_a_warning(caller, labels, ro
 
 
 @pytest.mark.parametrize(("n_negative", "n_warnings"), [(99, 1), (100, 0), (300, 0)])
-def test_the_large_majority_is_more_than_three_quarters(n_negative, n_warnings, rows):
+def test_positives_give_a_warning_above_three_quarters_of_the_samples(n_negative, n_warnings, rows):
     y = (np.arange(400) >= n_negative).astype(int)
     assert len(said(sktopk.BudgetClassifier(GaussianNB()), rows[0], y)[1]) == n_warnings
 
@@ -140,7 +140,7 @@ def test_meta_estimators_that_encode_labels_give_a_warning():
     assert 0.02 < np.mean(fitted.predict(X) == "bad") < 0.3
 
 
-def test_partial_fit_keeps_the_positive_label_of_the_first_chunk(rows):
+def test_partial_fit_keeps_the_positive_label_of_its_first_call(rows):
     X, positive = rows
     y = np.where(positive, "fraud", "ok")
     clf = sktopk.DeepTopPushClassifier(**SHORT)

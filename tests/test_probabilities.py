@@ -63,7 +63,7 @@ def test_logit_adjusted_estimates_probabilities_for_equally_frequent_classes(rar
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.5])
-def test_tau_is_the_share_of_the_frequencies_that_is_corrected(rare, tau):
+def test_probabilities_use_class_frequencies_to_the_power_of_1_minus_tau(rare, tau):
     X, y = rare
     clf = linear(loss_params={"tau": tau}, log_loss_share=0).fit(X, y)
     expected = softmax(log_density(X) + (1 - tau) * np.log(SHARES), axis=1)
@@ -93,7 +93,7 @@ def test_a_loss_module_gives_the_probabilities_of_its_named_loss(rare, case, sha
 @pytest.mark.parametrize(
     "loss", [FocalLoss(), torch.nn.MultiMarginLoss(), "noised_topk", "smooth_topk"], ids=str
 )
-def test_other_losses_alone_have_no_probabilities(rare, loss):
+def test_other_losses_need_calibration_or_a_share_of_log_loss_for_probabilities(rare, loss):
     X, y = rare[0][:500], rare[1][:500]
     clf = linear(loss, log_loss_share=0)
     assert not hasattr(clf, "predict_proba")
@@ -175,7 +175,7 @@ def test_probabilities_of_samples_far_away_sum_to_one():
 
 
 @pytest.mark.parametrize("case", PEERS)
-def test_predict_proba_uses_the_calibration_of_the_fit(case, binary):
+def test_predict_proba_uses_the_calibration_that_was_set_in_fit(case, binary):
     X, y = binary[0][:200], binary[1][:200]
     clf = PEERS[case](max_epochs=2, log_loss_share=0).fit(X, y)
     proba, calibration = clf.predict_proba(X), clf.calibration

@@ -30,7 +30,7 @@ def test_many_classes_train_one_network_with_a_warning():
 
 
 @pytest.mark.parametrize("n_classes", [2, 1000])
-def test_rankings_and_up_to_a_thousand_classes_train_eight_networks(n_classes):
+def test_rankers_and_up_to_a_thousand_classes_train_eight_networks(n_classes):
     (X, _), y = pairs(n_classes)
     assert TopKClassifier(**QUICK).fit(X, y).n_estimators_ == 8
     assert PatMatClassifier(**QUICK).fit(X, y == 0).n_estimators_ == 8

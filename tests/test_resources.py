@@ -50,7 +50,7 @@ def held():
     return [n_files, sum(map(len, children)), threading.active_count(), n_tasks, n_tensors]
 
 
-def test_many_fits_leave_nothing_behind(tmp_path):
+def test_many_fits_keep_no_memory_files_threads_or_processes(tmp_path):
     loop = fits(tmp_path)
 
     def rounds(n):

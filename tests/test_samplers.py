@@ -60,7 +60,7 @@ def test_epochs_have_the_documented_minibatches(
 
 @given(st.integers(1, 40), st.integers(0, 120), st.integers(2, 20), st.integers(1, 19))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_an_epoch_has_the_fewest_minibatches(n_positives, n_negatives, batch_size, min_positives):
+def test_an_epoch_has_no_needless_minibatch(n_positives, n_negatives, batch_size, min_positives):
     min_positives = min(min_positives, batch_size - 1)
     target = labels(n_positives, n_negatives)
     n_batches = len(StratifiedBatchSampler(target, batch_size, min_positives=min_positives))

@@ -44,7 +44,7 @@ def labels(case):
 
 @pytest.mark.parametrize("case", ESTIMATORS)
 @pytest.mark.parametrize("module", [None, MLP], ids=["default", "MLP"])
-def test_fit_and_predictions_equal_a_fit_of_dense_samples(case, module):
+def test_sparse_and_dense_samples_give_nearly_equal_scores(case, module):
     params = {"n_estimators": 2} if module is None else {"n_estimators": 1, "module": module}
     y = labels(case)
     found = ESTIMATORS[case](**params).fit(X, y)

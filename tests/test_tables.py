@@ -142,7 +142,7 @@ def test_categories_and_missing_values_of_samples_of_weight_zero_are_ignored():
     np.testing.assert_array_equal(found.decision_function(X), expected.decision_function(X))
 
 
-def test_copies_and_later_chunks_keep_the_categories(clf):
+def test_copies_and_later_calls_of_partial_fit_keep_the_categories(clf):
     scores = clf.decision_function(X)
     for each in (pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)):
         np.testing.assert_array_equal(each.decision_function(X), scores)
@@ -160,7 +160,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_other_networks_raise_an_error_that_names_the_default_network(case):
+def test_networks_other_than_the_default_raise_for_categories_and_missing_values(case):
     clf = TopKClassifier(k=1, **{"max_epochs": 1} | OTHERS[case])
     assert not get_tags(clf).input_tags.allow_nan
     assert get_tags(TopKClassifier()).input_tags.allow_nan

@@ -63,7 +63,7 @@ def rank_of_threshold(clf, y):
 
 
 @each_top
-def test_the_threshold_is_between_the_score_of_the_rank_and_the_next(classifier, rare):
+def test_the_threshold_is_halfway_from_the_score_at_its_rank_to_the_adjacent_one(classifier, rare):
     # Test half of the rankers in float32.
     X = rare[0][:300].astype(np.float32 if classifier in TOP[::2] else np.float64)
     y = rare[1][:300]
@@ -92,7 +92,7 @@ def cut_value(clf, y, flagged):
 
 
 @pytest.mark.parametrize("classifier", PROGRAMS, ids=name)
-def test_the_threshold_of_a_program_maximizes_the_metric(classifier, rare):
+def test_the_threshold_of_rankers_with_a_linear_program_maximizes_the_metric(classifier, rare):
     X, y, times = rare[0][:150].round(1), rare[1][:150], np.arange(150) % 3  # some scores tie
     rows = np.repeat(np.arange(150), times)
     clf = quick(classifier, learning_rate=0.1)
@@ -138,7 +138,7 @@ def test_the_threshold_of_an_ensemble_comes_from_out_of_fold_scores(classifier, 
     assert clf.oob_score_ == pytest.approx(metric())
 
 
-def test_the_given_share_of_new_samples_is_flagged_approximately():
+def test_about_the_given_share_of_new_samples_is_predicted_positive():
     rng = np.random.default_rng(1)
     y = rng.random(6000) < 0.1
     X = rng.standard_normal((6000, 10)) + 0.3 * y[:, None]
@@ -183,7 +183,7 @@ def test_predict_top_keeps_the_order_of_ties(rare):
 ALARMS, BOTH = "false_positives", {"false_positives": 0.2, "false_negatives": 0.8}
 
 
-def test_named_rankers_equal_threshold_classifiers(rare):
+def test_a_ranker_equals_threshold_classifier_with_its_threshold(rare):
     X, y, *_ = rare
     for named, threshold, *errors in [
         (sktopk.TopPushKClassifier(k=4), KthLargest("negatives", k=4)),
@@ -201,7 +201,7 @@ def test_named_rankers_equal_threshold_classifiers(rare):
 
 
 @pytest.mark.parametrize("errors", ["false_negatives", ALARMS, BOTH], ids=str)
-def test_the_method_score_is_the_share_of_counted_samples_predicted_correctly(rare, errors):
+def test_the_method_score_is_the_accuracy_in_the_classes_whose_errors_count(rare, errors):
     X, y, *_ = rare
     clf = quick(sktopk.ThresholdClassifier(KthLargest("all", k=40), errors)).fit(X, y)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
@@ -221,7 +221,7 @@ def test_the_method_score_is_the_share_of_counted_samples_predicted_correctly(ra
 
 
 @some_rankers
-def test_a_single_positive_and_equal_scores_are_defined(classifier):
+def test_data_with_a_single_positive_or_equal_samples_can_be_trained(classifier):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 3)), np.zeros(300, dtype=int)
     y[17] = 1
@@ -274,7 +274,7 @@ OF_LOSSES = [
 
 
 @pytest.mark.parametrize(("cls", "param", "value", "of_loss"), OF_LOSSES)
-def test_a_parameter_of_the_loss_alone_changes_no_metric(cls, param, value, of_loss, rare):
+def test_a_parameter_set_only_for_the_loss_changes_no_metric(cls, param, value, of_loss, rare):
     X, y = rare[0][:300], rare[1][:300]
     clf = cls(**{param: value}, **SMALL).set_params(**{f"loss__{param}": of_loss}).fit(X, y)
     assert clf.get_params()[f"loss__{param}"] == of_loss

@@ -43,7 +43,7 @@ def test_the_estimated_threshold_increases_to_the_true_threshold(rare):
     assert clf.threshold_ == pytest.approx(true, abs=0.1)
 
 
-def test_a_buffer_that_holds_the_rank_makes_the_estimate_exact(rare):
+def test_the_estimate_is_exact_if_the_buffer_is_as_large_as_the_rank_of_the_threshold(rare):
     for classifier in (
         sktopk.TopPushKClassifier(k=7, buffer_size=7),
         sktopk.PatMatClassifier(tau=0.01, buffer_size=20),
@@ -57,7 +57,7 @@ def test_a_buffer_that_holds_the_rank_makes_the_estimate_exact(rare):
 
 
 @pytest.mark.parametrize("buffer_size", [0, 5])
-def test_a_quantile_ignores_that_minibatches_have_more_positives(buffer_size, rare):
+def test_estimated_quantiles_correct_for_oversampled_positives_of_minibatches(buffer_size, rare):
     X, y = rare
     # Positives score far higher: the uncorrected quantile would be the score of a positive.
     X = np.where(y[:, None] == 1, 3.0, 0.0) + 0.5 * X
@@ -86,7 +86,7 @@ def test_weighted_ranks_count_samples_by_their_weight(rare):
     np.testing.assert_allclose(clf.history_[-1]["threshold"], expected, atol=1e-7)
 
 
-def test_small_minibatches_train_for_the_given_rate(rare):
+def test_with_small_minibatches_the_mean_hinge_of_negatives_is_the_given_fpr(rare):
     X, y = rare
     X = 3 * X  # with this factor, the hinges of most negatives are 0
     clf = sktopk.RecallAtFPRClassifier(0.05, buffer_size=200)
@@ -111,7 +111,7 @@ def test_the_first_epoch_has_no_threshold_far_below_the_true_one(buffer_size):
     assert np.mean(above) < 0.04
 
 
-def test_the_rank_is_proportional_to_the_size_of_a_chunk(rare):
+def test_partial_fit_scales_the_rank_k_to_the_number_of_samples_of_a_call(rare):
     X, y = rare
     clf = sktopk.RecallAtKClassifier(k=100, batch_size=64, random_state=0)
     for start in range(0, 2000, 200):
@@ -119,7 +119,7 @@ def test_the_rank_is_proportional_to_the_size_of_a_chunk(rare):
     assert 50 < clf.predict(X).sum() < 200
 
 
-def test_validation_scores_depend_on_many_samples(rare):
+def test_the_validation_score_is_a_partial_auc_instead_of_the_metric_of_score(rare):
     X, y = rare
     rows = slice(0, 500)
     for name in ("DeepTopPush", "Threshold", "FScore"):

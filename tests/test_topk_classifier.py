@@ -29,7 +29,7 @@ def quick(loss="smooth_topk", **params):
 
 
 @pytest.mark.parametrize("k", [3, {1: 0.5, 3: 0.5}], ids=str)
-def test_score_and_predict_topk_use_k_if_the_loss_has_another_k(blobs, k):
+def test_score_and_predict_topk_use_k_of_the_estimator_instead_of_loss__k(blobs, k):
     X, y = blobs
     if isinstance(k, dict):
         with pytest.raises(ValueError, match="loss__k must not be set if k is a dict"):
@@ -171,7 +171,7 @@ def test_columns_are_centered_before_they_are_rounded_to_float32(blobs):
         np.testing.assert_allclose(each.decision_function(far), expected, rtol=0.01, atol=0.01)
 
 
-def test_scores_do_not_depend_on_the_chunk(blobs):
+def test_predictions_in_several_chunks_equal_predictions_in_one_chunk(blobs):
     X, y = blobs
     clf = quick(n_estimators=2).fit(X, y)
     many = np.tile(X, (40, 1))  # more samples than one chunk

@@ -118,7 +118,7 @@ def accuracies(scores, labels):
 # `gamma` multiplies the learning rate after half of the epochs. 1e3 makes the last epoch bad.
 @pytest.mark.parametrize(("gamma", "is_best"), [(0.5, False), (1e3, True)])
 @pytest.mark.parametrize("n_estimators", [1, 3])
-def test_the_best_epoch_of_validation_is_kept_if_better_by_two_errors(n_estimators, gamma, is_best):
+def test_the_best_epoch_is_kept_if_better_by_two_standard_errors(n_estimators, gamma, is_best):
     epochs, schedule = Epochs(), LRScheduler("StepLR", step_size=5, gamma=gamma)
     clf = quick(n_estimators=n_estimators, callbacks=[schedule, epochs], max_epochs=10)
     clf.set_params(learning_rate=0.01)
@@ -149,7 +149,7 @@ def test_early_stopping_keeps_the_best_epoch(cls, n_estimators):
     check_same(weights(clf), epochs.weights[best])
 
 
-def test_given_validation_samples_stop_and_calibrate_the_training():
+def test_given_validation_samples_are_used_for_early_stopping_and_calibration():
     clf = quick(n_iter_no_change=2, max_epochs=60, learning_rate=0.1, calibration="temperature")
     clf.fit(X[:200], Y[:200], X_val=X[200:], y_val=Y[200:])
     assert clf.n_iter_ < 60
@@ -172,7 +172,7 @@ def test_given_validation_samples_stop_and_calibrate_the_training():
 @pytest.mark.filterwarnings("ignore:.*about as high as for constant scores:UserWarning")
 @pytest.mark.parametrize("share", [0, 0.5])
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier, FScoreClassifier])
-def test_the_loss_of_validation_samples_is_the_training_loss(cls, share):
+def test_valid_loss_equals_train_loss_on_the_same_samples(cls, share):
     # Validate on the training samples, in one minibatch, with a network that does not change.
     clf = quick(cls, log_loss_share=share, learning_rate=1e-12, batch_size=300, max_epochs=2)
     clf.fit(X, target(clf), X_val=X, y_val=target(clf))
@@ -180,7 +180,7 @@ def test_the_loss_of_validation_samples_is_the_training_loss(cls, share):
         assert row["valid_loss"] == pytest.approx(row["train_loss"])
 
 
-def test_a_single_network_holds_out_a_tenth_but_no_class():
+def test_a_single_network_holds_out_a_tenth_of_the_samples_but_no_whole_class():
     y, shown = Y.copy(), []
     y[0] = 77
     labels = hook(on_train_begin=lambda self, net, X, y, **_: shown.append(y))
@@ -192,7 +192,7 @@ def test_a_single_network_holds_out_a_tenth_but_no_class():
     assert clf.predict_proba(X).shape == (300, 4)
 
 
-def test_all_samples_train_if_none_can_be_held_out():
+def test_all_samples_are_used_for_training_if_none_can_be_held_out():
     few = np.r_[np.flatnonzero(POSITIVE)[:1], np.flatnonzero(POSITIVE == 0)[:20]]
     for n_estimators in (1, 3):
         clf = quick(PatMatClassifier, tau=0.2, n_estimators=n_estimators, n_iter_no_change=2)
@@ -210,7 +210,7 @@ def test_all_samples_train_if_none_can_be_held_out():
     assert "no samples were held out for calibration='sigmoid'" in str(error.value)
 
 
-def test_partial_fit_announces_classes_and_counts_them():
+def test_class_count_sums_over_calls_of_partial_fit_with_one_class_each():
     clf = quick(loss="logit_adjusted")
     for label in range(3):
         clf.partial_fit(X[label == Y], Y[label == Y], classes=range(3))
@@ -275,7 +275,7 @@ def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:k=500 must be at most")
-def test_a_rank_that_was_reduced_in_the_first_chunk_stays_reduced():
+def test_a_k_that_was_reduced_in_the_first_call_of_partial_fit_stays_reduced():
     clf = quick(sktopk.RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
     clf.partial_fit(X[100:], POSITIVE[100:])
     assert copy.deepcopy(clf).partial_fit(X, POSITIVE).k_ == clf.k_ == 100

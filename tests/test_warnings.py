@@ -49,7 +49,7 @@ def test_nearly_as_many_labels_as_samples_give_a_warning():
 
 
 @pytest.mark.parametrize("display", DISPLAYS, ids=lambda display: display.__name__)
-def test_warnings_of_displays_have_the_line_of_the_user(display):
+def test_warnings_of_displays_point_to_the_calling_line(display):
     pytest.importorskip("matplotlib")
     no_positives = np.zeros(60, dtype=int)
     for call in (
@@ -61,14 +61,14 @@ def test_warnings_of_displays_have_the_line_of_the_user(display):
     at_this_file(lambda: display.from_predictions(Y, LABELS), UserWarning, says)
 
 
-def test_warnings_of_scorers_and_tables_have_the_line_of_the_user():
+def test_warnings_of_scorers_and_tables_point_to_the_calling_line():
     scorer = make_top_scorer("precision_at_k", k=100)
     at_this_file(lambda: scorer(MODEL, X, Y), UserWarning, "k=100 exceeds the number of")
     says = "y_score must hold scores; got only the labels 0 and 1"
     at_this_file(lambda: metrics.budget_table(Y, LABELS, budgets=[5]), UserWarning, says)
 
 
-def test_warnings_inside_pipelines_and_searches_have_the_line_of_the_user():
+def test_warnings_inside_pipelines_and_searches_point_to_the_calling_line():
     clf = TopKClassifier(k=9, **QUICK)
     search = GridSearchCV(clf, {"tau": [1.0]}, cv=ONE_FOLD, refit=False)
     for call in (
@@ -130,7 +130,7 @@ SAID_OFTEN = {
 
 
 @pytest.mark.parametrize("case", SAID_OFTEN)
-def test_a_line_of_the_user_warns_once(case):
+def test_a_warning_that_is_repeated_within_one_call_is_shown_once(case):
     call, says = SAID_OFTEN[case]
     with warnings.catch_warnings(record=True, action="default") as caught:
         call()

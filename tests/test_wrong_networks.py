@@ -164,7 +164,7 @@ DIVERGING = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("case", DIVERGING)
-def test_a_training_that_diverges_names_what_is_too_large(case, kind, dtype):
+def test_the_error_after_a_diverged_training_names_what_is_too_large(case, kind, dtype):
     (params, says), (cls, y) = DIVERGING[case], ESTIMATORS[kind]
     clf = cls(**QUICK | {"max_epochs": 3} | params)
     with pytest.raises(ValueError, match=f"Training diverged: .*epoch [123].*{says}"):
@@ -284,7 +284,7 @@ def test_a_loss_of_weighted_samples_has_to_return_their_mean():
         clf.fit(X, OF_FOUR, sample_weight=1.0 + OF_FOUR)
 
 
-def test_a_function_that_returns_one_network_gets_copies_trained():
+def test_copies_are_trained_if_a_function_always_returns_the_same_network():
     network = nn.Linear(3, 4)
     before = network.weight.detach().clone()
     members = fit("labels", module=lambda *sizes: network, n_estimators=2).net_.module_

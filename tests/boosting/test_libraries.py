@@ -41,7 +41,7 @@ def test_the_log_loss_objective_grows_the_same_trees_as_lightgbm(name, is_weight
     np.testing.assert_allclose(scores, own.predict(X, raw_score=True), atol=1e-6)
 
 
-def test_lightgbm_stops_early_at_a_metric(binary):
+def test_lightgbm_stops_early_by_a_metric_of_sktopk(binary):
     X, y = binary
     f = objective("accuracy_at_top", **TOP)
     start = np.full(1000, initial_score(y[:1000]))

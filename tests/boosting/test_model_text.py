@@ -23,7 +23,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_file_is_loaded_without_trust_and_predicts_the_same(name, tmp_path, request):
+def test_a_file_predicts_the_same_if_loaded_without_the_parameter_trusted(name, tmp_path, request):
     pytest.importorskip("skops")
     clf, data = KINDS[name][0], request.getfixturevalue(KINDS[name][1])
     clf.fit(*data)

@@ -75,7 +75,7 @@ def test_the_gradient_is_that_of_the_loss_mixed_with_log_loss(name):
     "threshold",
     [TopMean("negatives", k=5), TopMean("negatives", tau=1.0), KthLargest("negatives", k=3)],
 )
-def test_hessian_curvature_sums_absolute_second_derivatives_and_bounds_them(threshold, surrogate):
+def test_hessian_curvature_has_absolute_row_sums_and_is_an_upper_bound(threshold, surrogate):
     target, score = rows("top_push")
     params = {"threshold": threshold, "surrogate": surrogate}
 

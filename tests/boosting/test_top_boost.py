@@ -48,7 +48,7 @@ def test_the_threshold_equals_the_threshold_of_the_loss(binary, loss, k, params,
 
 
 @pytest.mark.parametrize("loss", ["fbeta", TopPushKLoss(k=3)])
-def test_a_loss_without_a_threshold_flags_the_number_of_positives(binary, loss):
+def test_a_loss_without_a_threshold_predicts_as_many_positives_as_in_y(binary, loss):
     X, y = binary
     assert make(loss).fit(X, y).predict(X).sum() == y.sum()
 
@@ -73,7 +73,7 @@ def test_out_of_fold_scores_come_from_models_that_held_out_the_sample(binary):
     assert clf.oob_score_ == pytest.approx(average_precision_score(y, clf.oob_decision_function_))
 
 
-def test_samples_of_weight_0_are_ignored_and_class_weight_is_a_weight(binary):
+def test_samples_of_weight_0_are_ignored_and_class_weight_acts_like_sample_weight(binary):
     X, y = binary
     kept = np.arange(len(y)) % 4 > 0
     one = make(n_members=2).fit(X, y, sample_weight=kept * 2.0)
@@ -143,7 +143,7 @@ def test_a_fit_with_groups_grows_the_same_trees_as_lightgbm(days, is_weighted):
     np.testing.assert_array_equal(one.decision_function(X), plain.decision_function(X))
 
 
-def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
+def test_a_fold_without_a_group_of_both_classes_is_scored_without_groups():
     # Two of 20 days have both classes, and two days have only positives.
     X, groups = np.random.default_rng(0).normal(size=(200, 4)), np.repeat(np.arange(20), 10)
     y = np.zeros(200, dtype=int)
@@ -156,7 +156,7 @@ def test_folds_without_a_group_of_both_classes_are_scored_as_one_list():
 
 @pytest.mark.parametrize("class_weight", ["balanced", {1: 7.0}], ids=str)
 @pytest.mark.parametrize(("loss", "k"), [("pairwise_auc", 0.05), ("recall_at_k", 50)])
-def test_class_weight_does_not_change_how_many_samples_are_flagged(binary, class_weight, loss, k):
+def test_class_weight_does_not_change_how_many_positives_are_found(binary, class_weight, loss, k):
     X, y = binary
     clf = make(loss, k=k, class_weight=class_weight, n_estimators=40).fit(X, y)
     # The number of predicted positives is approximate, because scores of trees tie.

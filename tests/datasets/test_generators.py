@@ -32,7 +32,7 @@ def test_a_noise_rate_of_0_changes_no_label_and_inputs_never_change():
     np.testing.assert_array_equal(y, before)
 
 
-def test_more_noise_keeps_the_labels_of_less_noise():
+def test_labels_that_change_at_a_low_rate_change_equally_at_a_higher_rate():
     y = np.repeat(np.arange(6), 500)
     less, more, same = (inject_label_noise(y, GROUPS, p, random_state=7) for p in (0.3, 0.8, 0.3))
     np.testing.assert_array_equal(less, same)
@@ -69,7 +69,7 @@ def test_a_long_tail_has_the_class_sizes_of_cifar_100_lt():
     assert (counts[0], counts[-1], counts.sum()) == (500, 5, 10_847)
 
 
-def test_each_unequal_class_keeps_its_exponential_share():
+def test_class_sizes_decrease_exponentially_as_far_as_the_smallest_class_allows():
     y = np.repeat(["a", "b", "c"], [100, 5, 100])
     _, y_tail = make_long_tail(y, y, 4, random_state=0)
     # The middle class has 5 samples, half of the first class: 10, 5, 2.

@@ -40,7 +40,7 @@ def data():
 @pytest.mark.filterwarnings("ignore:.* tie at the cut")
 @pytest.mark.parametrize("inner", ANY, ids=lambda inner: type(inner).__name__)
 @pytest.mark.parametrize("constraint", BUDGETS)
-def test_any_classifier_decides_sample_by_sample(inner, constraint, data):
+def test_predictions_of_any_classifier_do_not_depend_on_the_other_samples(inner, constraint, data):
     X, y, X_cal, y_cal, X_test, _ = data
     options = {"budget": BUDGETS[constraint], "constraint": constraint, "random_state": 0}
     held_out = BudgetClassifier(inner, validation_fraction=0.4, **options)
@@ -79,7 +79,7 @@ def test_an_integer_budget_is_relative_to_the_number_of_samples_of_fit(rng):
         everything.set_params(budget=1001).fit(X, y)
 
 
-def test_calibration_samples_did_not_train(data):
+def test_calibration_samples_are_not_used_for_training(data):
     X, y, *_ = data
     clf = BudgetClassifier(Column(), **COUNT, validation_fraction=0.25, random_state=0).fit(X, y)
     assert len(clf.estimator_.fit_X_) == 375
@@ -121,7 +121,7 @@ POPULATIONS = {
 
 @pytest.mark.filterwarnings("ignore:no threshold has fdr", "ignore:every calibration sample")
 @pytest.mark.parametrize("population", POPULATIONS)
-def test_false_discoveries_of_predict_keep_a_small_budget_with_200_samples(population):
+def test_the_false_discovery_rate_of_predict_keeps_its_budget_with_200_samples(population):
     rng, of, shares, n_found = np.random.default_rng(0), POPULATIONS[population], [], np.zeros(2)
     for seed in range(300):
         clf = fit(*of(rng, 200), 0.1, "fdr", random_state=seed)
@@ -148,7 +148,7 @@ def test_conformal_selection_takes_each_group_as_a_batch(rng):
 
 @pytest.mark.filterwarnings("ignore:.* tie at the cuts")
 @pytest.mark.parametrize("names", [None, ["Mon", "Tue", "Wed"], [3, 1, 2]])
-def test_predict_top_has_exactly_n_of_the_batch_or_of_each_group(names, rng):
+def test_predict_top_returns_n_samples_of_the_batch_or_of_each_group(names, rng):
     scores = rng.integers(0, 9, size=90)
     groups = None if names is None else rng.choice(names, size=90)
     clf, best = fit(range(50), np.arange(50) > 20, 0.1), []
@@ -294,7 +294,7 @@ def test_wrong_parameters_of_budget_classifier_raise_or_warn(params, error, mess
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("steps", [[], [StandardScaler()]], ids=["alone", "in a pipeline"])
-def test_a_classifier_without_a_positive_label_gets_that_of_the_selection(steps):
+def test_a_classifier_without_a_positive_label_gets_pos_label_of_budget_classifier(steps):
     X, y = make_classification(600, weights=[0.6], class_sep=2, random_state=0)
     y = np.where(y == 1, "bad", "ok")  # 40 % are "bad": too many for a default positive label
     ranker = PatMatClassifier(tau=0.3, n_estimators=2, max_epochs=4, random_state=0)

@@ -56,7 +56,7 @@ def test_limits_of_rates_hold_in_simulations(constraint, budget):
     assert kept / n_draws >= 1 - delta - slack
 
 
-def test_sets_cover_in_simulations():
+def test_sets_have_the_guaranteed_mean_coverage_in_simulations():
     rng, covered = np.random.default_rng(0), []
     X_new, y_new = overlapping(5000, rng)
     for _ in range(200):
@@ -67,7 +67,7 @@ def test_sets_cover_in_simulations():
     assert np.mean(covered) < 0.85
 
 
-def test_all_samples_train_and_out_of_fold_scores_set_the_threshold():
+def test_all_samples_are_used_for_training_and_out_of_fold_scores_for_the_threshold():
     X, y = overlapping(90, np.random.default_rng(0))
     count = {"budget": 0.2, "constraint": "count", "cross_fit": True}
     desk = BudgetClassifier(PatMatClassifier(tau=0.1, **SMALL), **count).fit(X, y)
@@ -79,7 +79,7 @@ def test_all_samples_train_and_out_of_fold_scores_set_the_threshold():
 
 
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
-def test_samples_that_trained_every_tree_do_not_calibrate():
+def test_samples_without_out_of_bag_scores_are_not_used_for_calibration():
     X, y = overlapping(200, np.random.default_rng(0), 3)
     forest = RandomForestClassifier(5, oob_score=True, random_state=0)
     sets = SetClassifier(forest, method="aps", cross_fit=True).fit(X, y)

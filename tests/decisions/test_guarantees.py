@@ -56,7 +56,7 @@ def test_rates_exceed_their_budget_with_probability_at_most_delta(constraint, n,
 
 
 @pytest.mark.parametrize(("constraint", "budget"), [("fpr", 0.25), ("recall", 0.75)])
-def test_rates_of_tied_scores_keep_their_budget(constraint, budget):
+def test_guarantees_of_fpr_and_recall_hold_for_tied_scores(constraint, budget):
     rng, violated = np.random.default_rng(3), []
     for _ in range(N_DRAWS):
         scores, positive = rng.integers(0, 10, size=300), np.arange(300) % 2 == 0
@@ -177,7 +177,7 @@ def test_selection_is_benjamini_and_hochberg_of_conformal_p_values(step, budget,
     ("n", "m", "prevalence", "budget", "step"),
     [(300, 150, 0.2, 0.2, None), (50, 20, 0.5, 0.2, None), (300, 100, 0.2, 0.2, 0.5)],
 )
-def test_the_share_of_false_selections_keeps_its_budget_and_uses_it(n, m, prevalence, budget, step):
+def test_the_false_discovery_rate_is_close_to_its_budget_but_below(n, m, prevalence, budget, step):
     rng, false, found = np.random.default_rng(0), [], []
     for _ in range(N_DRAWS):
         old, (new, positive) = draw(rng, n, prevalence, step), draw(rng, m, prevalence, step)
@@ -206,7 +206,7 @@ def tail(n_new, n_old, hits, found):
 
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 @pytest.mark.parametrize(("n", "n_old"), [(1, 1), (5, 8), (12, 3), (7, 0)])
-def test_an_interval_of_hits_has_all_numbers_that_a_test_does_not_reject(n, n_old, delta):
+def test_hits_interval_has_the_numbers_of_hits_that_two_tests_do_not_reject(n, n_old, delta):
     new = column(np.arange(n + 1) + 10.0)  # the lowest score is not among the n best
     for found in range(n_old + 1):
         # Calibration samples below all new samples do not count, whatever their label.

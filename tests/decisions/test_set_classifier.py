@@ -34,7 +34,7 @@ def covered(clf, X, y):
 
 @pytest.mark.parametrize("method", CONFORMAL)
 @pytest.mark.parametrize("randomized", [True, False])
-def test_mean_coverage_is_the_guarantee_or_above_it_without_randomization(method, randomized):
+def test_mean_coverage_is_at_least_the_guarantee_and_equals_it_if_randomized(method, randomized):
     n, n_new, rates = 24, 100, []
     clf = SetClassifier(frozen(), method=method, randomized=randomized)
     clf.set_params(prevalence=np.geomspace(1, 0.1, 8))
@@ -111,7 +111,7 @@ def test_a_randomized_set_has_a_label_with_the_probability_of_the_definition():
 
 @pytest.mark.parametrize("coverage", ["0.5", "0.7", "0.8", "0.9", "0.95", "0.99"])
 @pytest.mark.filterwarnings("ignore:coverage=")
-def test_the_threshold_is_the_order_statistic(coverage):
+def test_the_threshold_is_an_order_statistic_of_the_probabilities_of_the_true_labels(coverage):
     for n in (1, 2, 4, 9, 10, 19, 20, 39, 98, 99, 100):
         X, y = draw(n)
         scores = np.sort(X[np.arange(n), y])[::-1]
@@ -120,7 +120,7 @@ def test_the_threshold_is_the_order_statistic(coverage):
         assert clf.threshold_ == (scores[rank - 1] if rank <= n else -np.inf)
 
 
-def test_sets_do_not_depend_on_the_chunks():
+def test_sets_do_not_depend_on_how_the_samples_are_split():
     X, y = draw(200_000)  # more probabilities than one chunk
     clf = SetClassifier(frozen(), method="aps", random_state=0).fit(X[:300], y[:300])
     parts = [clf.predict_set(part) for part in np.array_split(X, 7)]
@@ -128,7 +128,7 @@ def test_sets_do_not_depend_on_the_chunks():
 
 
 @pytest.mark.parametrize("method", CONFORMAL)
-def test_coverage_holds_with_samples_held_out_by_class(method):
+def test_coverage_holds_with_a_stratified_calibration_split(method):
     # The split keeps the shares of the classes. A class with one sample does not calibrate.
     n, n_new, rates = 120, 100, []
     for seed in range(100):
@@ -163,7 +163,7 @@ def test_a_parameter_that_the_method_does_not_use_warns(name, method):
         assert set(message.split("parameter of ")[1].split(" and ")) == {*map(repr, users)}
 
 
-def test_held_out_samples_do_not_train():
+def test_held_out_samples_are_not_used_for_training():
     X, y = draw(300)
     # A class with one sample and a class with two samples, which each keep one for training.
     y[:3] = [8, 9, 9]
@@ -179,7 +179,7 @@ def test_held_out_samples_do_not_train():
         assert not hasattr(clf.estimator, "classes_")
 
 
-def test_frozen_estimators_are_kept_and_all_samples_calibrate(digits):
+def test_frozen_estimators_are_kept_and_all_samples_are_used_for_calibration(digits):
     X, y, X_test, _ = digits
     fitted = GaussianNB().fit(X[:400], y[:400])
     before = pickle.dumps(fitted)
@@ -191,7 +191,7 @@ def test_frozen_estimators_are_kept_and_all_samples_calibrate(digits):
     assert clf.threshold_ == scores[500 - math.ceil(501 * 0.9)]
 
 
-def test_prevalence_comes_from_the_best_available_source():
+def test_prevalence_is_given_or_counted_in_training_or_calibration_samples():
     X, y = draw(300)
     y[y == 7] = 6
     count = np.bincount(y, minlength=8)

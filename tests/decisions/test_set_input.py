@@ -89,7 +89,7 @@ def test_wrong_parameters_of_set_classifier_raise(params, error, message):
         SetClassifier(frozen(), **params).fit(*draw(50))
 
 
-def test_labels_that_are_unknown_or_too_rare_and_a_wrong_output_raise():
+def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
     X, y = draw(50)
     with pytest.raises(ValueError, match=r"y must have a class with two samples, .* n_samples=8"):
         SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))

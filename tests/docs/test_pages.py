@@ -116,7 +116,7 @@ def test_classifiers_on_pages_have_a_top_5_accuracy_above_98_percent(page, name,
     assert topk_accuracy_score(y_test, scores, k=5) > 0.98
 
 
-def test_the_ranker_of_the_papers_finds_the_eights(digits):
+def test_the_ranker_on_the_page_papers_finds_the_digit_eight(digits):
     X, X_test, y, y_test = digits
     ranker = estimators("papers.md")["ranker"].fit(X, y == 8)
     assert np.mean(y_test[ranker.predict_top(X_test, 80)] == 8) > 0.9
@@ -129,7 +129,7 @@ PLACED_BLOCK = re.compile(
 )
 
 
-def test_the_new_loss_equals_its_slow_definition_and_trains(monkeypatch):
+def test_the_example_loss_of_contributing_equals_its_slow_definition_and_trains(monkeypatch):
     (_, _, code), *others = PLACED_BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text())
     assert len(others) == 5
     for path, place, _ in others:

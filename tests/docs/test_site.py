@@ -36,7 +36,7 @@ def test_no_internal_link_is_broken(site):
     assert broken == []
 
 
-def test_no_page_loads_from_elsewhere(site):
+def test_no_page_loads_files_from_other_sites(site):
     for path, text in pages(site).items():
         for tag in re.findall(r"<(?:script|link|img)\b[^>]*>", text):
             outside = re.search(r'(?:src|href)="(https?:)?//', tag)

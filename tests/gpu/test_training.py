@@ -113,7 +113,7 @@ def test_replayed_steps_equal_steps_without_replay(name, table, replayed, monkey
     ],
     ids=lambda callback: type(callback).__name__,
 )
-def test_callbacks_change_replayed_steps(callback, table, replayed, monkeypatch):
+def test_callbacks_take_effect_in_replayed_steps(callback, table, replayed, monkeypatch):
     params = {"callbacks": [callback], "batch_size": 32, "module": TabularMLP}
     name = "DeepTopPush"
     clf, expected = recorded_and_not(name, table, replayed, monkeypatch, **params)
@@ -132,7 +132,7 @@ def test_callbacks_change_replayed_steps(callback, table, replayed, monkeypatch)
     ],
     ids=["Newton steps", "a function", "dropout", "momentum"],
 )
-def test_steps_that_differ_are_not_replayed(clf, table, replayed):
+def test_steps_whose_computation_varies_are_not_replayed(clf, table, replayed):
     X, y = table
     clf.set_params(max_epochs=4, batch_size=64, random_state=0, device=DEVICE).fit(X, y == 0)
     assert not replayed

@@ -170,7 +170,7 @@ MODULES = [name for name in losses.__all__ if name.endswith("Loss") and "LinearP
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_loss_is_loaded_without_trust(name, path):
+def test_every_loss_is_loaded_without_the_parameter_trusted(name, path):
     kind = getattr(losses, name)
     needed = [p.name for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
     loss = kind(**{each: GIVEN[each] for each in needed})
@@ -182,7 +182,7 @@ def test_every_loss_is_loaded_without_trust(name, path):
         torch.testing.assert_close(value, state[key], rtol=0, atol=0)
 
 
-def test_a_loss_function_of_sktopk_is_loaded_without_trust(path):
+def test_a_loss_function_of_sktopk_is_loaded_without_the_parameter_trusted(path):
     pytest.importorskip("lightgbm")
     loaded = load(dump(sktopk.TopBoostClassifier(losses.top_push_loss), path))
     assert loaded.loss is losses.top_push_loss
@@ -224,7 +224,7 @@ NOT_PUBLIC.append(f"{losses.SmoothTopKLoss.__module__}.check_k")
 
 
 @pytest.mark.parametrize("name", NOT_PUBLIC)
-def test_a_type_that_only_looks_public_is_not_trusted(name, path, monkeypatch):
+def test_functions_outside_of_the_public_names_are_not_trusted(name, path, monkeypatch):
     def another():
         """A function of the user."""
 

@@ -98,7 +98,7 @@ def test_the_graph_contains_pipeline_steps_and_accepts_missing_values(cancer, pa
     assert_same(to_onnx(clf, path, X), clf, absent)
 
 
-def test_a_graph_of_a_frozen_scikit_learn_pipeline_has_its_outputs(cancer, path):
+def test_a_graph_has_the_outputs_of_a_frozen_scikit_learn_pipeline(cancer, path):
     X = cancer[0].astype(np.float32)
     clf = clone(RANKER).set_params(**LINEAR)
     pipe = sklearn_pipeline(MinMaxScaler(), "passthrough", TruncatedSVD(5), clf)
@@ -124,7 +124,7 @@ class Convolution(nn.Module):
         return self.layers(x)
 
 
-def test_a_graph_of_a_user_network_for_images_has_its_outputs(digits, path):
+def test_a_graph_has_the_outputs_of_a_user_network_for_images(digits, path):
     X, y = digits[0].reshape(-1, 1, 8, 8).astype(np.float32), digits[1]
     clf = TopKClassifier(k=3, module=Convolution, **QUICK).fit(X, y)
     before = clf.decision_function(X)

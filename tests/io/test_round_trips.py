@@ -103,7 +103,7 @@ def fitted(estimator, X, y):
 
 
 @pytest.mark.parametrize("name", [*ON_TWO_CLASSES, *ON_THREE_CLASSES])
-def test_an_estimator_is_loaded_without_trust_and_unchanged(cancer, iris, path, name):
+def test_an_estimator_is_loaded_unchanged_without_the_parameter_trusted(cancer, iris, path, name):
     X, y = iris if name in ON_THREE_CLASSES else (cancer[0], np.array(["no", "yes"])[cancer[1]])
     estimator = fitted((ON_TWO_CLASSES | ON_THREE_CLASSES)[name], X, y)
     loaded = load(dump(estimator, path))

@@ -113,7 +113,7 @@ def test_noise_keeps_its_precision_with_large_scores(name):
     assert loss(scores + 2.0**17, target, **options).item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_very_high_score_costs_the_adjusted_loss_no_precision():
+def test_a_very_high_score_costs_smooth_topk_adjusted_loss_no_precision():
     scores = torch.tensor([[2.0**27, 1.5, 1.25, 0.75, 0.5]]).expand(4, -1)
     options = {"class_counts": [5, 4, 3, 2, 1], "k": 2, "reduction": "none"}
     found, exact = (

@@ -103,7 +103,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", [n for n in golden_names("at_") if n != "at_baseline"])
-def test_a_threshold_and_its_loss_equal_golden_values_and_gradients(name):
+def test_thresholds_losses_and_their_gradients_equal_golden_values(name):
     entry, kind = entry_of(name), "_".join(name.split("_")[:2])
     scores, target = entry["z"], entry["y"]
     threshold = AT_TOP[kind](entry["y"], entry.get("param"))

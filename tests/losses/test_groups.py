@@ -101,7 +101,7 @@ def test_the_reduction_sum_is_the_mean_times_the_sum_of_the_weights(case):
 
 
 @every(SOME)
-def test_groups_that_all_lack_a_class_have_no_loss(case):
+def test_the_loss_is_0_if_every_group_lacks_a_needed_class(case):
     scores, target, groups = batch()
     bare = (groups == 2) | (groups == 5)
     if case in TOP:

@@ -210,7 +210,7 @@ def test_wrong_parameters_of_single_losses_raise():
         ("both", "errors='both' must be one of 'false_negatives', 'false_positives'"),
     ],
 )
-def test_an_unknown_value_of_the_parameter_errors_raises(errors, message):
+def test_accuracy_at_top_loss_raises_for_a_wrong_errors_parameter(errors, message):
     scores, target = binary_batch()
     with pytest.raises(ValueError, match=message):
         accuracy_at_top_loss(scores, target, threshold=KthLargest("all", k=2), errors=errors)

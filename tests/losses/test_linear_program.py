@@ -125,7 +125,7 @@ def test_a_batch_of_programs_equals_each_program_alone(method, rng):
 
 
 @exact_method
-def test_unsolvable_programs_do_not_affect_the_others(method, rng):
+def test_unsolvable_programs_do_not_affect_other_programs_of_the_batch(method, rng):
     good = [lp.vertex_program(rng, 4, 8, 1) for _ in range(3)]
     bad = lp.infeasible_program(rng, 4, 7, 1), lp.unbounded_program(rng, 4, 8, 1)
     arguments = lp.stacked([good[0], bad[0], good[1], bad[1], good[2]])

@@ -86,7 +86,7 @@ def test_wrong_results_of_the_function_build_raise(batch, build, error, message)
         LinearProgramLoss(build)(*batch)
 
 
-def test_a_function_build_that_takes_no_weights_raises_if_they_are_given(batch):
+def test_sample_weight_raises_if_build_does_not_accept_weights(batch):
     with pytest.raises(TypeError, match="sample_weight was given, but build does not take it"):
         LinearProgramLoss(mean_hinge)(*batch, sample_weight=torch.ones(12))
     with pytest.raises(TypeError, match="build must be callable; got dict"):

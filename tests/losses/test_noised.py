@@ -39,7 +39,7 @@ REGIMES = [(60, 3, 1.0, 0.3), (60, 2, 0.0, 1.0), (200, 6, 0.3, 0.5)]
 
 @pytest.mark.parametrize("completed", [False, True])
 @pytest.mark.parametrize(("n_classes", "k", "spread", "sigma"), REGIMES)
-def test_draws_have_the_distribution_of_full_noise_and_its_expectation(
+def test_the_kth_largest_has_the_distribution_and_mean_of_noise_for_all_classes(
     n_classes, k, spread, sigma, completed, monkeypatch
 ):
     if completed:
@@ -64,7 +64,7 @@ def test_draws_have_the_distribution_of_full_noise_and_its_expectation(
 
 @pytest.mark.parametrize("n_noise", [3, "exact"])
 @pytest.mark.parametrize("n_present", [1, 3, 30])
-def test_masked_classes_never_win(n_noise, n_present):
+def test_a_masked_class_is_never_the_kth_largest(n_noise, n_present):
     scores = torch.full((4, 90), -torch.inf)
     scores[:, :n_present] = torch.linspace(0, 1, n_present)
     options = {"k": 3, "sigma": 0.5, "n_noise": n_noise, "reduction": "none"}
@@ -86,7 +86,7 @@ def test_the_loss_with_drawn_noise_is_finite_at_every_scale_of_scores(dtype, sca
 
 
 @pytest.mark.parametrize("n_classes", [10, 90])
-def test_noise_is_fresh_and_follows_the_generator(n_classes):
+def test_each_call_draws_new_noise_from_its_generator(n_classes):
     def loss(generator=None):
         options = {"k": 2, "sigma": 0.5, "margin": 9.0, "generator": generator}
         scores = random_scores(n_classes, 1.0)

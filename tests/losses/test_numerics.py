@@ -192,7 +192,7 @@ def test_float32_has_the_gradient_of_float64(case, scale):
 
 @every(first_of_each(OF_TWO))
 @pytest.mark.parametrize("exponent", [-100, 100])
-def test_classes_of_weights_far_apart_have_the_value_and_gradient_of_float64(case, exponent):
+def test_very_different_weights_of_the_two_classes_cost_no_precision_in_float32(case, exponent):
     scores, target = case.batch(dtype=torch.float32)
     weight = torch.where(target == 1, 2.0**exponent, 2.0**-exponent)
     found = value_and_gradient(case, scores, target, sample_weight=weight)
@@ -296,7 +296,7 @@ def test_second_derivatives_are_finite_with_scores_of_minus_infinity(case):
     assert second.isfinite().all()
 
 
-def test_a_loss_without_second_derivative_can_repeat_the_first():
+def test_backward_can_be_repeated_for_a_loss_without_second_derivative():
     scores, target = binary_batch()
     loss = losses.fbeta_loss(scores, target)
     first, second = (torch.autograd.grad(loss, scores, retain_graph=True) for _ in range(2))

@@ -25,7 +25,7 @@ def test_a_loss_with_any_ties_equals_its_definition(case):
 
 
 @every(SOLVED)
-def test_the_closed_form_equals_the_program_and_its_multipliers(case):
+def test_the_closed_form_and_its_gradient_equal_the_solved_linear_program(case):
     rng = np.random.default_rng(1)
     # Multipliers are not unique where scores tie, so only the optimum is compared.
     for batch in [*(tied_batch(rng, n_max=12) for _ in range(20)), binary_batch(128, share=0.1)]:
@@ -55,7 +55,7 @@ def test_gradient_is_a_subgradient_where_scores_tie(case):
 
 
 @every(PROGRAMS)
-def test_tied_scores_get_equal_gradients_and_all_ties_a_descent_direction(case):
+def test_ties_have_equal_gradients_and_the_gradient_at_equal_scores_reduces_the_loss(case):
     scores, target = binary_batch(n_samples=12)
     scores = (2 * scores.detach()).round() / 2
     scores[:3], target[:3] = 0.5, 1
@@ -125,7 +125,7 @@ def test_the_pairwise_loss_of_several_classes_equals_its_definition(multi_class,
 
 @every_average
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_pairwise_loss_equals_the_program_and_its_multipliers(multi_class, weighted):
+def test_the_pairwise_loss_and_its_gradient_equal_the_solved_linear_program(multi_class, weighted):
     scores, target = class_batch(n_samples=12, n_classes=4, seed=2)
     weight = torch.linspace(0, 2, 12, dtype=torch.float64) if weighted else None
     parameters = {"multi_class": multi_class, "sample_weight": weight}

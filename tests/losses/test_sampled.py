@@ -21,7 +21,7 @@ def distinct(candidates):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_candidates_are_the_labels_and_the_drawn_rest(seed):
+def test_candidates_are_the_labels_and_the_classes_that_were_drawn(seed):
     target = torch.randint(50, (9,), generator=seeded(seed + 100))
     candidates = sample_candidates(target, 50, 20, generator=seeded(seed))
     drawn = torch.randint(50, (20,), generator=seeded(seed)).tolist()

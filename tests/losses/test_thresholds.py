@@ -41,7 +41,7 @@ def rank_found(threshold, n, weight=None, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("tau", [0.07, 0.29, 0.001, Fraction(1, 3), 1.0])
-def test_a_share_gives_the_rank_of_its_decimal_value(tau):
+def test_the_rank_of_a_quantile_threshold_uses_the_decimal_value_of_tau(tau):
     threshold = KthLargest("positives", tau=float(tau))
     for n in [*range(1, 130), 1000, 100_000]:
         assert rank_found(threshold, n) == references.rank_of_share(tau, n), n
@@ -49,7 +49,7 @@ def test_a_share_gives_the_rank_of_its_decimal_value(tau):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("weight", ["0.1", "0.3", "0.7", "1.1", "1/3"])
-def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
+def test_rounding_of_weights_does_not_change_the_rank_of_the_threshold(weight, dtype):
     # Ten samples of weight 0.7 weigh 7, but in float32 a little less.
     exact = Fraction(weight)
     for n in range(10, 200, 10):
@@ -73,7 +73,7 @@ def test_rounding_of_weights_does_not_move_the_rank(weight, dtype):
     st.sampled_from([torch.float32, torch.float64]),
 )
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_a_sample_of_small_weight_counts_among_heavy_samples(rows, rank, dtype):
+def test_weights_between_1_and_1e9_give_the_exact_threshold(rows, rank, dtype):
     scores, weights = map(list, zip(*rows, strict=True))
     total = sum(weights)
     if "k" in rank:
@@ -190,7 +190,7 @@ BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
 
 @pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
 @every_surrogate
-def test_both_kinds_of_errors_are_the_weighted_sum_of_each_kind(surrogate, threshold):
+def test_the_loss_of_both_kinds_of_errors_is_a_weighted_sum_over_the_kinds(surrogate, threshold):
     scores, target = binary_batch(n_samples=30)
     weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
     options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}

@@ -239,7 +239,7 @@ def test_recall_without_positives_is_nan_with_a_warning(data):
     assert display.ideal[-1] == 1
 
 
-def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
+def test_the_curve_of_a_budget_classifier_marks_its_budget_and_uses_its_pos_label(data):
     X, y, X_test, y_test = data
     inner = FrozenEstimator(LogisticRegression().fit(X, y))
     for pos_label in ("yes", "no"):
@@ -266,7 +266,7 @@ def test_a_budget_classifier_is_drawn_for_what_it_selects(data):
         ({"budget": 900}, 2000),
     ],
 )  # fmt: skip
-def test_the_axis_ends_at_a_few_budgets_unless_parameters_extend_it(params, shown, rng):
+def test_the_axis_ends_at_four_times_the_budget_unless_parameters_extend_it(params, shown, rng):
     rows = np.arange(2000) % 20 == 0, rng.normal(size=2000)
     display = BudgetCurveDisplay.from_predictions(*rows, **params)
     assert shown <= display.ax_.get_xlim()[1] <= 1.06 * shown

@@ -50,7 +50,7 @@ def best(y, y_score, weight, groups, k):
 
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 6])
-def test_precision_and_recall_at_k_equal_exact_fractions(k, grouped):
+def test_precision_and_recall_at_k_equal_values_computed_with_exact_fractions(k, grouped):
     for y, y_score, weight, groups in cases():
         groups = groups if grouped else np.zeros(len(y), dtype=int)
         found, places = best(y, y_score, weight, groups, k)
@@ -63,7 +63,7 @@ def test_precision_and_recall_at_k_equal_exact_fractions(k, grouped):
             assert score(y, y_score, **params) == pytest.approx(float(expected), rel=1e-12, abs=0)
 
 
-def test_rates_at_thresholds_equal_exact_fractions():
+def test_scores_at_thresholds_equal_values_computed_with_exact_fractions():
     for y, y_score, weight, _ in cases():
         kept = weight > 0
         present = y[kept].tolist(), y_score[kept].tolist(), [*map(Fraction, weight[kept])]

@@ -153,7 +153,7 @@ def labels_and_scores(draw):
 
 
 @given(labels_and_scores(), st.sampled_from(["micro", "macro"]))
-def test_topk_accuracy_equals_the_reference(case, average):
+def test_topk_accuracy_equals_a_loop_with_exact_fractions(case, average):
     labels, y_true, y_score, weight, k, ties = case
     options = {"k": k, "labels": labels, "average": average, "ties": ties, "sample_weight": weight}
     value, undefined = quietly(metrics.topk_accuracy_score, y_true, y_score, **options)

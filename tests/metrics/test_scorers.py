@@ -79,7 +79,7 @@ def test_a_topk_scorer_uses_the_classes_of_the_estimator(estimator, digits):
 
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
-def test_a_class_unseen_in_training_is_a_miss_and_no_fold_scores_nan(average, rng):
+def test_classes_unseen_in_training_count_as_misses_and_no_score_is_nan(average, rng):
     X, y = rng.standard_normal((60, 4)), np.r_[np.arange(20), np.arange(20), np.arange(20, 40)]
     scorer, clf = make_topk_scorer(5, average=average), GaussianNB(var_smoothing=1.0)
     scores = cross_val_score(clf, X, y, cv=KFold(5), scoring=scorer, error_score="raise")

@@ -56,7 +56,7 @@ def test_labels_may_have_any_order_and_type():
 
 
 @pytest.mark.parametrize("n_rows", [0, 2])
-def test_scores_without_positive_weight_are_nan_with_a_warning(n_rows):
+def test_set_scores_without_samples_of_positive_weight_are_nan_with_a_warning(n_rows):
     y_set, weight = np.ones((n_rows, 3)), np.zeros(n_rows)
     with pytest.warns(UndefinedMetricWarning, match="set_coverage_score: no sample of"):
         score = set_coverage_score([1] * n_rows, y_set, labels=[1, 2, 3], sample_weight=weight)

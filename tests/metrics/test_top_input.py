@@ -15,7 +15,7 @@ from tests.metrics.top_cases import every_score, function_called, large_case
 
 @every_score
 @pytest.mark.parametrize("dtype", [np.int32, np.uint16, np.float16, np.float32])
-def test_scores_of_every_dtype_count_by_their_order(score, params, dtype):
+def test_only_the_order_of_scores_matters_for_every_dtype(score, params, dtype):
     y_true, y_score, weight = large_case(2)
     expected = score(y_true, y_score, sample_weight=weight, **params)
     whole = np.unique(y_score, return_inverse=True)[1].astype(dtype)

@@ -40,7 +40,7 @@ def test_scores_by_threshold_equal_their_definition(score, reference, params, se
         assert score(y_true, y_score, sample_weight=w, **params) == pytest.approx(expected)
 
 
-def test_partial_auc_is_the_mean_over_the_logarithm_of_the_rate():
+def test_partial_auc_is_the_mean_tpr_over_the_logarithm_of_the_fpr():
     y_true, y_score, weight = large_case(0)
     options = {"y_true": y_true, "y_score": y_score, "sample_weight": weight}
     rate = np.exp(np.linspace(math.log(0.01), math.log(0.3), 2001))
@@ -53,7 +53,7 @@ def test_partial_auc_is_the_mean_over_the_logarithm_of_the_rate():
 @at_k
 @pytest.mark.parametrize("k", [5, 0.15])
 @pytest.mark.parametrize("ties", ["expected", "optimistic", "pessimistic"])
-def test_weight_two_is_the_sample_twice_in_groups(score, k, ties):
+def test_weight_2_equals_a_repeated_sample_in_scores_with_groups(score, k, ties):
     y_true, y_score, weight = large_case(0)
     group = np.random.default_rng(0).integers(0, 9, len(y_true))
     *rows, of_rows = (each.repeat(weight.astype(int)) for each in (y_true, y_score, group))
@@ -79,7 +79,7 @@ def test_k_samples_of_each_group_are_selected(score, k):
         assert score(y_true, y_score, k=k, groups=groups) == pytest.approx(expected)
 
 
-def test_missing_samples_count_as_misses_of_precision_with_a_warning():
+def test_precision_divides_by_k_with_a_warning_if_there_are_fewer_samples():
     y_true, y_score = [1, 0, 1], [3, 2, 1]
     with pytest.warns(UserWarning, match=r"k=8 exceeds .* 3 selected samples are divided by 8"):
         assert precision_at_k_score(y_true, y_score, k=8) == 2 / 8
@@ -107,7 +107,7 @@ def test_a_fraction_selects_the_same_samples_if_weights_sum_to_less_than_one(sco
         assert found == pytest.approx(expected)
 
 
-def test_a_fraction_is_rounded_up_to_samples_but_not_by_rounding_errors():
+def test_a_fraction_of_the_samples_is_rounded_up_except_for_rounding_errors():
     y_score = -np.arange(100.0)
     seventh, eighth = (np.arange(100) == i for i in (6, 7))
     assert 0.07 * 100 > 7

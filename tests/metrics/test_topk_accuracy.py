@@ -46,7 +46,7 @@ def test_many_samples_are_scored_chunk_by_chunk():
 
 @pytest.mark.parametrize("average", ["micro", "macro"])
 @pytest.mark.parametrize("rows", [([], np.empty((0, 3))), ([0, 1], np.eye(2))], ids=len)
-def test_topk_accuracy_without_positive_weight_is_nan_with_a_warning(average, rows):
+def test_topk_accuracy_without_samples_of_positive_weight_is_nan_with_a_warning(average, rows):
     with pytest.warns(UndefinedMetricWarning, match="no sample of positive weight"):
         score = topk_accuracy_score(*rows, average=average, sample_weight=np.zeros(len(rows[0])))
     assert np.isnan(score)

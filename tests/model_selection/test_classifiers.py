@@ -40,7 +40,7 @@ PIPE = make_pipeline(StandardScaler(), RANKER)
 
 
 @pytest.mark.parametrize("estimator", [RANKER, PIPE], ids=["ranker", "pipeline"])
-def test_a_ranker_is_compared_with_its_positive_label(estimator, frauds):
+def test_a_ranker_is_scored_with_the_positive_label_of_the_scorer(estimator, frauds):
     X, y = frauds
     bayes = {"bayes": GaussianNB()}
     found = compare(estimator, X, y, scoring=FRAUD, baselines=bayes)

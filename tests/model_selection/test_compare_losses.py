@@ -166,7 +166,7 @@ def test_an_error_names_the_run_that_failed(rows):
         compare(X, y, scoring=lambda estimator, X, y: np.nan)
 
 
-def test_groups_stay_together_in_folds_and_inside_them(rows):
+def test_groups_stay_together_in_folds_and_in_the_search_for_settings(rows):
     X, y = rows
     groups = np.arange(60) // 6
     compare(X, y, {"a": Recorder()}, groups=groups, grid="default", cv=2)

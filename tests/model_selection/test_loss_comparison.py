@@ -26,7 +26,7 @@ SCORES = {loss: BASE + gain + 0.02 * RNG.random(6) for loss, gain in GAINS.items
 
 
 @pytest.mark.parametrize(("overlap", "test_to_training"), [(None, 20 / 80), (0.5, 1.0)])
-def test_summary_is_the_corrected_test_step_by_step(overlap, test_to_training):
+def test_the_summary_equals_a_corrected_t_test_computed_step_by_step(overlap, test_to_training):
     summary = comparison(SCORES, overlap=overlap).summary(confidence=0.9)
     assert summary.index.tolist() == list(SCORES)
     for loss, each in SCORES.items():
@@ -63,7 +63,7 @@ def test_seeds_on_one_split_are_averaged():
     pd.testing.assert_frame_equal(a, b)
 
 
-def test_verdict_follows_the_interval_for_the_number_of_losses(rng):
+def test_the_verdict_corrects_for_the_number_of_compared_losses(rng):
     base, noise = 0.8 + 0.01 * rng.random(6), rng.normal(size=6)
     noise -= noise.mean()
     # p = .03 is significant for a single loss, but not for the best of three losses.

@@ -12,7 +12,7 @@ from torch import nn
 from sktopk.modules import MLP, NormalizedLinear
 
 
-def test_layers_have_the_names_of_a_sequential_network_and_the_size_of_the_molecule_network():
+def test_layers_have_the_parameter_names_and_sizes_of_a_sequential_network():
     assert [*MLP(4, 3, (5,)).state_dict()] == ["0.weight", "0.bias", "2.weight", "2.bias"]
     network = MLP(100, 1, hidden_layer_sizes=(50, 25), batch_norm=True)
     dense = (100 * 50 + 50) + (50 * 25 + 25) + (25 + 1)
@@ -88,7 +88,7 @@ def layer():
     return NormalizedLinear(4, 3, dtype=torch.float64)
 
 
-def test_scores_are_cosines_with_their_gradient(layer):
+def test_scores_are_cosine_similarities_and_their_gradients_are_correct(layer):
     features = torch.randn((5, 4), dtype=torch.float64, requires_grad=True)
     expected = torch.cosine_similarity(features.unsqueeze(1), layer.weight.unsqueeze(0), dim=2)
     torch.testing.assert_close(layer(features), expected)
@@ -105,7 +105,7 @@ def test_samples_of_zeros_have_score_zero_and_a_moderate_gradient(layer):
     assert layer.weight.grad.isfinite().all()
 
 
-def test_a_copy_has_its_weights_of_length_one(layer):
+def test_a_pickled_layer_has_weights_of_norm_1_and_the_same_output(layer):
     features = torch.randn((5, 4), dtype=torch.float64)
     again = pickle.loads(pickle.dumps(layer))
     assert torch.equal(again(features), layer(features))

@@ -65,7 +65,7 @@ def edges_of(net, j):
     return torch.cat([start, end[-1:]]) / encoder.scale[j] + encoder.center[j]
 
 
-def test_bins_equal_those_of_the_authors_except_for_closed_outer_bins(default_dtype):
+def test_bins_equal_the_bins_of_rtdl_num_embeddings_but_the_outer_bins_are_closed(default_dtype):
     """Compare with the package of Gorishniy et al., whose buffers have torch's default dtype."""
     default_dtype(torch.float64)
     rtdl = pytest.importorskip("rtdl_num_embeddings")
@@ -141,7 +141,7 @@ def test_a_missing_value_is_replaced_by_the_median_and_has_an_indicator():
     assert indicator.tolist() == missing.double().tolist()
 
 
-def test_an_indicator_of_some_columns_leaves_the_others_at_their_median():
+def test_missing_indicator_can_be_limited_to_some_columns():
     X = table(n=301)
     X[::5, 0], X[::7, 3] = NAN, NAN
     net, whole = (network(X, missing_indicator=each) for each in ([3], True))
@@ -150,7 +150,7 @@ def test_an_indicator_of_some_columns_leaves_the_others_at_their_median():
     assert out[:, d:].tolist() == X[:, 3:4].isnan().double().tolist()
 
 
-def test_a_category_has_a_column_and_other_values_are_zeros():
+def test_known_categories_are_one_hot_encoded_and_other_values_are_zeros():
     X = table(n=40)
     X[:, 1] = torch.arange(40) % 3
     X[0, 1], X[1, 1], X[2, 1], X[3, 1] = NAN, -1.0, 3.0, 0.5

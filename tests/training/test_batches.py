@@ -113,7 +113,7 @@ LAYOUTS = [
 ]  # fmt: skip
 
 
-def test_every_epoch_has_whole_groups_and_no_minibatch_of_one():
+def test_every_epoch_has_whole_groups_and_no_minibatch_of_one_sample():
     for sizes, batch_size in product(LAYOUTS, (10, 12, 17)):
         groups = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
         batches = of_groups(np.arange(len(groups)) % 2, groups, batch_size)

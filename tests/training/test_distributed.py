@@ -147,13 +147,13 @@ def test_fit_trains_with_all_processes_together(name, of_each_rank):
         torch.testing.assert_close(result[name], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_one_process_stops_all_and_all_end_with_the_same_buffers(of_each_rank):
+def test_a_stop_in_one_process_stops_all_processes_with_the_same_buffers(of_each_rank):
     (n_iter, buffers), (other_n_iter, other_buffers) = (each["stopped"] for each in of_each_rank)
     assert n_iter == other_n_iter == 3
     torch.testing.assert_close(buffers, other_buffers, rtol=0, atol=0)
 
 
-def test_an_error_arrives_as_it_was_raised(of_each_rank):
+def test_an_error_of_the_training_is_raised_unchanged_in_every_process(of_each_rank):
     assert [each["broken"] for each in of_each_rank] == ["stop here"] * 2
 
 

@@ -82,7 +82,7 @@ def test_from_data_gets_sparse_samples_as_dense_arrays():
     np.testing.assert_array_equal(shown.numpy(), X)
 
 
-def test_from_data_gets_the_first_chunk_of_partial_fit():
+def test_from_data_gets_the_samples_of_the_first_call_of_partial_fit():
     clf = TopKClassifier(k=1, module=Standardized, n_estimators=1, random_state=0)
     clf.partial_fit(X[:80], Y[:80]).partial_fit(X[80:], Y[80:])
     (shown,) = networks(clf)[0].shown
@@ -110,7 +110,7 @@ class OfTables(nn.Sequential):
 
 
 @pytest.mark.parametrize("n_estimators", [1, 3])
-def test_encoders_within_a_network_see_the_samples(n_estimators):
+def test_an_encoder_inside_a_user_network_is_fitted_to_the_samples(n_estimators):
     for network in networks(fitted("labels", module=OfTables, n_estimators=n_estimators)):
         np.testing.assert_allclose(network[0].center, np.median(X, axis=0), rtol=1e-6)
 

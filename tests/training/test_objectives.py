@@ -121,7 +121,7 @@ def counts(threshold, rows, n_fresh, positive, weight):
 @weighted_or_not
 @every_kind
 @every_threshold
-def test_samples_of_a_minibatch_stand_for_others_in_the_loss(threshold, kind, weighted):
+def test_each_sample_of_a_minibatch_represents_several_training_samples(threshold, kind, weighted):
     """There are two hard examples; one of them is also in the minibatch."""
     scores, positive, weight = table(weighted, n_members=1)
     for fresh in (range(24), range(30, 60, 2), range(12, 44)):
@@ -145,7 +145,7 @@ def test_samples_of_a_minibatch_stand_for_others_in_the_loss(threshold, kind, we
         check_equal(found.sum(), expected, scores)
 
 
-def test_the_threshold_keeps_its_share_while_the_scores_move():
+def test_the_estimated_quantile_keeps_its_share_if_scores_change_in_every_step():
     """Hard examples of earlier steps are no longer hard."""
     rng = np.random.default_rng(0)
     n, shares, hard = 4000, [], torch.empty(0, dtype=torch.long)
@@ -222,7 +222,7 @@ def objective_of(case, kind):
 
 @weighted_or_not
 @pytest.mark.parametrize("name", CASES)
-def test_minibatches_of_whole_groups_have_the_loss_of_the_groups(name, weighted):
+def test_minibatches_of_whole_groups_have_on_average_the_loss_of_all_groups(name, weighted):
     (case, kind), data = CASES[name], grouped(weighted)
     scores, positive, groups, weight = data
     expected = of_groups(case, kind, scores[0], positive, groups, weight)
@@ -232,7 +232,7 @@ def test_minibatches_of_whole_groups_have_the_loss_of_the_groups(name, weighted)
     check_equal(found.mean(), expected, scores)
 
 
-def test_a_part_of_a_group_stands_for_the_whole_group():
+def test_a_part_of_a_group_is_weighted_to_represent_the_whole_group():
     data = scores, positive, groups, _ = grouped(False)
     case, kind = KthLargest("all", k=4), {"errors": "false_negatives", "surrogate": "hinge"}
     rows = (groups == 2).nonzero()[:, 0]

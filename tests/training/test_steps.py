@@ -165,7 +165,7 @@ OWN = {
 }
 
 
-def test_parameters_that_only_the_loss_has_reach_it():
+def test_parameters_that_the_estimator_lacks_are_passed_to_the_loss():
     for name, own in OWN.items():
         clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, module=MLP, n_estimators=1)
         clf.set_params(**{f"loss__{key}": value for key, value in own.items()})
@@ -268,7 +268,7 @@ RANKERS = {
     ],
     ids=["ldam", "logit_adjusted"],
 )
-def test_the_share_of_cross_entropy_has_the_parameters_of_the_module(module, logits):
+def test_the_share_of_cross_entropy_uses_the_parameters_of_the_loss_module(module, logits):
     prior = torch.from_numpy(np.bincount(Y) / len(Y)).log()
 
     def loss(scores, target, weight):
