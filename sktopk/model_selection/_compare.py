@@ -58,16 +58,15 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    All models have the same folds and seeds. All losses have the same number of settings. In each
-    fold, a setting is selected on a held-out quarter of the training samples. A model with this
-    setting is fitted to all training samples and scored on the test samples. The verdict compares
-    the best loss with the best of these baselines:
+    All models have the same folds and seeds. In each fold, a setting is selected on a held-out
+    quarter of the training samples. A model with this setting is fitted to all training samples and
+    scored on the test samples. The verdict compares the best loss with the best of these baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. `omitted` states why a baseline is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy", which has balanced class weights and, for two classes without sample
-      weights, a tuned threshold if `scoring` is a scikit-learn scorer of labels.
+      "weighted_cross_entropy" (balanced class weights). The last network has a tuned threshold if
+      there are two classes, no sample weights, and `scoring` is a scorer of scikit-learn.
 
     Parameters
     ----------
@@ -81,7 +80,8 @@ def compare_losses(
     y : array-like of shape (n_samples,)
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
-        with the k of a TopKClassifier. All models use the `pos_label` of `estimator` or the scorer.
+        with the k of a TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of the
+        scorer or, if that is None, of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
@@ -97,8 +97,8 @@ def compare_losses(
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for `fit`, and for `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
-        Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. Whole groups are
-        held out.
+        Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. The held-out
+        quarter also consists of whole groups.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -165,7 +165,6 @@ def compare_losses(
     others, omitted = other_baselines(estimator, len(classes), first.X, first.y)
     references |= others | more
     omitted = {name: why for name, why in omitted.items() if name not in asked | more}
-    # If the user passes a loss with the name of a baseline, drop this baseline.
     references = {name: each for name, each in references.items() if name not in asked}
     everything = asked | references
     if len(everything) < 2:
@@ -202,8 +201,8 @@ def _classifier_prefix(estimator):
     names = [name for name, value in params.items() if isinstance(value, TopKClassifier)]
     if len(names) > 1 or not is_classifier(estimator):
         raise TypeError(
-            "estimator must be a classifier, or a pipeline with at most one TopKClassifier; got "
-            f"{len(names)} in {type(estimator).__name__}. For scores of other estimators, use "
+            "estimator must be a classifier that contains at most one TopKClassifier; got "
+            f"{type(estimator).__name__} with {len(names)}. For scores of other estimators, use "
             "sktopk.metrics.LossComparisonDisplay.from_scores"
         )
     return f"{names[0]}__" if names else None
@@ -292,8 +291,8 @@ def candidates_of(estimators, grid):
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            f"grid must have the same number of settings for every loss (default {len(_RATES)}); "
-            f"got {sizes}"
+            "grid must have the same number of settings for every loss. A loss that is not in grid "
+            f"has {len(_RATES)} settings; got the numbers {sizes}"
         )
     return candidates
 

@@ -28,26 +28,25 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    Scores of a loss on one split are averaged. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
+    All scores of a loss on one split are averaged. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
     frame : DataFrame
         One row per run, with the columns loss, split, score (of the test samples), and n_train and
         n_test (numbers of samples). `compare_losses` adds columns for the run (repeat, fold, seed,
-        fit_seconds, run_seconds) and for the selected setting (params, validation_score). It also
-        adds the numbers of settings that were compared (n_candidates) and that diverged
-        (n_diverged).
+        fit_seconds, run_seconds), for the selected setting (params, validation_score), and for the
+        numbers of settings that were compared (n_candidates) and that diverged (n_diverged).
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
-        Loss with which all other losses are compared. It can be changed in the result.
+        Loss with which all other losses are compared. The attribute can be changed later.
     metric : str, default="score"
         Name of the score.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        Largest difference that is negligible.
+        Largest difference of scores that is negligible.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
@@ -60,8 +59,8 @@ class LossComparison:
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of the m losses in `losses`, compared with the baseline. Its interval
-        has the level :math:`1 - (1 - \text{confidence}) / m`.
+        Verdict on the best of the m losses in `losses`, compared with the baseline. The interval
+        of their difference has the level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------
@@ -139,8 +138,8 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            A conclusive verdict is estimated to need `more_folds` further folds (0 if none), or
-            `times_rows` times the samples. Both can be infinite.
+            A conclusive verdict needs about `more_folds` additional folds, or `times_rows` times as
+            many samples. If the verdict is conclusive, these are 0 and 1. Both can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -173,7 +172,7 @@ class LossComparison:
         summary = self.summary()
         others = summary[summary["difference"].notna()]
         half = (others["high"] - others["low"]) / 2
-        # Assignments align the index: the baseline, which has no difference, gets NaN.
+        # Assignments align the index. The baseline has no difference, and therefore gets NaN.
         shown = summary["mean"].map("{:.4f}".format).to_frame()
         words = _statistics.intervals_in_words(others["difference"], half)
         shown["difference"] = pd.Series(words, index=others.index)

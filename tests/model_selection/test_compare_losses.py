@@ -272,8 +272,8 @@ def test_bad_arguments_raise_before_the_training(params, error, message, rows):
 
 TWO = VotingClassifier([("a", TopKClassifier()), ("b", TopKClassifier())])
 WRONG = [
-    (TWO, [], TypeError, r"at most one TopK.*got 2 in VotingClassifier"),
-    (LinearRegression(), [], TypeError, r"estimator must be a classifier.* in LinearRegression"),
+    (TWO, [], TypeError, r"at most one TopK.*got VotingClassifier with 2"),
+    (LinearRegression(), [], TypeError, r"estimator must be a classifier.* got LinearRegression"),
     (GaussianNB(), [], ValueError, r"scoring must be given, .*make_top_scorer.*; got None"),
     (TopKClassifier, ["focal"], TypeError, "estimator must be an estimator; got the class TopKC"),
 ]
