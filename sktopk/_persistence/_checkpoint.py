@@ -28,7 +28,7 @@ KINDS |= dict.fromkeys(("call", "net", "average", "callbacks"), dict)
 
 
 class Checkpoint:
-    """Checkpoint file of one call of fit, which `describe_call` identifies.
+    """Checkpoint file of one call of `fit`. `call` is the result of `describe_call`.
 
     The file contains tensors and plain values. ``torch.load(weights_only=True)`` reads the file
     without running code. Parameters of the estimator are never read from the file.

@@ -38,11 +38,11 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("optimizer.param_groups must have the parameters of the network")
+            raise ValueError("param_groups must have the same params as the optimizer, in order")
         for name, value in found.items():
-            # Callbacks may change numbers, such as learning rates, and add some.
+            # Callbacks may change numbers, such as learning rates, and may add new numbers.
             if not _is_number(value) and not _same(value, expected.get(name)):
-                raise ValueError(f"optimizer.param_groups must have its own {name}; got {value!r}")
+                raise ValueError(f"param_groups must have the optimizer's {name}; got {value!r}")
 
 
 def check_like(expected, found, name, weights):
@@ -90,7 +90,7 @@ def _check_tensor(expected, found, name):
     if not isinstance(found, torch.Tensor) or found.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor; got {type(found).__name__}")
     if not _fills_its_memory(found):
-        raise ValueError(f"{name} must be a tensor without overlap; got strides {found.stride()}")
+        raise ValueError(f"{name} must have no gaps or overlaps; got strides {found.stride()}")
     if expected.dtype == torch.uint8 and expected.shape == (_GENERATOR_SIZE,):
         return _check_generator(found, name)
     # torch's default dtype determines the dtype of counts such as `step`.
@@ -112,14 +112,14 @@ def _check_tensor(expected, found, name):
 def _check_generator(found, name):
     """Check the state of torch's CPU generator, which could otherwise read any memory."""
     if found.dtype != torch.uint8 or found.ndim != 1:
-        raise ValueError(f"{name} must be the state of a random generator")
+        raise ValueError(f"{name} must be a state of a generator, 1D uint8; got {found.dtype}")
     if len(found) == _GENERATOR_SIZE:  # only the state of a CPU generator has positions
         _, left, seeded, following = _GENERATOR.unpack(bytes(found[: _GENERATOR.size].tolist()))
         # In a new generator, (left, next) is (1, 0). Later, left + next is constant.
         is_new = (left, following) == (1, 0)
         counts = 1 <= left <= _GENERATOR_NUMBERS and left + following == _GENERATOR_NUMBERS + 1
         if seeded != 1 or not (is_new or counts):
-            raise ValueError(f"{name} must be the state of a random generator; got another one")
+            raise ValueError(f"{name} must be a generator state; got left={left}, next={following}")
 
 
 def _fills_its_memory(tensor):

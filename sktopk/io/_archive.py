@@ -50,14 +50,14 @@ _PUBLIC = {
 # Increase this number if older versions cannot read the files of the next version, or the reverse.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
-# Endings of the members that a node of each kind may read.
+# Name endings of the archive members from which skops may read a node of each kind.
 _ENDINGS = {
     "NdArrayNode": ".npy",
     "SparseMatrixNode": ".npz",
     "BytesNode": ".bin",
     "BytearrayNode": ".bin",
 }
-# SciPy compresses sparse matrices. Their arrays may be this much larger than the file.
+# SciPy compresses sparse matrices. Limit of their size: _SPARSE_RATIO * file size + _SPARSE_BYTES.
 _SPARSE_RATIO, _SPARSE_BYTES = 20, 1 << 24
 _READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -120,17 +120,17 @@ def _check_array(archive, name):
         shape, _, dtype = read(file)
         n_bytes = archive.getinfo(name).file_size - file.tell()
     count, n_sides = math.prod(shape), math.prod(max(side, 1) for side in shape)
-    # Only NumPy's empty string has items of size 0. An empty array may not have a huge side.
+    # Only NumPy's empty string has items of size 0. Limit the sides of empty arrays, too.
     sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
     if count * dtype.itemsize != n_bytes or not sizes:
-        raise ValueError(f"{name} must have {n_bytes} bytes; got shape {shape} and {dtype}")
+        raise ValueError(f"{name} must describe {n_bytes} bytes; got shape {shape} and {dtype}")
 
 
 def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError("a sparse matrix must not be much larger than the file")
+            raise ValueError(f"a sparse matrix is too large for this file; got {size} bytes")
         for name in archive.namelist():
             _check_array(archive, name)
 
@@ -147,16 +147,16 @@ def _check_nodes(schema, sizes, constructed):
             raise ValueError(f"the file must not call {name}")
         if name == "numpy.void":  # which allocates as many bytes as a number says
             raise ValueError(f"the file must not have {name}")
-        # skops reads a node with a known number from memory, whatever its own content is. Nodes
-        # that stand for larger ones would make the time grow exponentially with the file.
+        # skops replaces a node by the first node with the same `__id__`, whatever its content. If
+        # small nodes stood for large ones, time could grow exponentially with the size of the file.
         if number and size_of.setdefault(number, n_values) != n_values:
-            raise ValueError(f"objects with number {number} must have the same content")
+            raise ValueError(f"nodes with __id__ {number} must have the same content")
         file = node.get("file")
         if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
             own = number or object()  # skops does not remember a node without a number
             if not known or reader.setdefault(file, own) != own:
-                raise ValueError(f"each {loader} must have its own member; got {file!r:.80}")
+                raise ValueError(f"each {loader} must have its own archive file; got {file!r:.40}")
     return names
 
 

@@ -13,7 +13,7 @@ from sktopk._common._warnings import warn
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
 # In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
 _PARAMS_OF_FIT = "_fit_params_"
-# Largest position of a generator of NumPy, which does not check the positions that it is given.
+# Largest position in the state of a NumPy generator. NumPy does not check this position.
 _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
@@ -48,7 +48,7 @@ def _check_generator(state):
     name, largest = _LARGEST.get(state["bit_generator"], ("", 0))
     position = (state | state["state"]).get(name, 0)
     if not 0 <= position <= largest:
-        raise ValueError(f"random_state must have a position in [0, {largest}]; got {position}")
+        raise ValueError(f"a NumPy generator must have {name} in [0, {largest}]; got {position}")
 
 
 def _within(loaded):

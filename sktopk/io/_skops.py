@@ -32,7 +32,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     path : str
         Path of the file, which has the format of :func:`skops.io.dump`. If the estimator contains
         types that `load` does not trust, such as a custom class, a warning shows the argument
-        `trusted` that `load` needs. Metadata requests are not saved, with a warning.
+        `trusted` that `load` needs. Metadata requests are not saved; a warning says so.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     if lost:
         raise ValueError(
             f"estimator must have only functions and classes that can be imported; got "
-            f"{', '.join(lost)}. Define it at the top level of a module"
+            f"{', '.join(lost)}. Define them at the top level of a module"
         )
     write_atomically(path, [with_version(data)])
     if names:
@@ -80,8 +80,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, this function does not execute code of untrusted types. The size of
-    the file limits memory and time. The model in the file can still be any model.
+    Like :func:`skops.io.load`, this function does not execute code of untrusted types. A small file
+    cannot use much memory or time. A model from an untrusted file can still be wrong on purpose.
 
     Parameters
     ----------
@@ -160,5 +160,5 @@ def _full_name(kind):
 def _can_be_imported(name):
     """Return whether a full name, such as "package.module.Class", can be imported."""
     module, _, attribute = name.rpartition(".")
-    # Names in unknown modules count as importable: some builtins state a nonexistent module.
+    # Accept names in modules that are not imported: some builtins name a nonexistent module.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)

@@ -26,7 +26,7 @@ def pipeline_parts(estimator):
             raise TypeError(
                 "estimator must be a classifier of sktopk with a network, or a Pipeline that ends "
                 f"with one; got {type(inner).__name__}. For a BudgetClassifier or SetClassifier, "
-                "export its estimator_ and apply the decision to the scores of the graph"
+                "export its estimator_, and compute its decisions from the scores of the graph"
             )
     check_is_fitted(inner)
     return steps, inner
@@ -70,7 +70,7 @@ class Outputs(nn.Module):
         # Store the threshold as a tensor, because torch exports Python numbers as float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
         self.threshold = torch.tensor(threshold, dtype=torch.float64)
-        # If the first class is positive, negate the scores: `decision_function` scores class 1.
+        # `decision_function` scores `classes_[1]`. Negate if the positive class is first.
         pos_label = getattr(classifier, "pos_label_", None)
         self.first_is_positive = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")

@@ -103,16 +103,16 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
     The input of the graph is "X": any number of samples, with the floating-point type of X in
-    `fit`, or that of the weights if `module` is a custom network. The outputs are:
+    `fit`, or with the type of the weights if `module` is a custom network. The outputs are:
 
-    - "scores": `decision_function`, with the threshold subtracted;
+    - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
     - "label" of all other classifiers: `predict`;
     - "proba", if the estimator has this method: `predict_proba`.
 
-    Labels are int64, bool, float64 or strings. The tolerance of scores, relative to the largest
-    score, is 1e-4 in float32 and 1e-6 in float64. For probabilities, it is 1e-3 in float32 and 1e-5
-    in float64. Labels whose scores are equal within the tolerance can be exchanged.
+    Labels are int64, bool, float64 or strings. Scores may differ from the classifier by 1e-4
+    (float32) or 1e-6 (float64) times the largest score, probabilities by 1e-3 or 1e-5. Labels whose
+    scores are equal within this tolerance can be exchanged.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. If only some columns can
-        have missing values, include such samples. If all columns can, missing values are added to
-        a copy of X automatically.
+        Samples for the comparison, such as a few hundred training samples. If the classifier
+        accepts missing values in some columns only, include samples with missing values. If it
+        accepts them in all columns, they are added to a copy of X automatically.
 
     Returns
     -------
