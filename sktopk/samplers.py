@@ -11,7 +11,7 @@ from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 
-# A minibatch has parts of at most this number of groups that are larger than a minibatch.
+# Groups that exceed a minibatch are cut. A minibatch has parts of at most this number of them.
 JOINED = 10
 
 
@@ -135,7 +135,7 @@ def evenly(rows, fold, generator):
     of_row = fold[rows] + 1
     order, size = of_row.argsort(stable=True), torch.bincount(of_row)
     start = size.cumsum(0) - size
-    # The i-th of n samples of a fold gets the place (i + u) / n. u is random for each fold.
+    # The i-th of n samples of a fold is sorted by (i + u) / n. u is a random number per fold.
     shift = torch.rand(len(size), generator=generator, dtype=torch.float64)
     of_place = of_row[order]
     place = (torch.arange(len(rows)) - start[of_place] + shift[of_place]) / size[of_place]
@@ -224,7 +224,7 @@ class GroupBatches:
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # Divide all samples equally. A group joins the minibatch that has its middle sample.
+        # Divide samples equally among minibatches. A group joins the one with its middle sample.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
         # Move groups into empty minibatches. The number of groups is always sufficient.
         place = torch.arange(len(batch))

@@ -100,7 +100,7 @@ SAMPLES = {
         r"X must be a dense tensor or a scipy .* torch.sparse_csr: pass X.to_dense\(\)"),
     "a generator": ((row for row in X), T, r"X must be .* got a generator: pass list\(X\)"),
     "a dict": ({"a": X[:, 0]}, T, r"X must be a table; got a dict: pass pandas.DataFrame\(X\)"),
-    "a set": ({1, 2}, T, "X must be a table with an order; got a set"),
+    "a set": ({1, 2}, T, "X must have samples in an order; got a set"),
     "dicts": ([{"a": 1.0}] * 40, T, "X must hold numbers: .*'dict'"),
     "a loader": (
         torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X))), T,
@@ -212,7 +212,7 @@ WEIGHTS = {
     "masked": (np.ma.masked_equal(OF_FOUR, 1), "sample_weight must have no masked entries"),
     "all zero": (0 * ONES, "sample_weight.*got only zeros"),
     "words": (["a"] * 40, "sample_weight must hold numbers"),
-    "too large": (1e306 * ONES, r"sample_weight .* sum of at most 1e\+150; got up to 1e\+306"),
+    "too large": (1e306 * ONES, r"sample_weight .* at most 1e\+150; got weights up to 1e\+306"),
     "a negative number": (-1.0, "sample_weight.*got -1"),
     "of one class alone": ((OF_FOUR == 1) * 1.0, "got 1 class|only one class"),
 }
@@ -239,7 +239,7 @@ VALIDATION = {
     "continuous labels": (lambda y: (X, X[:, 0]), V, "y_val must hold .*continuous"),
     "a gradient": (lambda y: (TRAINED, y), T, "X_val is not valid.*gradient"),
     "other labels": (lambda y: (X, y + 7), V, r"y_val must have labels of y: .*got only"),
-    "another kind": (lambda y: (X, y.astype(str)), V, "y_val must have labels of the type"),
+    "another kind": (lambda y: (X, y.astype(str)), V, "y_val must have labels of the same type"),
 }
 
 

@@ -14,14 +14,14 @@ from ._warnings import warn
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
-# Number of parts of the samples. Each part is encoded with the statistics of the other parts.
+# Samples are divided into this number of parts. Each is encoded with statistics of the others.
 N_PARTS = 5
 # Prior weights m that are tried, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
 # A column of strings gets a warning if it has more different numbers than this.
 LEAST_NUMBERS = 12
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
-# A prediction warns if all values of a column, at least this number, are unknown categories.
+# A prediction warns if a column has at least this number of values, all of unknown categories.
 LEAST_UNKNOWN = 10
 # Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
 _CATEGORIES = ("categor", "enum", "dictionary")
@@ -265,7 +265,7 @@ def _check_categories(name, values, total):
         but = f" but not {others[0]!r}" if others else f", such as {known[0]!r}"
         warn(
             f"column {name!r} of X has {len(known)} different strings, most of them numbers{but}, "
-            "and is used as categories. If they are numbers, convert the column with "
+            "and is used as categories. If the column is numeric, convert it with "
             "pandas.to_numeric(errors='coerce')"
         )
     elif len(values) > total.sum() / 2:

@@ -200,7 +200,7 @@ def as_lazy(X):
     """Return a Dataset, or a list of its items, as lazy rows, and any other X unchanged."""
     # skorch's SliceDataset is a sequence of samples for searches of scikit-learn.
     sliced = getattr(sys.modules.get("skorch.helper"), "SliceDataset", ())
-    # scikit-learn's cross-validation makes lists of items.
+    # In cross-validation, scikit-learn converts a Dataset to a list of its items.
     first = X[0] if isinstance(X, list) and X else None
     sample = first[0] if isinstance(first, tuple) and first else None
     are_items = hasattr(sample, "dtype") and sample.ndim > 0
@@ -233,7 +233,7 @@ def check_table(X):
             "for one sample"
         )
     if isinstance(X, Set):
-        raise TypeError(f"X must be a table with an order; got a {came}: pass a list or array")
+        raise TypeError(f"X must have samples in an order; got a {came}: pass a list or array")
     layout = str(getattr(X, "layout", "torch.strided"))
     if layout.startswith("torch.") and layout != "torch.strided":
         raise TypeError(
@@ -265,7 +265,7 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        # scikit-learn would warn of the list of all classes, which has one sample per class.
+        # In `classes`, each class occurs once. Repeat them, to avoid a warning of scikit-learn.
         kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):
@@ -283,7 +283,7 @@ def check_labels(y, name="y"):
     if kind.startswith("continuous") and values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
             f"{name} must hold one class label per sample; got shape {values.shape}. For several "
-            "labels of a sample, repeat it with sample_weight"
+            "labels, repeat the sample once per label, and divide its sample_weight by their number"
         )
     if kind.startswith("continuous"):
         raise ValueError(
@@ -325,7 +325,7 @@ def _refuse_other_types(values, name):
     """Check that the labels are not enumerations or other objects."""
     if values.dtype.kind != "O" or values.ndim != 1:
         return
-    # scikit-learn describes sequences, such as the label sets of multi-label targets.
+    # scikit-learn has messages for sequences, such as the label sets of multi-label targets.
     known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
     other = next((label for label in values if not isinstance(label, known)), None)
     if other is not None:
@@ -406,8 +406,8 @@ def check_weight(sample_weight, n_samples):
         raise ValueError("sample_weight must be positive for at least one sample; got only zeros")
     if not weight.max() <= _LARGEST / n_samples:
         raise ValueError(
-            f"sample_weight must have a sum of at most {_LARGEST:g}; got up to {weight.max():g}: "
-            "divide all weights by their mean"
+            f"sample_weight must have a sum of at most {_LARGEST:g}; got weights up to "
+            f"{weight.max():g}: divide all weights by their mean"
         )
     return weight
 
@@ -425,7 +425,7 @@ def encode_labels(classes, y, name="y"):
         if isinstance(known, str) == isinstance(given, str):
             return encode(classes, y)
     raise ValueError(
-        f"{name} must have labels of the type known to estimator, such as {known!r}; got {given!r}"
+        f"{name} must have labels of the same type as in fit, such as {known!r}; got {given!r}"
     )
 
 

@@ -17,7 +17,7 @@ from ._warnings import warn
 
 # Number of values of X per chunk.
 BLOCK = 1 << 20
-# A mean gain is significant if it is larger than this number of standard errors.
+# An improvement is significant if its mean exceeds this number of standard errors of the mean.
 N_ERRORS = 2.0
 LAZY_BLOCK = 1 << 25
 # Rankers warn if the share of groups with both classes is below this number.
@@ -46,7 +46,7 @@ class Samples(NamedTuple):
     def order(self, seed):
         """Return one random integer per sample, equal for a group and for equal samples."""
         if self.only_cells and self.groups is None:
-            # Equal samples get different integers, because each cell needs training samples.
+            # Equal samples (a cell) get different integers: each cell needs training samples.
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
@@ -161,7 +161,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # Each chunk of columns refines the ranks `n_smaller` of `tied`, the samples that equal another.
+    # `tied` has samples that equal others so far. Each chunk of columns refines their `n_smaller`.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -341,9 +341,9 @@ def check_groups_of_both(target, groups):
     n_groups = len(np.unique(groups))
     n_both = len(np.intersect1d(groups[target == 0], groups[target == 1]))
     which = f"{n_both} of {n_groups} groups have both classes"
-    what = "groups must be samples that are ranked together, such as a day, with both classes"
+    what = "groups must contain samples of both classes that are ranked together, such as of a day"
     if not n_both:
-        raise ValueError(f"{what}; got groups without both, {which}")
+        raise ValueError(f"{what}; got groups with one class, {which}")
     if n_both < LEAST_OF_BOTH * n_groups:
         warn(f"{what}; {which}, and the others do not change the loss")
 

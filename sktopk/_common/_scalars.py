@@ -20,7 +20,7 @@ _LARGEST = 2**63 - 1
 _TIMES = ("date", "time", "period", "duration")
 _OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
 _OF_COMPLEX = "pass the real and the imaginary part as two columns"
-# Types of objects that NumPy or float() could convert to numbers, or that need advice.
+# Objects of these types raise an error with advice, because NumPy can convert some to numbers.
 _TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _COMPLEX_TYPES = (complex, np.complexfloating)
 
@@ -88,7 +88,7 @@ def check_nonnegative(values, name, length, which):
         raise ValueError(f"{name} must be finite and nonnegative; got {refused[0]:g}")
     with np.errstate(over="ignore"):
         if not np.isfinite(values.sum()):
-            raise ValueError(f"{name} must have a finite sum; got up to {values.max():g}")
+            raise ValueError(f"{name} must have a finite sum; got values up to {values.max():g}")
     return values
 
 
@@ -328,7 +328,7 @@ def class_weights(class_weight, classes, count):
         )
     known = set(classes.tolist())
     unknown = [label for label in class_weight if label not in known]
-    # As in scikit-learn, a label can be absent (from a fold) if every label of y has a weight.
+    # As in scikit-learn, keys can be absent from y (in a fold) if every label of y has a weight.
     if unknown and not known <= class_weight.keys():
         raise ValueError(
             f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"

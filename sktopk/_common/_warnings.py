@@ -9,15 +9,14 @@ import warnings
 import joblib
 import sklearn
 
-# Code in these paths is not the user's code. The other packages are included because they call this
-# package, for example in pipelines and searches.
+# Paths of code that is not the user's: this package, and packages that call it, as in searches.
 _INSIDE = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     contextlib.__file__,
     *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib, multiprocessing)),
 )
-# Python shows equal warnings of a line only once, until `catch_warnings` is entered, as in every
-# parallel call of scikit-learn. Without this set, a search would repeat a warning for every fold.
+# Python shows the same warning of a line only once, but forgets this in `catch_warnings`, as in
+# each parallel call of scikit-learn. Without this set, a search would warn again for every fold.
 _SHOWN = set()
 
 

@@ -16,12 +16,12 @@ from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSample
 
 from ._objectives import Drawn, Lists, Totals
 
-# If the smallest number of samples that a network can draw from a minibatch is at least this share
-# of the largest, all networks draw the smallest number.
+# Networks draw the samples of a minibatch that they do not hold out. If the smallest number of such
+# samples is at least this share of the largest, all networks draw the smallest number.
 LEAST_DRAWN = 0.8
-# Largest prediction chunk on a CPU: it keeps all cores busy, and hidden layers fit into the cache.
-_CHUNK_BYTES = 1 << 23
-_CHUNK_ROWS = 1 << 12
+# Maximum size of a prediction chunk: it keeps all cores busy, and hidden layers fit into the cache.
+_CHUNK_BYTES = 1 << 23  # of inputs or outputs
+_CHUNK_ROWS = 1 << 12  # samples, on a CPU
 # Maximum number of samples per prediction chunk on a GPU, which has more cores than a CPU.
 _CHUNK_ROWS_OF_GPU = 1 << 14
 # Minimum number of samples per prediction chunk. Each chunk reads all weights of the last layer.
@@ -140,8 +140,8 @@ class Batch:
     target: torch.Tensor  # (n_members, longest)
     weight: torch.Tensor | None  # (n_members, longest), float64
     rows: torch.Tensor  # indices in the training set: (n_members, longest)
-    # (members, columns, Drawn): networks that draw equally many samples, their columns in `own`,
-    # and what the objective knows of these samples.
+    # Tuples (members, columns, Drawn) for networks that draw equally many samples: indices of the
+    # networks, their columns in `own`, and facts for the objective.
     parts: list
 
     def __iter__(self):
@@ -186,7 +186,7 @@ class MiniBatches:
         lengths = len(index) - left_out.sum(axis=1)
         least, most = lengths.min(), lengths.max()
         longest = least if least >= self._least_drawn * most else most
-        # The sort puts samples that a network draws first, in the order of the minibatch.
+        # The stable sort moves the samples that a network draws to the front, in their order.
         own = left_out.argsort(axis=1, kind="stable")[:, :longest]
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
@@ -247,7 +247,7 @@ class MiniBatches:
         n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
         known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
         if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
-            raise ValueError("hard must have the indices of hard examples of each network")
+            raise ValueError(f"hard must have valid sample indices per network; got {hard!r:.60}")
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):
@@ -299,7 +299,7 @@ class Groups:
         self.codes = torch.from_numpy(codes).to(device)
         of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
         self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
-        # A network holds out whole groups. The mean is over its other groups that have the class.
+        # A network holds out whole groups. It averages losses over its other groups with the class.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False
@@ -343,7 +343,7 @@ def make_batches(
     fold = None if folds is None else torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
-        # Processes join their minibatches: they draw equally many samples, and no hard examples.
+        # Minibatches of several processes are joined. They need equal sizes and no hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
         check_single_process("groups")
@@ -381,7 +381,7 @@ def totals_of(target, weight, folds, n_classes, n_members, class_total, device):
     drawn = np.ones((n_members, n_folds + 1))
     if folds is not None:
         drawn[np.arange(n_members), folds.of_member + 1] = 0
-    # Add the folds that a network draws, because a difference of sums would be less exact.
+    # Sum over the folds that a network draws. Total minus held-out fold would be less exact.
     count, weight_of = (total(drawn @ each) for each in (count, weight_of))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)

@@ -62,11 +62,11 @@ def build_net(estimator, task, dtypes, seed, device):
         optimizer = torch.optim.AdamW
         params.setdefault("optimizer__betas", (0.9, task.training.beta2))
         if module is TabularMLP:
-            # Weight decay of the last layer shrinks the scores. A linear model has no other layer.
+            # Only hidden layers have weight decay: in the last layer, it would shrink the scores.
             last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
     if optimizer is torch.optim.AdamW:
-        # In other optimizers, weight decay is an L2 penalty with values of another size.
+        # Most other optimizers use an L2 penalty, for which this value would be unsuitable.
         params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
     accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:
@@ -86,7 +86,10 @@ def build_net(estimator, task, dtypes, seed, device):
             and dtype == torch.float32
             and any(each.dtype == torch.float64 for each in built.parameters())
         ):
-            warn("float64 weights of module become float32: they need float64 X in one minibatch")
+            warn(
+                "float64 weights of module become float32. To keep float64, pass X in float64 and "
+                "set batch_size to at least the number of samples"
+            )
         built.to(dtype)
         if isinstance(built, TabularMLP):
             encoder = built.encoder

@@ -39,7 +39,7 @@ MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 RATE_INCREASE = 0.1
 # Up to this number of values, the encoded training samples are kept in memory.
 MOST_ENCODED = 1 << 25
-# Above this number of inputs, all networks score all samples of a minibatch, to save memory.
+# Maximum number of input values that are copied so that a network scores only its own samples.
 MOST_SELECTED = 1 << 24
 
 
@@ -229,7 +229,7 @@ class Net(NeuralNetClassifier):
                     run.progress = epoch / n_epochs, 1 / n_epochs
                     self.run_single_epoch(batches, training=True, prefix="train")
                     share_buffers(self.module_)
-                    # Callbacks and predictions use the average, in eval mode as in skorch.
+                    # Callbacks and predictions use the averaged weights, in eval mode as in skorch.
                     average.apply()
                     share_buffers(self.module_)
                     self.module_.eval()
@@ -288,7 +288,7 @@ class Net(NeuralNetClassifier):
         self.history.new_batch()
         n_batches, step = len(iterator), self.train_step
         if torch.device(self.device).type == "cuda" and can_record(self, iterator):
-            # A user's callback may change the network or the optimizer after an epoch.
+            # Record again after each epoch in which a user's callback may change the network.
             if self.callbacks or self.run.recorder is None:
                 self.run.recorder = Recorder(self, iterator)
             iterator, step = iterator.fetched(), self.run.recorder.step

@@ -41,7 +41,7 @@ class Drawn:
     """Facts for an objective about the samples that some networks have drawn."""
 
     totals: Totals  # totals of the training samples of these networks
-    # Number of new samples of each network, which come first (None: all). The others are hard
+    # Number of new samples of each network (None: all samples). New samples come first, then hard
     # examples of earlier minibatches, which only help to estimate a threshold.
     n_fresh: int | None = None
     # Mask (n_members, n_fresh) of new samples that the minibatch contains twice.
@@ -54,12 +54,12 @@ class Drawn:
 class Lists:
     """Groups, or parts of groups, in a minibatch. Each has its own threshold."""
 
-    # Positions (n_lists, longest) in the flattened samples (n_members * n_samples).
+    # Positions (n_lists, longest) of each list's samples in the n_members * n_samples samples.
     place: torch.Tensor
     known: torch.Tensor  # mask of the entries of `place` that are not padding
     totals: Totals  # totals of the groups, with one column per list
-    # Factors (3, n_lists) of the means over negatives, over positives, and over both. With them,
-    # the mean over an epoch is about the mean over the groups that have these samples.
+    # Factors (3, n_lists) of losses of negatives, of positives, and of both. They make the mean
+    # loss of an epoch about equal to the mean over all groups with negatives, positives, or both.
     share: torch.Tensor
 
 
@@ -226,7 +226,7 @@ class TopLoss(Objective):
         weight = weight.masked_fill(~known, 0.0)
         totals, share = drawn.lists.totals, drawn.lists.share
         losses = self._losses(scores, positive, weight, drawn, totals, share)
-        # The sum over lists is the sum over networks.
+        # Only the sum over networks matters. Divide the sum over lists equally among networks.
         return losses.sum().expand(len(target)) / len(target)
 
     def _losses(self, scores, positive, weight, drawn, totals, share):
@@ -356,7 +356,7 @@ class CustomLoss(Objective):
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=weight))
-            # Average below: a loss with "sum" or class weights does not return the weighted mean.
+            # Average below, because losses with "sum" or class weights return no weighted mean.
             self.loss.reduction = "none"
             try:
                 each = self._checked(self.loss(scores, target))

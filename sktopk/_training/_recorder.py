@@ -26,7 +26,7 @@ def can_record(net, batches):
         and batches.groups is None
         and net.settings.plain
         and net.own_generator is not None  # true only for networks of sktopk
-        # Dropout draws its seeds on the CPU.
+        # Dropout cannot be recorded, because its seeds are drawn on the CPU.
         and not any(isinstance(each, Dropout) and each.p for each in layers)
         and not any(map(has_hooks, layers))
         and net.criterion_.is_fixed
@@ -52,7 +52,7 @@ class Recorder:
         self._net, self._batches = net, batches
         self._groups = net.optimizer_.param_groups
         device = batches.target.device
-        # The optimizer reads learning rates only as tensors of this type.
+        # Recorded steps read learning rates from tensors, for which the optimizer requires float32.
         self._rates = [torch.empty((), dtype=torch.float32, device=device) for _ in self._groups]
         self._n_steps, self._graphs, self._pool = Counter(), {}, torch.cuda.graph_pool_handle()
 

@@ -67,7 +67,7 @@ class TableEncoder(nn.Module):
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
     clipped. Before :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
-    last bin are unbounded. Here, they end at the smallest and largest value in :meth:`from_data`.
+    last bin are unbounded. Here, they end at the extreme values of X in :meth:`from_data`.
 
     References
     ----------
@@ -115,7 +115,7 @@ class TableEncoder(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # Columns with many rare categories overfit less if their encoding is smaller.
+        # Columns with many rare categories overfit less if the encoding has smaller values.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         missing = range(n_features) if missing_indicator is True else missing_indicator or ()
         # Do not save these buffers in the state dict, because the constructor recomputes them.
@@ -183,10 +183,10 @@ class TableEncoder(nn.Module):
         return self
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
-        # torch checks shapes only. A GPU ends all its computations if a column does not exist.
+        # torch checks only shapes, and an invalid column index stops all computations of a GPU.
         columns = state_dict.get(f"{prefix}bin_column")
         if columns is not None and ((columns < 0) | (columns >= max(self.n_features, 1))).any():
-            raise ValueError(f"bin_column must have columns below {self.n_features}")
+            raise ValueError(f"bin_column must have column indices in [0, {self.n_features})")
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -194,7 +194,7 @@ class TableEncoder(nn.Module):
 
         The encoding has clipped columns, bins, missing-value indicators and categories, in order.
         """
-        # The scales may be float64 and the weights float32: only scaled values are rounded.
+        # Round to the dtype of the weights only after scaling, because `scale` may be float64.
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)
         # Replace NaN by 0, the scaled median. Infinity times scale 0 also gives NaN.
         z = torch.nan_to_num(z, nan=0.0)

@@ -275,7 +275,7 @@ class Dropout(nn.Dropout):
         return x * kept if self.p == 1 else x * kept.div_(1 - self.p)
 
     def __getstate__(self):
-        # Do not copy the generator, because a network and its copy must not share a generator.
+        # A copy uses torch's global generator: a network and its copy must not share a generator.
         return vars(self) | {"generator": None}
 
 

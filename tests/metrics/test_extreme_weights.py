@@ -93,7 +93,7 @@ def test_bedroc_of_one_sample_of_tiny_weight_depends_on_its_rank(light, rare):
 
 
 def test_weights_with_an_infinite_sum_raise():
-    message = r"sample_weight must have a finite sum; got up to 1e\+308"
+    message = r"sample_weight must have a finite sum; got values up to 1e\+308"
     with pytest.raises(ValueError, match=message):
         metrics.bedroc_score([0, 1, 1], [1, 2, 3], sample_weight=[1e308, 1e308, 1.0])
     with pytest.raises(ValueError, match=message):

@@ -221,5 +221,5 @@ def test_a_state_with_a_column_that_does_not_exist_raises(column):
     state = network.state_dict()
     network.load_state_dict(state)
     state["encoder.bin_column"] = torch.full_like(state["encoder.bin_column"], column)
-    with pytest.raises(ValueError, match="bin_column must have columns below 2"):
+    with pytest.raises(ValueError, match=r"bin_column must have column indices in \[0, 2\)"):
         network.load_state_dict(state)
