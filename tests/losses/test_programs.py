@@ -66,12 +66,11 @@ def test_ties_have_equal_gradients_and_the_gradient_at_equal_scores_reduces_the_
             for of_class in (target == 0, target == 1):
                 tied = gradient[of_class & (scores == s)]
                 assert_same(tied, tied[:1].expand_as(tied))
-    # If all scores are equal, a step against the gradient reduces the loss (ramp: not tested).
+    # If all scores are equal, a step against the gradient reduces the loss.
     equal, target = torch.zeros(12, dtype=torch.float64), torch.arange(12) < 3
     loss, gradient = value_and_gradient(case, equal, target)
-    if case.parameters.get("surrogate") != "ramp":
-        assert gradient.abs().sum() > 0
-        assert case(equal - 1e-3 * gradient, target) < loss
+    assert gradient.abs().sum() > 0
+    assert case(equal - 1e-3 * gradient, target) < loss
 
 
 def test_all_samples_are_at_the_top_if_their_weights_sum_to_less_than_k():
