@@ -283,9 +283,10 @@ def page(runs, scale):
         )
         + f"Gradient descent has weight decay {WEIGHT_DECAY:g}. Minibatches of all methods have 32 "
         "images with at least 5 positives. Metrics are computed from all 10 000 test images. "
-        "BaseLine is the baseline of the paper: "
-        "class-balanced cross-entropy with one output. Each run has another order of the images "
-        "and other initial weights. ± is half of a 95 % confidence interval.",
+        "BaseLine is the baseline of the paper: class-balanced cross-entropy with one output. "
+        "Rate x 10 means ten times the learning rate. "
+        "Each run has another order of the images and other initial weights. ± is half of a 95 % "
+        "confidence interval.",
         "",
         f"Number of runs: {done}.",
         "",
@@ -315,7 +316,7 @@ def page(runs, scale):
             "recall",
             "precision",
             "minus BaseLine",
-            "minus BaseLine at ten times its rate",
+            "minus BaseLine, rate x 10",
         ]
         header += ["minus BaseLine in the paper", "ours minus paper"]
         text += ["", f"**{data}**", "", markdown(header, rows)]
@@ -407,7 +408,7 @@ def page(runs, scale):
         [data, method, plus_minus(here.distance), f"{100 * here.exact.mean():.0f} %"]
         for (data, method), here in trace.groupby(["data", "method"], sort=False)
     ]
-    text.append(markdown(["data", "method", "distance", "equal"], rows))
+    text.append(markdown(["data", "method", "mean distance", "steps with equality"], rows))
     text += [
         "",
         "The figure shows one run on FashionMNIST:",
