@@ -83,7 +83,7 @@ WRONG_SCORES = [
 @pytest.mark.parametrize(
     ("passed", "error", "says"), WRONG_SCORES, ids=[case[-1] for case in WRONG_SCORES]
 )
-def test_wrong_arguments_of_score_functions_raise(passed, error, says):
+def test_wrong_arguments_of_binary_ranking_metrics_raise(passed, error, says):
     asked = 0
     for function, params in dict(top_cases.SCORES).items():
         if passed.keys() <= inspect.signature(function).parameters.keys():
@@ -129,7 +129,7 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("name", "arguments", "error", "says"), OTHERS, ids=[f"{c[0]}: {c[-1]}" for c in OTHERS]
 )
-def test_wrong_arguments_of_other_metric_functions_raise(name, arguments, error, says):
+def test_wrong_arguments_of_topk_and_set_metrics_and_of_scorers_raise(name, arguments, error, says):
     assert_refused(getattr(metrics, name), arguments, error, says)
 
 

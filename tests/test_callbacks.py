@@ -60,7 +60,7 @@ def test_the_given_callback_itself_sees_batches_gradients_and_epochs():
 
 
 @pytest.mark.parametrize(("on_train", "n_estimators"), [(False, 2), (True, 1)])
-def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimators):
+def test_epoch_scoring_accepts_scorers_of_scikit_learn_and_of_sktopk(on_train, n_estimators):
     either = make_scorer(roc_auc_score, response_method=("predict_proba", "decision_function"))
     top = make_top_scorer("precision_at_k", k=20, pos_label=1)
     names = ["roc_auc", "average_precision", top, either]
@@ -91,7 +91,7 @@ def test_scorers_of_scikit_learn_and_ours_score_every_epoch(on_train, n_estimato
     ],
     ids=["epochs", "batches", "of torch"],
 )
-def test_a_schedule_of_the_user_replaces_the_cycle(schedule, expected):
+def test_an_lr_scheduler_callback_replaces_the_one_cycle_schedule(schedule, expected):
     callback, noted = rate("on_epoch_begin")
     quick(learning_rate=0.01, callbacks=[("lr", LRScheduler(**schedule)), callback]).fit(ROWS, Y)
     np.testing.assert_allclose(noted, 0.01 * expected)
@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators, end
     assert clf.predict_topk(ROWS).shape == (300, 2)
 
 
-def test_a_callback_can_stop_a_training_as_ctrl_c_does():
+def test_a_callback_that_raises_keyboard_interrupt_ends_the_training_early():
     class Stop(Callback):
         def on_epoch_end(self, net, **kwargs):
             if len(net.history) == 5:
@@ -234,7 +234,7 @@ def test_checkpoint_saves_and_loads_the_best_epoch(n_estimators, tmp_path):
     assert clf.kept_epoch_ == np.argmin(losses) + 1 < 6
 
 
-def test_a_learning_rate_can_follow_the_loss_of_held_out_samples():
+def test_the_learning_rate_can_depend_on_the_loss_of_held_out_samples():
     schedule = LRScheduler("ReduceLROnPlateau", monitor="valid_loss", patience=0, threshold=0.9)
     clf = fitted([schedule], max_epochs=5)
     assert clf.history_[-1]["event_lr"] < clf.history_[0]["event_lr"]

@@ -85,7 +85,7 @@ class Draw(Callback):
 
 
 @pytest.mark.parametrize("name", ["default", "dropout of ours", "noise"])
-def test_networks_of_sktopk_are_independent_of_other_threads(name, expected):
+def test_random_draws_of_a_fit_and_of_another_thread_do_not_affect_each_other(name, expected):
     draw, clf = Draw(), pickle.loads(pickle.dumps(CLASSIFIERS[name]))
     torch.manual_seed(7)
     clf.set_params(callbacks=[draw]).fit(X, Y)
@@ -170,7 +170,7 @@ def test_a_fit_trains_inside_no_grad_and_inference_mode(mode, expected):
             clf, found = fit(name)
             copied = pickle.loads(pickle.dumps(clf))
         np.testing.assert_array_equal(found, score)
-        # Outside of the mode, a copy that was made inside trains on like the original.
+        # Outside of `mode()`, a copy that was made inside trains on like the original.
         for each in (clf, copied):
             each.partial_fit(X, target(clf))
         check_same(fitted_state(copied), fitted_state(clf))

@@ -89,7 +89,7 @@ def test_a_dataset_and_its_array_give_the_same_folds_and_calibration(kind):
     np.testing.assert_array_equal(found.oob_decision_function_, expected.oob_decision_function_)
 
 
-def test_a_slice_dataset_equals_its_samples():
+def test_a_skorch_slice_dataset_gives_the_same_results_as_its_array():
     clf, samples = make().fit(X, Y), SliceDataset(TensorDataset(*TENSORS))
     np.testing.assert_array_equal(clf.decision_function(samples), clf.decision_function(X))
     assert clf.score(samples[100:200], Y[100:200]) == clf.score(X[100:200], Y[100:200])

@@ -50,7 +50,7 @@ def test_the_order_of_the_samples_changes_no_fold():
     np.testing.assert_allclose(clf.fit(X[order], y[order]).oob_decision_function_, expected, 1e-6)
 
 
-def test_sample_ranks_equal_positions_among_sorted_tuples():
+def test_sample_ranks_are_positions_of_the_samples_in_sorted_order():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         table = rng.integers(-1, 2, (40, 4)).astype(float)

@@ -86,7 +86,7 @@ def test_groups_are_held_out_whole(n_estimators):
         assert len(set(distance.argmin(1)[day == DAY])) == 1
 
 
-def test_folds_without_a_group_of_both_classes_do_not_count_in_the_valid_score():
+def test_the_valid_score_ignores_folds_in_which_no_group_contains_both_classes():
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(200, 4)), np.repeat(np.arange(20), 10)
     # One day has both classes, two days have only positives.
@@ -122,7 +122,7 @@ def test_every_way_to_train_takes_groups(clf):
         check_same(fitted_state(each), fitted_state(clf))
 
 
-def test_score_and_predict_top_equal_a_loop():
+def test_score_and_predict_top_with_groups_equal_a_loop_over_the_groups():
     clf = sktopk.RecallAtKClassifier(4, **SMALL).fit(X, Y, groups=DAY)
     X_new, y_new, day_new = some_days(15, seed=2)
     y_new[day_new == 3] = 0
@@ -168,7 +168,7 @@ def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
         assert clf.threshold_ == pytest.approx((t + below) / 2, abs=1e-9)
 
 
-def test_a_large_k_of_groups_warns_and_a_fraction_k_is_accepted():
+def test_with_groups_a_k_above_the_largest_group_warns_and_a_fractional_k_is_accepted():
     with pytest.warns(UserWarning, match=r"k=60 must be smaller than the largest group \("):
         assert sktopk.TopPushKClassifier(60, **SMALL).fit(X, Y, groups=DAY).k_ == 60
     assert sktopk.RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
@@ -195,7 +195,7 @@ def test_pipelines_and_searches_pass_groups_on():
 
 
 @every_ranker
-def test_few_groups_with_both_classes_give_a_warning_and_none_an_error(clf):
+def test_fit_warns_if_only_one_group_has_both_classes_and_raises_if_none_has(clf):
     clf.set_params(**SMALL)
     with pytest.raises(ValueError, match="got groups with one class, 0 of 2 groups"):
         clf.fit(X, Y, groups=Y)
@@ -221,7 +221,7 @@ def test_groups_of_a_wrong_shape_or_with_missing_values_raise():
     assert not hasattr(clf, "net_")
 
 
-def test_a_threshold_function_without_groups_raises():
+def test_a_threshold_function_that_does_not_accept_groups_raises():
     def middle(scores, positive, weight):
         return scores.mean()
 

@@ -40,7 +40,7 @@ json.dump([alone, added, optional, drawn], sys.stdout)
 """
 
 
-def test_imports_are_lazy():
+def test_importing_sktopk_imports_no_optional_and_no_slow_modules():
     parts = " ".join(f"sktopk.{part}" for part in PARTS)
     displays = [name for name in dir(sktopk.metrics) if name.endswith("Display")]
     optional = "matplotlib skops onnx onnxruntime polars hypothesis lightgbm"
@@ -64,7 +64,7 @@ def test_metrics_and_decisions_import_no_torch_also_in_worker_processes():
     assert json.loads(run.stdout) == [[], [], []]
 
 
-def test_public_names_have_the_module_of_the_package():
+def test_public_names_have_sktopk_as_their_module():
     for name in sktopk.__all__:
         value = getattr(sktopk, name)
         assert value.__module__ == "sktopk"
@@ -100,7 +100,7 @@ def test_wheel_holds_only_the_package(tmp_path):
         ("CHANGELOG.md", "## {}"),
     ],
 )
-def test_a_file_has_the_version_of_the_package(name, line):
+def test_citation_recipe_and_changelog_have_the_version_of_the_package(name, line):
     assert line.format(sktopk.__version__) in (ROOT / name).read_text().splitlines()
 
 

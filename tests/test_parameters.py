@@ -65,7 +65,7 @@ def asked(name):
 @pytest.mark.parametrize(
     ("name", "parameter"), [(name, parameter) for name in NETS for parameter in asked(name)]
 )
-def test_an_estimator_works_or_the_error_names_the_parameter(
+def test_fit_with_any_value_of_a_parameter_works_or_the_error_names_the_parameter(
     name, parameter, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)  # some values are the names of files
@@ -183,7 +183,7 @@ def test_a_k_that_is_too_large_is_clipped_with_one_warning(name, k):
             make(name, loss_params={"k": 4}).fit(X, labels(name))
 
 
-def test_two_corrections_for_class_frequencies_give_a_warning():
+def test_a_logit_adjusted_loss_with_balanced_class_weight_gives_a_warning():
     clf = make("TopKClassifier", loss="logit_adjusted", class_weight="balanced")
     with pytest.warns(UserWarning, match="both correct for class frequencies"):
         clf.fit(X, OF_FOUR)

@@ -104,7 +104,7 @@ def test_a_sampler_in_a_pipeline_of_scikit_learn_raises_an_error_with_the_soluti
         pipe.fit(*CANCER)
 
 
-def test_a_missing_method_raises_an_error_with_the_reason():
+def test_a_pipeline_raises_for_methods_that_its_last_step_lacks_and_before_fit():
     pipe = make_pipeline(StandardScaler(), TopKClassifier(k=3, **QUICK))
     with pytest.raises(AttributeError, match="predict_set"):
         pipe.predict_set(DIGITS[0])

@@ -77,7 +77,7 @@ def test_label_1_or_true_is_positive_by_default_without_a_warning(labels, pos_la
 
 
 @pytest.mark.parametrize("labels", [("ok", "fraud"), ("a sale", "fraud"), (2, 1), (-1, 0)], ids=str)
-def test_the_rarer_label_is_positive_with_a_warning_unless_labels_are_0_1_or_pm_1(labels, rows):
+def test_rarer_label_is_positive_with_a_warning_unless_labels_are_0_1_or_plus_minus_1(labels, rows):
     X, positive = rows
     y, (other, rare) = np.array(labels)[positive.astype(int)], labels
     clf, (warned,) = said(sktopk.DeepTopPushClassifier(**SHORT), X, y)
@@ -95,7 +95,7 @@ def test_a_label_with_less_than_a_quarter_of_the_weight_is_chosen_as_positive(ro
         y = np.where(np.arange(400) < n_first, "approve", "reject")
         clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y)
         assert clf.pos_label_ == expected
-        # With about balanced weights, all folds choose the same label.
+        # If the classes have nearly equal weight, all folds choose the same positive label.
         weight = np.where(np.arange(400) < n_first, 400 / n_first, 400 / (400 - n_first))
         clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y, sample_weight=weight)
         assert clf.pos_label_ == "reject"

@@ -148,7 +148,7 @@ def test_calibration_does_not_depend_on_scale_and_offset_of_scores(held_out):
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-def test_a_reversed_ranking_keeps_its_order():
+def test_probabilities_increase_with_scores_even_if_negatives_score_highest():
     scores, target = np.arange(40.0), (np.arange(40) < 20).astype(int)
     proba = proba_of(scores, target, np.ones(40))[:, 1]
     assert (np.diff(proba) > 0).all()
@@ -185,7 +185,7 @@ def test_predict_proba_uses_the_calibration_that_was_set_in_fit(case, binary):
     assert not hasattr(clf.set_params(calibration=calibration), "predict_proba")
 
 
-def test_many_scores_are_calibrated_on_a_part_of_them(monkeypatch):
+def test_calibration_uses_only_a_part_of_the_scores_if_there_are_many(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 4)), np.arange(400) % 5
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0)

@@ -16,7 +16,7 @@ def pairs(n_classes):
     return [(centers[y] + 0.3 * RNG.normal(size=(len(y), 30))).astype("f4") for _ in range(2)], y
 
 
-def test_classes_of_two_samples_are_learned_with_defaults():
+def test_300_classes_with_two_samples_each_are_learned_with_default_parameters():
     (X, Z), y = pairs(300)
     assert TopKClassifier(random_state=0).fit(X, y).score(Z, y) > 0.95
 
@@ -37,7 +37,7 @@ def test_rankers_and_up_to_a_thousand_classes_train_eight_networks(n_classes):
 
 
 @pytest.mark.parametrize("value", [0, 1001, "all", 1.5])
-def test_a_wrong_number_of_networks_raises(value):
+def test_n_estimators_other_than_auto_or_an_integer_from_1_to_1000_raises(value):
     (X, _), y = pairs(5)
     with pytest.raises((TypeError, ValueError), match=r"n_estimators.* may also be 'auto'"):
         TopKClassifier(n_estimators=value).fit(X, y)

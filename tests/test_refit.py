@@ -45,9 +45,9 @@ LOSSES = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("case", LOSSES)
-def test_losses_of_a_user_are_averaged_like_losses_of_sktopk(case, weighted, blobs):
+def test_cross_entropies_of_any_reduction_average_as_the_named_loss_does(case, weighted, blobs):
     X, y = blobs
-    # float64, because one minibatch holds all samples.
+    # With one minibatch of all samples, the weights are float64.
     whole = {"batch_size": len(y)}
     w = 1.0 + np.arange(len(y)) % 3 if weighted else None
     ours = quick("cross_entropy", **whole).fit(X, y, sample_weight=w).decision_function(X)
@@ -57,7 +57,7 @@ def test_losses_of_a_user_are_averaged_like_losses_of_sktopk(case, weighted, blo
 
 @pytest.mark.filterwarnings("ignore:(tau|sigma)=:UserWarning")
 @pytest.mark.parametrize("name", [name for name in NAMED_LOSSES if hasattr(losses, f"{name}_loss")])
-def test_a_function_and_a_name_train_the_same_loss(name, blobs):
+def test_a_loss_given_as_function_or_by_name_gives_the_same_scores(name, blobs):
     X, y = blobs
     kept = np.r_[np.flatnonzero(y < 4), np.flatnonzero(y == 4)[::2]]
     X, y = X[kept], y[kept]
@@ -78,7 +78,7 @@ class Scaled(nn.Module):
         return nn.functional.cross_entropy(self.log_scale.exp() * scores, target)
 
 
-def test_a_copy_keeps_what_the_loss_learned(blobs):
+def test_a_pickled_copy_keeps_the_learned_parameter_of_the_loss(blobs):
     X, y = blobs
     clf = quick(Scaled()).fit(X, y)
     both = clf, pickle.loads(pickle.dumps(clf))
@@ -94,7 +94,7 @@ class WithExtraState(nn.Linear):
         self.state = state
 
 
-def test_the_extra_state_of_a_module_may_be_anything(blobs):
+def test_a_module_whose_extra_state_is_no_tensor_can_be_pickled(blobs):
     X, y = blobs
     clf = quick(module=WithExtraState, n_iter_no_change=2).fit(X, y)
     loaded = pickle.loads(pickle.dumps(clf))
@@ -110,7 +110,7 @@ def test_frames_with_validation_samples_give_no_warning(blobs, frame):
         quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
 
 
-def test_a_loss_of_a_user_keeps_its_class_counts(blobs):
+def test_class_counts_given_to_a_loss_module_are_not_replaced_by_those_of_y(blobs):
     X, y = blobs
     counts = torch.tensor([100.0, 50.0, 10.0, 5.0, 1.0])
     loss = losses.LDAMLoss(class_counts=counts)

@@ -65,7 +65,7 @@ def test_an_epoch_has_no_needless_minibatch(n_positives, n_negatives, batch_size
     target = labels(n_positives, n_negatives)
     n_batches = len(StratifiedBatchSampler(target, batch_size, min_positives=min_positives))
     fewer = n_batches - 1
-    # One fewer has no space for all samples, or for all negatives and `min_positives` positives.
+    # One minibatch fewer cannot hold all samples, or all negatives besides `min_positives`.
     assert fewer * batch_size < n_positives + n_negatives or (
         fewer * (batch_size - min_positives) < n_negatives
     )

@@ -76,7 +76,7 @@ def test_each_of_many_categories_has_its_own_scores(n):
         assert (np.diff(scores) >= 0).all()
 
 
-def test_unseen_and_missing_values_are_zeros_if_fit_had_no_missing_values():
+def test_unseen_and_missing_values_are_encoded_as_zeros_if_fit_had_no_missing_values():
     clf = of_column(["x", "y", "x"] * 5)
     unseen, missing, nan = scores_of(clf, ["unseen", None, np.nan])
     assert unseen == missing == nan
@@ -187,7 +187,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_table_that_differs_from_that_of_fit_raises(case, clf):
+def test_predict_raises_for_a_table_whose_columns_or_types_differ_from_fit(case, clf):
     table, error, says = REFUSED[case]
     with pytest.raises(error, match=says):
         clf.predict(table)
@@ -207,7 +207,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_column_without_numbers_raises_an_error_that_names_it(case):
+def test_a_column_without_numbers_raises_an_error_that_names_the_column(case):
     column, error, says = WRONG[case]
     clf, table = TopKClassifier(k=1, **QUICK | {"module": MLP}), NUMBERS.assign(town=column)
     for call in (clf.fit, clf.partial_fit):
@@ -226,7 +226,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("case", MIXED)
-def test_a_mixed_column_raises_an_error_that_names_it(case):
+def test_a_column_of_mixed_types_raises_an_error_that_names_the_column(case):
     column, says = MIXED[case]
     with pytest.raises((TypeError, ValueError), match=says):
         trained(X.assign(town=column))
@@ -269,7 +269,7 @@ def test_many_numbers_stored_as_strings_give_a_warning(case):
     assert all("column 'price' of X has 60 different strings" in each for each in said)
 
 
-def test_the_share_of_samples_in_rare_categories_is_in_the_warning():
+def test_the_warning_of_many_categories_states_the_share_of_samples_in_rare_ones():
     codes = pd.Categorical([*range(150), *[0] * 50])
     with pytest.warns(UserWarning, match="'a' of X has 150 different cat.* 74% of the samples"):
         trained(pd.DataFrame({"a": codes}), np.arange(200) % 2)

@@ -73,7 +73,7 @@ def test_the_threshold_is_halfway_from_the_score_at_its_rank_to_the_adjacent_one
     above, below = distance[distance > 0].min(), distance[distance <= 0].max()
     assert above == pytest.approx(-below, rel=1e-3)
     at = sorted(distance[group], reverse=True)[rank - 1]
-    # Below the threshold: the highest negative, or the negative that would exceed fpr.
+    # Two rankers do not flag the negative at this rank; the others flag the sample at the rank.
     assert at == (below if name(clf) in ("DeepTopPush", "RecallAtFPR") else above)
     np.testing.assert_array_equal(clf.predict(X), distance > 0)
     top = clf.predict_top(X, n=len(X))
@@ -111,7 +111,7 @@ def test_the_threshold_of_rankers_with_a_linear_program_maximizes_the_metric(cla
 )
 def test_the_threshold_of_an_ensemble_comes_from_out_of_fold_scores(classifier, rare):
     X, y = rare[0][:120], rare[1][:120]
-    # float64, because one minibatch holds all samples.
+    # With one minibatch of all samples, the weights are float64.
     whole = {"batch_size": 120, "max_epochs": 12, "n_estimators": 3, "random_state": 0}
     clf = clone(classifier).set_params(**whole).fit(X, y)
     oob = clf.oob_decision_function_

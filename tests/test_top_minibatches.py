@@ -9,7 +9,7 @@ from sktopk.callbacks import TrueThreshold
 from sktopk.metrics import make_top_scorer
 from sktopk.modules import MLP
 
-# The learning rate is too small to change the scores, so that only the estimate changes.
+# The learning rate is too small to change the scores, so that only the estimated threshold changes.
 STILL = {
     "learning_rate": 1e-12, "batch_size": 32, "hidden_layer_sizes": (),
     "random_state": 0, "n_estimators": 1, "module": MLP, "log_loss_share": 0,
@@ -43,7 +43,7 @@ def test_the_estimated_threshold_increases_to_the_true_threshold(rare):
     assert clf.threshold_ == pytest.approx(true, abs=0.1)
 
 
-def test_the_estimate_is_exact_if_the_buffer_is_as_large_as_the_rank_of_the_threshold(rare):
+def test_the_estimated_threshold_is_exact_if_the_buffer_is_as_large_as_its_rank(rare):
     for classifier in (
         sktopk.TopPushKClassifier(k=7, buffer_size=7),
         sktopk.PatMatClassifier(tau=0.01, buffer_size=20),
@@ -101,7 +101,7 @@ def test_with_small_minibatches_the_mean_hinge_of_negatives_is_the_given_fpr(rar
 
 
 @pytest.mark.parametrize("buffer_size", [0, 200])
-def test_the_first_epoch_has_no_threshold_far_below_the_true_one(buffer_size):
+def test_estimated_thresholds_of_the_first_epoch_are_not_far_below_the_true_one(buffer_size):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((8000, 3)), np.arange(8000) % 20 == 0
     clf = sktopk.PatMatClassifier(tau=0.01, buffer_size=buffer_size)

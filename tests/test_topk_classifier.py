@@ -46,7 +46,7 @@ def test_score_and_predict_topk_use_k_of_the_estimator_instead_of_loss__k(blobs,
     np.testing.assert_array_equal(clf.decision_function(X), trained)
 
 
-def test_batch_size_and_epochs_follow_the_number_of_samples():
+def test_default_batch_size_and_max_epochs_depend_on_the_number_of_samples():
     params = {"k": 1, "n_estimators": 1, "module": nn.Linear, "calibration": None}
     for n, batch_size, max_epochs in [(300, 64, 72), (2000, 100, 18), (9000, 256, 18)]:
         X, y = np.random.default_rng(0).standard_normal((n, 2)), np.arange(n) % 3
@@ -62,7 +62,7 @@ def test_batch_size_and_epochs_follow_the_number_of_samples():
 def test_labels_scores_sets_and_probabilities_agree(blobs, loss, calibration):
     X, y = blobs
     y = np.array(["oak", "elm", "ash", "fir", "yew"])[y]
-    # float64, because one minibatch holds all samples.
+    # With one minibatch of all samples, the weights are float64.
     clf = quick(loss, batch_size=len(y), calibration=calibration, n_estimators=2).fit(X, y)
     scores, labels = clf.decision_function(X), clf.predict(X)
     proba = clf.predict_proba(X)

@@ -33,7 +33,7 @@ def at_this_file(call, category, says):
     assert [(each.category, each.filename) for each in said] == [(category, __file__)]
 
 
-def test_labels_in_a_column_give_a_warning():
+def test_labels_of_shape_n_samples_by_1_give_a_warning():
     frozen = FrozenEstimator(MODEL)
     says = "A column-vector y was passed when a 1d array was expected: pass y.ravel()"
     for estimator in (LINEAR, SetClassifier(frozen), BudgetClassifier(frozen, budget=0.1)):
@@ -83,7 +83,7 @@ NAMES = [("fraud", "ok"), (0, 1), (False, True), (1, 2)]
 
 
 @pytest.mark.parametrize("labels", NAMES, ids=repr)
-def test_scores_of_the_other_label_give_a_warning(labels):
+def test_scores_that_rank_the_positive_label_below_the_other_give_a_warning(labels):
     # The positive label is the first class and has low X; the scores belong to the second class.
     y = np.array(labels)[(X[:, 0] > -0.5).astype(int)]
     clf = LogisticRegression().fit(X, y)

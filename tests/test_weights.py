@@ -109,7 +109,7 @@ def test_class_weight_may_have_a_label_that_is_absent_in_a_fold(name):
 
 @pytest.mark.parametrize("class_weight", [{0: 1.0, 2: 5.0}, {"0": 1.0, "1": 3.0}], ids=str)
 @pytest.mark.parametrize("name", WITH_CLASS_WEIGHT)
-def test_class_weight_with_an_unknown_label_and_without_a_label_of_y_raises(name, class_weight):
+def test_class_weight_raises_if_a_key_is_unknown_and_a_label_of_y_is_missing(name, class_weight):
     clf = clone(ESTIMATORS[name]).set_params(class_weight=class_weight)
     with pytest.raises(ValueError, match="class_weight must have labels of y as keys"):
         clf.fit(X, Y)

@@ -120,7 +120,7 @@ def asked(cases, names=EVERY):
 
 
 @pytest.mark.parametrize(("name", "case"), asked(SAMPLES))
-def test_wrong_samples_raise(name, case):
+def test_samples_that_are_no_table_of_finite_numbers_raise_in_every_method(name, case):
     passed, error, says, *_ = SAMPLES[case]
     y = labels(name)[: len(passed)] if case == "images" else labels(name)
     for method in ("fit", "partial_fit") if name in NETS else ("fit",):
@@ -199,7 +199,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize(("name", "case"), asked(LABELS, ANY))
-def test_wrong_labels_raise(name, case):
+def test_y_without_one_valid_class_label_per_sample_raises(name, case):
     make, error, says, *_ = LABELS[case]
     assert_refused(name, error, says, "fit", X, make(labels(name)))
 
@@ -220,7 +220,7 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("name", ANY)
 @pytest.mark.parametrize("case", WEIGHTS)
-def test_wrong_sample_weights_raise(name, case):
+def test_sample_weights_that_are_not_finite_nonnegative_and_one_per_sample_raise(name, case):
     passed, says = WEIGHTS[case]
     in_parts = name in NETS and case != "of one class alone"
     for method in ("fit", "partial_fit") if in_parts else ("fit",):
@@ -245,7 +245,7 @@ VALIDATION = {
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("case", VALIDATION)
-def test_wrong_validation_samples_raise(name, case):
+def test_validation_samples_or_labels_unlike_those_of_fit_raise(name, case):
     make, error, says = VALIDATION[case]
     X_val, y_val = make(labels(name))
     assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
@@ -279,12 +279,12 @@ PARTS = {
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("case", PARTS)
-def test_wrong_arguments_of_partial_fit_raise(name, case):
+def test_partial_fit_raises_for_new_labels_invalid_classes_and_missing_columns(name, case):
     passed, error, says = PARTS[case]
     assert_refused(name, error, says, "partial_fit", **{"X": X, "y": labels(name)} | passed)
 
 
-def test_scores_that_are_nan_raise():
+def test_values_of_X_that_make_scores_nan_raise():
     for clf in (TopKClassifier(k=2, **QUICK), DeepTopPushClassifier(**QUICK)):
         y = OF_TWO if isinstance(clf, DeepTopPushClassifier) else OF_FOUR
         clf.fit(X.astype(np.float32), y)
@@ -337,7 +337,7 @@ def test_decision_classifiers_raise_for_dates_and_masked_samples(name):
     assert_refused(name, V, "X must hold the samples; got None", "fit", None, OF_TWO)
 
 
-def test_samples_that_are_zero_for_lightgbm_raise(capfd):
+def test_top_boost_raises_if_every_value_of_X_is_zero_for_lightgbm(capfd):
     for few in (X * 1e-300, sparse.csr_array((40, 3))):
         with pytest.raises(ValueError, match="X must have numbers other than 0"):
             EVERY["TopBoostClassifier"]().fit(few, OF_TWO)

@@ -67,7 +67,7 @@ MODULES = {
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("case", MODULES)
-def test_wrong_modules_raise(kind, case):
+def test_an_invalid_output_or_an_error_of_the_network_raises(kind, case):
     what, error, says = MODULES[case]
     with pytest.raises(error, match=says):
         fit(kind, **of(what))
@@ -112,7 +112,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("case", LOSSES)
-def test_wrong_losses_raise(case):
+def test_an_invalid_return_value_or_an_error_of_the_loss_raises(case):
     value, error, says = LOSSES[case]
     with pytest.raises(error, match=says):
         fit("labels", loss=WrongLoss(value), calibration=None)

@@ -30,7 +30,7 @@ def test_the_log_loss_objective_grows_the_same_trees_as_lightgbm(name, is_weight
     own = lightgbm.LGBMClassifier(**SMALL).fit(X, y, sample_weight=weight)
     loss = "top_push" if name == "binary" else "focal"
     ours = lightgbm.LGBMClassifier(objective=objective(loss, log_loss_share=1), **SMALL)
-    # LightGBM starts from these scores. For several classes, `initial_score` has another constant.
+    # LightGBM starts from these scores; `initial_score` of several classes differs by a constant.
     if name == "binary":
         start = np.full(len(y), initial_score(y, sample_weight=weight))
     else:

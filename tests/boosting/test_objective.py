@@ -178,7 +178,7 @@ def test_the_initial_score_minimizes_the_log_loss_of_a_constant():
 
 
 @every_loss
-def test_no_hessian_is_below_about_a_thousandth_of_their_mean(name):
+def test_every_hessian_is_at_least_about_a_thousandth_of_the_mean_hessian(name):
     target, score = rows(name)
     for hessian in ("auto", "gradient"):
         for scores in (score, np.zeros_like(score)):

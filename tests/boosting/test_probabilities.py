@@ -19,7 +19,7 @@ def make(*args, **params):
 
 
 @pytest.mark.parametrize("loss", ["top_mean", "pairwise_auc", "cross_entropy"])
-def test_the_default_is_a_sigmoid_that_is_calibrated_on_new_samples(loss):
+def test_by_default_a_sigmoid_gives_calibrated_probabilities_of_new_samples(loss):
     clf = make(loss).fit(X[TRAIN], Y[TRAIN])
     proba = clf.predict_proba(X[NEW])
     np.testing.assert_allclose(proba.sum(axis=1), 1)
@@ -31,7 +31,7 @@ def test_the_default_is_a_sigmoid_that_is_calibrated_on_new_samples(loss):
     assert (np.diff(proba[order, 1]) >= 0).all()
 
 
-def test_one_slope_keeps_the_order_of_several_classes():
+def test_calibration_with_several_classes_keeps_the_order_of_the_scores():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 4))
     y = (X[:, :3] + rng.normal(size=(900, 3))).argmax(1)

@@ -41,7 +41,7 @@ def test_categories_are_native_categories_of_lightgbm():
         np.testing.assert_allclose(ours.predict_proba(table), expected, atol=1e-6)
 
 
-def test_categories_of_few_samples_are_used():
+def test_categories_with_about_ten_samples_each_are_learned():
     code = np.random.default_rng(0).integers(0, 30, 1500)
     X, y = pd.DataFrame({"a": np.char.add("c", code.astype(str))}), code % 2
     y ^= np.random.default_rng(1).random(1500) < 0.1
@@ -49,7 +49,7 @@ def test_categories_of_few_samples_are_used():
     assert roc_auc_score(y[300:], clf.decision_function(X[300:])) > 0.85
 
 
-def test_missing_values_in_fit_form_a_category():
+def test_missing_values_in_fit_form_their_own_category():
     y = (np.arange(N) % 7 == 0).astype(int)
     X = pd.DataFrame({"town": np.where(y == 1, None, NAMES)})
     assert make().fit(X, y).score(X, y) == 1
@@ -101,7 +101,7 @@ def test_the_share_of_flagged_new_samples_is_the_share_of_positives(n_samples):
     assert abs(np.mean(shares)) < 0.08
 
 
-def test_classes_of_two_samples_can_be_trained():
+def test_classes_with_only_two_samples_each_can_be_trained():
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.r_[[1, 1], np.zeros(58, int)]
     X[:2] += 5

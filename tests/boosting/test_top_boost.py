@@ -94,7 +94,7 @@ def test_fits_with_a_seed_are_repeatable(binary):
     np.testing.assert_array_equal(one, other)
 
 
-def test_parameters_of_lightgbm_set_the_bins(binary):
+def test_max_bin_in_lightgbm_params_limits_the_thresholds_per_feature(binary):
     X, y = binary
     for booster in make(lightgbm_params={"max_bin": 2}).fit(X, y).boosters_:
         tree = booster.trees_to_dataframe().dropna(subset="threshold")
@@ -143,7 +143,7 @@ def test_a_fit_with_groups_grows_the_same_trees_as_lightgbm(days, is_weighted):
     np.testing.assert_array_equal(one.decision_function(X), plain.decision_function(X))
 
 
-def test_a_fold_without_a_group_of_both_classes_is_scored_without_groups():
+def test_a_fold_in_which_no_group_contains_both_classes_is_scored_without_groups():
     # Two of 20 days have both classes, and two days have only positives.
     X, groups = np.random.default_rng(0).normal(size=(200, 4)), np.repeat(np.arange(20), 10)
     y = np.zeros(200, dtype=int)
@@ -237,7 +237,7 @@ def test_early_stopping_keeps_the_round_that_scores_best_on_held_out_samples(nam
         assert np.argmax(found) + 1 == n_rounds
 
 
-def test_a_single_booster_holds_out_a_tenth_for_early_stopping(binary):
+def test_a_single_booster_holds_out_a_tenth_of_the_samples_for_early_stopping(binary):
     X, y = binary
     clf = make(n_iter_no_change=10**6, n_estimators=5).fit(X, y)
     assert clf.n_iter_.max() <= 5
@@ -326,7 +326,7 @@ def test_wrong_parameters_of_top_boost_raise_errors_that_name_them(binary, param
         make(**params).fit(*binary)
 
 
-def test_wrong_data_raise_errors_that_name_them(days):
+def test_fit_with_groups_raises_for_wrong_groups_k_and_loss(days):
     X, y, day = days
 
     def weighted_mean(scores, target, sample_weight=None):

@@ -220,7 +220,7 @@ def test_calibration_without_positives_warns():
         BudgetClassifier(frozen, budget=0.1).fit(X[y == 0], y[y == 0])
 
 
-def test_a_frozen_classifier_without_a_fit_raises():
+def test_a_frozen_classifier_that_is_not_fitted_raises():
     X, y = make_classification(400, random_state=0)
     with pytest.raises(NotFittedError, match="the LogisticRegression in FrozenEstimator is not"):
         BudgetClassifier(FrozenEstimator(LogisticRegression()), budget=0.1).fit(X, y)

@@ -114,7 +114,7 @@ def test_calibration_with_training_samples_gives_a_warning(make, inner, data):
         make(fitted).fit(X[:400], y[:400])
     with warnings.catch_warnings(record=True, action="always") as caught:
         make(fitted).fit(X[400:], y[400:])
-        # No warning for a classifier without errors, on few samples or on held-out samples.
+        # No warning for held-out samples (above), few samples, or a classifier without errors.
         make(fitted).fit(X[:60], y[:60])
         make(inner, random_state=0).fit(X[:, :1] * 0 + 9 * y[:, None], y)
     assert not [each for each in caught if "trained on" in str(each.message)]

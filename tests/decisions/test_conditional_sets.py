@@ -43,7 +43,7 @@ def test_a_class_with_too_few_calibration_samples_is_in_every_set():
 @pytest.mark.filterwarnings("ignore:randomized=True is ignored by method")
 @pytest.mark.parametrize("method", CONFORMAL)
 @pytest.mark.parametrize("randomized", [False, True])
-def test_classes_are_covered_with_every_method(method, randomized):
+def test_each_class_has_the_given_coverage_with_every_conformal_method(method, randomized):
     proba, y = draw(6000, seed=3)
     clf = SetClassifier(frozen(), method=method, coverage=0.8, conditional="class")
     clf.set_params(randomized=randomized, random_state=0).fit(proba[:3000], y[:3000])
@@ -128,7 +128,7 @@ def plants(rng, centers, n_plants, n_photos):
 
 
 @pytest.mark.parametrize("cross_fit", [False, True])
-def test_sets_of_new_plants_are_covered_if_plants_are_held_out_whole(cross_fit):
+def test_sets_cover_labels_of_samples_of_new_groups_if_whole_groups_are_held_out(cross_fit):
     clf = TopKClassifier(k=2, n_estimators=4, max_epochs=8) if cross_fit else GaussianNB()
     covered = {"photos": [], "plants": []}
     for seed in range(6):

@@ -41,7 +41,7 @@ def overlapping(n, rng, n_classes=2, n_columns=4):
 
 
 @pytest.mark.parametrize(("constraint", "budget"), [("fpr", 0.1), ("recall", 0.8)])
-def test_limits_of_rates_hold_in_simulations(constraint, budget):
+def test_guarantees_of_fpr_and_recall_hold_in_simulations(constraint, budget):
     rng, delta, n_draws = np.random.default_rng(0), 0.1, 200
     X_new, y_new = overlapping(5000, rng, n_columns=20)
     kept = 0

@@ -15,7 +15,7 @@ from tests.scored import column, frozen, labels
     [{"budget": 0.1}, {"budget": 0.2, "constraint": "fpr"}, {"budget": 0.2, "constraint": "fdr"}],
 )
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
-def test_budgets_from_scores_equal_budgets_of_a_classifier(params, make, rng):
+def test_a_budget_classifier_from_scores_equals_one_fitted_with_an_estimator(params, make, rng):
     positive = rng.random(500) < 0.3
     scores = rng.normal(size=500) + 2 * positive
     params |= {"random_state": 0}
@@ -32,7 +32,7 @@ def test_budgets_from_scores_equal_budgets_of_a_classifier(params, make, rng):
 
 
 @pytest.mark.parametrize("conditional", [None, "class", "group"])
-def test_sets_from_scores_equal_sets_of_a_classifier(conditional):
+def test_a_set_classifier_from_scores_equals_one_fitted_with_an_estimator(conditional):
     proba, y = draw(1000, seed=3)
     groups = np.arange(1000) % 2
     old, new = ({"groups": part} if conditional == "group" else {} for part in np.split(groups, 2))
@@ -46,7 +46,7 @@ def test_sets_from_scores_equal_sets_of_a_classifier(conditional):
 
 
 @pytest.mark.parametrize("pos_label", ["no", "yes"])
-def test_a_single_score_is_the_score_of_the_positive_class(pos_label, rng):
+def test_one_dimensional_scores_are_scores_of_the_positive_class(pos_label, rng):
     share = rng.random(300)
     y = labels(rng.random(300) < share)
     both = np.column_stack([1 - share, share])

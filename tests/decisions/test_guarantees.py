@@ -112,7 +112,7 @@ def test_precision_is_tested_downwards_from_the_most_promising_threshold(rng):
     assert clf.threshold_ == pytest.approx(passed[-1])
 
 
-def test_a_precision_near_the_limit_gets_no_advice_to_use_thousands_of_samples():
+def test_a_precision_barely_above_its_budget_gives_no_advice_to_add_thousands_of_samples():
     rng = np.random.default_rng(8)
     scores, positive = rng.normal(size=400), rng.random(400) < 0.82
     params = {"constraint": "precision", "budget": 0.8, "pos_label": True, "random_state": 0}
@@ -241,7 +241,7 @@ def test_hits_miss_their_interval_with_probability_at_most_delta(n_old, n_new, n
         ideal.append(2 * norm.isf(delta / 2) * math.sqrt(n * likely * (1 - likely)))
         n_above.append(np.count_nonzero(old[0] > new[best[-1]]))
     assert 0 < np.mean(missed) <= delta + slack(missed)
-    # Estimating the share of positives with K calibration samples adds a factor sqrt(1 + n / K).
+    # Estimating the share of positives from K samples multiplies the width by sqrt(1 + n / K).
     factor = math.sqrt(1 + n / np.mean(n_above))
     assert np.mean(width) <= 1.1 * factor * np.mean(ideal) + 1
 

@@ -151,7 +151,7 @@ IGNORED = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", IGNORED)
-def test_a_parameter_that_the_method_does_not_use_warns(name, method):
+def test_a_parameter_that_the_method_ignores_gives_a_warning(name, method):
     value, users = IGNORED[name]
     clf = SetClassifier(frozen(), method=method, **{name: value})
     with warnings.catch_warnings(record=True, action="always") as caught:
@@ -210,7 +210,7 @@ def test_prevalence_is_given_or_counted_in_training_or_calibration_samples():
     assert SetClassifier(frozen(), method="lac").fit(X, y).prevalence_ is None
 
 
-def test_predictions_equal_predictions_of_the_estimator(digits):
+def test_predictions_and_score_equal_those_of_the_classifier_inside(digits):
     X, y, X_test, y_test = digits
     clf = SetClassifier(LogisticRegression(max_iter=300), method="aps", random_state=0).fit(X, y)
     inner = clf.estimator_

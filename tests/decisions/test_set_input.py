@@ -55,7 +55,7 @@ def test_sets_of_a_single_class_contain_this_class(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sets_of_equal_probabilities_contain_all_classes_or_the_first_k(method):
+def test_sets_of_equal_probabilities_have_all_classes_or_with_method_topk_the_first_k(method):
     X, y = np.full((40, 4), 0.25), np.arange(40) % 4
     clf = SetClassifier(frozen(4), method=method, k=2, random_state=0).fit(X, y)
     labels = clf.predict_set(X, output="labels")
@@ -101,7 +101,7 @@ def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
 
 @pytest.mark.parametrize("kind", [Given, GivenScores])
 @pytest.mark.parametrize("method", METHODS)
-def test_nan_raises_an_error_that_names_the_argument(kind, method):
+def test_nan_probabilities_or_scores_raise_an_error_that_names_the_sample(kind, method):
     X, y = draw(50)
     clf = SetClassifier(frozen(kind=kind), method=method, k=2).fit(X, y)
     X[3, 2] = np.nan
@@ -116,7 +116,7 @@ def test_nan_raises_an_error_that_names_the_argument(kind, method):
         assert clf.threshold_ == before
 
 
-def test_samples_with_zero_probabilities_raise():
+def test_samples_whose_probabilities_sum_to_zero_raise():
     X, y = draw(50)
     clf = SetClassifier(frozen(), method="lac").fit(X, y)
     with pytest.raises(ValueError, match="got probabilities that sum to 0 for sample 1"):

@@ -53,7 +53,7 @@ def test_every_page_loads_without_errors(site, address, browser):
     assert found == {}
 
 
-def test_summaries_of_the_reference_are_on_a_phone_screen(address, browser):
+def test_summaries_of_the_reference_fit_on_a_phone_screen(address, browser):
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     script = """return [...document.querySelectorAll("table.autosummary td:last-child p")]
         .map(cell => cell.getBoundingClientRect().right)"""

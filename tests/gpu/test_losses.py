@@ -20,7 +20,7 @@ def assert_same(on_gpu, on_cpu, **tolerance):
         torch.testing.assert_close(result.cpu(), expected, **tolerance)
 
 
-def test_multi_class_losses_equal_those_of_the_cpu():
+def test_multi_class_losses_on_the_gpu_equal_those_on_the_cpu():
     for case, dtype in product(CLASSES, (torch.float64, torch.float32)):
         scores, target = class_batch(40, dtype=dtype)
         on_cpu = value_and_gradient(case, scores, target)
@@ -28,7 +28,7 @@ def test_multi_class_losses_equal_those_of_the_cpu():
         assert_same(on_gpu, on_cpu)
 
 
-def test_binary_losses_equal_those_of_the_cpu():
+def test_binary_losses_on_the_gpu_equal_those_on_the_cpu():
     for case, dtype in product(OF_TWO, (torch.float64, torch.float32)):
         scores, target = (each.detach() for each in binary_batch(40, dtype=dtype))
         scores[7], weight = scores[8], torch.linspace(0.1, 1, 40, dtype=dtype)
@@ -40,7 +40,7 @@ def test_binary_losses_equal_those_of_the_cpu():
 
 @pytest.mark.parametrize("surrogate", ["hinge", "logistic", "ramp"])
 @pytest.mark.parametrize("multi_class", ["ovr", "mu"])
-def test_auc_of_several_classes_equals_that_of_the_cpu(surrogate, multi_class):
+def test_the_pairwise_auc_loss_of_several_classes_is_equal_on_gpu_and_cpu(surrogate, multi_class):
     scores, target = class_batch(40, n_classes=5)
     options = {"surrogate": surrogate, "multi_class": multi_class}
     on_cpu = value_and_gradient(pairwise_auc_loss, scores, target, **options)
@@ -49,7 +49,7 @@ def test_auc_of_several_classes_equals_that_of_the_cpu(surrogate, multi_class):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_the_smooth_loss_of_many_classes_equals_that_of_the_cpu(size):
+def test_the_smooth_topk_loss_of_many_classes_is_equal_on_gpu_and_cpu(size):
     n_samples, n_classes, k = size
     scores, target = class_batch(n_samples, n_classes, dtype=torch.float32)
     for tau in (1.0, 0.01):

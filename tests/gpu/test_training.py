@@ -63,7 +63,7 @@ def assert_same_fit(clf, expected, table, tolerance):
 
 
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in NOISED])
-def test_fits_equal_those_of_the_cpu(name, table):
+def test_fits_on_the_gpu_equal_fits_on_the_cpu(name, table):
     # An ensemble with one minibatch trains in float64: only the order of sums differs.
     params = {} if CLASSIFIERS[name].n_estimators == 1 else {"batch_size": len(table[1])}
     expected = copy.copy(fitted(name, table, device="cpu", **params))
@@ -101,7 +101,7 @@ def recorded_and_not(name, table, replayed, monkeypatch, **params):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_replayed_steps_equal_steps_without_replay(name, table, replayed, monkeypatch):
+def test_replayed_cuda_graphs_equal_steps_without_replay(name, table, replayed, monkeypatch):
     assert_same_fit(*recorded_and_not(name, table, replayed, monkeypatch), table, 1e-9)
 
 
@@ -113,7 +113,7 @@ def test_replayed_steps_equal_steps_without_replay(name, table, replayed, monkey
     ],
     ids=lambda callback: type(callback).__name__,
 )
-def test_callbacks_take_effect_in_replayed_steps(callback, table, replayed, monkeypatch):
+def test_callbacks_take_effect_in_replayed_cuda_graphs(callback, table, replayed, monkeypatch):
     params = {"callbacks": [callback], "batch_size": 32, "module": TabularMLP}
     name = "DeepTopPush"
     clf, expected = recorded_and_not(name, table, replayed, monkeypatch, **params)
@@ -132,13 +132,13 @@ def test_callbacks_take_effect_in_replayed_steps(callback, table, replayed, monk
     ],
     ids=["Newton steps", "a function", "dropout", "momentum"],
 )
-def test_steps_whose_computation_varies_are_not_replayed(clf, table, replayed):
+def test_steps_whose_computation_varies_are_not_replayed_as_cuda_graphs(clf, table, replayed):
     X, y = table
     clf.set_params(max_epochs=4, batch_size=64, random_state=0, device=DEVICE).fit(X, y == 0)
     assert not replayed
 
 
-def test_the_default_dtype_of_torch_does_not_affect_a_replay(table, replayed, default_dtype):
+def test_the_default_dtype_of_torch_does_not_prevent_cuda_graphs(table, replayed, default_dtype):
     default_dtype(torch.float64)
     fitted("DeepTopPush", table, dtype=np.float32)
     assert replayed
@@ -169,7 +169,7 @@ def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch itself uses deprecated functions
 @pytest.mark.parametrize("way", [{"precision": "bf16"}, {"compile": True}], ids=str)
 @pytest.mark.parametrize("name", ["cross_entropy", "smooth_topk", "ldam", "DeepTopPush", "FScore"])
-def test_faster_settings_train_nearly_the_same_network(name, way, table):
+def test_training_losses_hardly_change_with_bfloat16_or_compilation(name, way, table):
     expected = losses_of(fitted(name, table, dtype=np.float32))
     found = losses_of(fitted(name, table, dtype=np.float32, net_params=way))
     assert found == pytest.approx(expected, rel=0.05)

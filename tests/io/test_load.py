@@ -61,7 +61,7 @@ def test_no_module_is_imported_for_a_type_that_is_not_trusted(loader, tmp_path, 
 
 @pytest.mark.parametrize("name", ["posix.system", "builtins.eval", "pickle.loads", "os.mkdir"])
 @pytest.mark.parametrize("parameter", ["module", "net_", "classes_", "loss"])
-def test_a_function_instead_of_a_value_raises(iris, path, name, parameter):
+def test_a_file_with_a_function_in_place_of_a_value_raises(iris, path, name, parameter):
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     module, function = name.split(".")
     evil = {"__class__": function, "__module__": module, "__loader__": "FunctionNode"}
@@ -97,7 +97,7 @@ DEFAULTS = {"net_params": None, "memory": None, "n_jobs": None, "verbose": 0}
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
-def test_parameters_with_files_and_processes_are_reset(cancer, tmp_path, path, is_fitted):
+def test_load_resets_memory_n_jobs_verbose_and_net_params(cancer, tmp_path, path, is_fitted):
     ranker = RecallAtKClassifier(k=50, verbose=1, **SMALL)
     pipe = Pipeline([("clf", ranker)], memory=str(tmp_path), verbose=True)
     clf = sktopk.BudgetClassifier(pipe, constraint="count", budget=50)
@@ -116,7 +116,7 @@ def test_parameters_with_files_and_processes_are_reset(cancer, tmp_path, path, i
     assert clf.estimator.verbose is True
 
 
-def test_a_forged_parameter_of_the_network_does_nothing(cancer, path, capsys):
+def test_load_ignores_a_forged_value_of_verbose(cancer, path, capsys):
     X, y = cancer
     clf = RecallAtKClassifier(k=50, module=MLP, random_state=0).partial_fit(X, y)
     expected = clf.decision_function(X)

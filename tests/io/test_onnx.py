@@ -37,7 +37,7 @@ CASES = {
         TopKClassifier("cross_entropy", k=1, **SMALL), [0.0, 2.0, 3.0], np.float64),
     "prior": (TopKClassifier("logit_adjusted", k=1, **CALIBRATED | LINEAR), [*"abc"], np.float32),
     "two classes": (TopKClassifier(k=1, **CALIBRATED | LINEAR), ["no", "yes"], np.float32),
-    # A single minibatch, so that the weights have the type of X.
+    # With one minibatch of all samples, the weights have the dtype of X.
     "two classes in float64": (
         TopKClassifier(k=1, batch_size=1000, **CALIBRATED), [False, True], np.float64),
     "ranker": (clone(RANKER).set_params(pos_label="yes"), ["no", "yes"], np.float64),
@@ -158,7 +158,7 @@ def test_a_graph_that_onnx_runtime_cannot_run_is_never_written(cancer, path, nam
 
 
 @pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
-def test_a_graph_with_other_outputs_is_never_written(cancer, path, method, monkeypatch):
+def test_a_graph_that_differs_from_the_estimator_is_not_written(cancer, path, method, monkeypatch):
     clf = clone(RANKER).set_params(**LINEAR).fit(*cancer)
     right = getattr(clf, method)
 
@@ -173,7 +173,7 @@ def test_a_graph_with_other_outputs_is_never_written(cancer, path, method, monke
     assert list(path.parent.iterdir()) == []
 
 
-def test_estimators_without_a_graph_raise_errors_that_name_them(cancer, iris, path):
+def test_to_onnx_raises_for_unfitted_estimators_other_classes_and_categories(cancer, iris, path):
     X, y = cancer
     for estimator in (LogisticRegression(), sktopk.BudgetClassifier(clone(RANKER))):
         with pytest.raises(TypeError, match=f"sktopk with a network.*{type(estimator).__name__}"):

@@ -145,7 +145,7 @@ def n_needed(case):
 def test_the_loss_of_an_absent_label_is_zero_or_infinite(case, n_present):
     scores, _ = class_batch(n_samples=N_CLASSES)
     target = torch.arange(N_CLASSES)
-    # The present classes follow the label, cyclically.
+    # Only the `n_present` classes after the label, cyclically, are not masked.
     ahead = (torch.arange(N_CLASSES) - target.unsqueeze(1)) % N_CLASSES
     masked = scores.detach().masked_fill((ahead == 0) | (ahead > n_present), -torch.inf)
     loss, gradient = value_and_gradient(case, masked, target, reduction="none")
@@ -166,7 +166,7 @@ WITH_SOFTMAX = "cross_entropy focal ldam logit_adjusted topk_grouping topk_trans
 
 
 @every(PER_SAMPLE)
-def test_without_any_class_a_softmax_is_undefined_and_other_losses_are_zero(case):
+def test_if_all_classes_are_masked_softmax_losses_are_nan_and_other_losses_are_zero(case):
     scores, target = class_batch()
     scores = scores.detach()
     scores[2] = -math.inf

@@ -72,7 +72,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("name", "parameters", "vanishing", "limit", "of_limit"), LIMITS)
-def test_a_loss_tends_to_its_limit_for_parameter_0(name, parameters, vanishing, limit, of_limit):
+def test_a_loss_equals_another_if_a_parameter_is_0(name, parameters, vanishing, limit, of_limit):
     scores, target = class_batch()
     expected = function_called(limit)(scores, target, **of_limit)
 
@@ -117,7 +117,7 @@ def test_the_loss_is_0_if_all_classes_are_in_the_top_k(case):
     loss, gradient = value_and_gradient(case, alone, target)
     assert loss == 0
     assert (gradient == 0).all()
-    # Exceptions: the convex hinge averages over other classes; transition starts as cross-entropy.
+    # Not 0 for two losses: convex hinge (mean over classes), transition (starts as cross-entropy).
     if case.parameters.get("k") == 3 and case.name not in (
         "topk_hinge_convex_loss",
         "topk_transition_loss",

@@ -55,14 +55,14 @@ HAND = [
     ("cross_entropy_loss", THIRDS, 2, {}, math.log(5)),
     # 0.5 log(1/0.2) + 0.5/3 (log(1/0.5) + log(1/0.3) + log(1/0.2))
     ("cross_entropy_loss", THIRDS, 2, {"label_smoothing": 0.5}, 1.389145362),
-    # The violations are 2 + 2 - 3, and 0 for the label
+    # The two largest violations are 2 + 2 - 3 = 1 (class 1) and 0; the loss is their mean.
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
     # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
     ("smooth_topk_adjusted_loss", [0.0] * 3, 1, ADJUSTED, math.log(1 + math.e * 2 / 3)),
-    # ceil(2 * 0.5) = 1 negative
+    # The threshold is the score of rank ceil(2 * 0.5) = 1 among the negatives.
     ("pat_mat_np_loss", TWO, OF, {"tau": 0.5}, 1.25),
-    # ceil(3 * 0.5) = 2 samples
+    # The threshold is the score of rank ceil(3 * 0.5) = 2 among all samples.
     ("pat_mat_loss", TWO[:3], OF[:3], {"tau": 0.5}, 1.25),
     ("precision_at_recall_loss", TWO, OF, {"recall": 1.0}, 1.25),
     ("precision_at_recall_loss", TWO, OF, {"recall": 0.5}, 0.125),

@@ -193,7 +193,7 @@ def test_groups_of_a_wrong_type_or_shape_raise(loss, groups, error, message):
         loss(torch.zeros(3), torch.tensor([0, 1, 0]), groups=groups)
 
 
-def test_groups_raise_for_losses_without_groups():
+def test_losses_that_do_not_support_groups_raise_if_groups_are_given():
     scores, target, groups = batch()
     with pytest.raises(ValueError, match="groups must be None for solver='program'"):
         losses.fbeta_loss(scores, target, groups=groups, solver="program")

@@ -102,12 +102,12 @@ def test_a_subclass_of_a_module_keeps_its_loss_function():
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @every([*first_of_each(CLASSES), *TOP[4:9], *first_of_each(PROGRAMS)])
 def test_a_loss_compiles_without_graph_breaks(case):
-    """A compiled graph also makes no GPU wait, because Python reads no values of it."""
+    """Without graph breaks, Python reads no values of tensors and does not wait for the GPU."""
     torch.compiler.reset()
     scores, target = case.batch()
     labels = target if scores.ndim == 2 else target == 1
     noise = case.noise_of(scores, slice(None))
-    # A search for a root reads values, which a graph does not allow.
+    # SurrogateQuantile searches for a root: it reads values of tensors, which breaks the graph.
     whole = "SurrogateQuantile" not in str(case)
     compiled = torch.compile(lambda *a, **n: case(*a, **n), fullgraph=whole, backend="aot_eager")
     loss = compiled(scores, labels, **noise)
@@ -116,7 +116,7 @@ def test_a_loss_compiles_without_graph_breaks(case):
 
 
 @every(first_of_each(LOSSES))
-def test_wrong_tensors_raise(case):
+def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
     scores, target = case.batch()
     n = len(scores)
     noise = {"noise": None} if case in DRAWING else {}
@@ -143,7 +143,7 @@ def test_wrong_tensors_raise(case):
 
 
 @every(first_of_each(OF_TWO))
-def test_wrong_labels_and_options_raise(case):
+def test_binary_losses_raise_for_labels_other_than_0_and_1_and_unknown_options(case):
     scores, target = case.batch()
     for value, shown in ((2 * target, "2"), (torch.where(target == 1, math.nan, 0.0), "nan")):
         with pytest.raises(ValueError, match=f"target must hold 0 and 1; got {shown}"):
@@ -187,7 +187,7 @@ def test_parameters_out_of_range_raise(case):
             case(scores, target, k=scores.shape[1])
 
 
-def test_wrong_parameters_of_single_losses_raise():
+def test_invalid_label_smoothing_k_and_threshold_raise():
     scores, target = class_batch()
     with pytest.raises(ValueError, match=r"label_smoothing=1\.5 must be at most 1"):
         CLASSES[0](scores, target, label_smoothing=1.5)

@@ -262,7 +262,7 @@ def test_unsolved_programs_have_the_gradient_zero(output, upstream, rng):
 
 @every_output
 @pytest.mark.parametrize("method", ["newton", "penalty"])
-def test_stopping_early_gives_a_warning_and_a_zero_gradient(output, method, rng):
+def test_a_program_stopped_by_max_iter_gives_a_warning_and_a_zero_gradient(output, method, rng):
     arguments = with_gradient(lp.tensors(lp.vertex_program(rng, 8, 20, 3)))
     with pytest.warns(RuntimeWarning, match="1 stopped by max_iter"):
         result = linear_program(*arguments, method=method, max_iter=2)

@@ -33,13 +33,13 @@ def chi_square(deviation, variance):
     return ((statistic - freedom) / (2 * freedom) ** 0.5).item()
 
 
-# The other classes are far below, among, or tied with the largest scores.
+# n_classes, k, standard deviation of the scores (0: all are equal) and of the noise.
 REGIMES = [(60, 3, 1.0, 0.3), (60, 2, 0.0, 1.0), (200, 6, 0.3, 0.5)]
 
 
 @pytest.mark.parametrize("completed", [False, True])
 @pytest.mark.parametrize(("n_classes", "k", "spread", "sigma"), REGIMES)
-def test_the_kth_largest_has_the_distribution_and_mean_of_noise_for_all_classes(
+def test_the_kth_largest_noised_score_is_distributed_as_if_every_class_gets_noise(
     n_classes, k, spread, sigma, completed, monkeypatch
 ):
     if completed:

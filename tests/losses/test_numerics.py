@@ -103,7 +103,7 @@ COMPILED = [
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize(("name", "parameters", "batch"), COMPILED)
-def test_nan_and_bad_weights_make_a_compiled_loss_nan(name, parameters, batch):
+def test_nan_scores_and_invalid_weights_make_a_compiled_loss_nan(name, parameters, batch):
     torch.compiler.reset()
     scores, target = batch()
     target = target if scores.ndim == 2 else target == 1
@@ -117,7 +117,7 @@ def test_nan_and_bad_weights_make_a_compiled_loss_nan(name, parameters, batch):
             assert compiled(put(scores, 3, value), target, sample_weight=weight).isnan()
 
 
-def test_nan_and_bad_weights_make_a_loss_under_vmap_nan():
+def test_nan_scores_and_invalid_weights_make_a_loss_under_vmap_nan():
     hinge = torch.func.vmap(lambda s, y, w: losses.topk_hinge_loss(s, y, k=1, sample_weight=w))
     scores = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(0))
     target, weight = torch.zeros(3, 2, dtype=torch.long), torch.ones(3, 2)

@@ -25,7 +25,7 @@ def test_a_loss_with_any_ties_equals_its_definition(case):
 
 
 @every(SOLVED)
-def test_the_closed_form_and_its_gradient_equal_the_solved_linear_program(case):
+def test_the_closed_form_of_a_loss_and_its_gradient_equal_the_solved_linear_program(case):
     rng = np.random.default_rng(1)
     # Multipliers are not unique where scores tie, so only the optimum is compared.
     for batch in [*(tied_batch(rng, n_max=12) for _ in range(20)), binary_batch(128, share=0.1)]:
@@ -66,7 +66,7 @@ def test_ties_have_equal_gradients_and_the_gradient_at_equal_scores_reduces_the_
             for of_class in (target == 0, target == 1):
                 tied = gradient[of_class & (scores == s)]
                 assert_same(tied, tied[:1].expand_as(tied))
-    # If all scores are equal, a step against the gradient reduces the loss.
+    # At equal scores, a step against the gradient reduces the loss.
     equal, target = torch.zeros(12, dtype=torch.float64), torch.arange(12) < 3
     loss, gradient = value_and_gradient(case, equal, target)
     assert gradient.abs().sum() > 0

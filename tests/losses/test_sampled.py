@@ -34,7 +34,7 @@ def test_candidates_are_the_labels_and_the_classes_that_were_drawn(seed):
     assert (candidates.log_weight[candidates.target] == 0).all()
 
 
-def test_the_sum_of_exponentials_is_unbiased_exactly(monkeypatch):
+def test_the_mean_over_all_possible_draws_is_the_sum_of_exponentials_of_all_classes(monkeypatch):
     scores = torch.randn(3, 7, dtype=torch.float64, generator=seeded())
     # exp(loss) is the sum of exponentials divided by the exponential of the label.
     whole, estimates = cross_entropy_loss(scores, LABELS, reduction="none").exp(), []

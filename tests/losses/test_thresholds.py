@@ -56,7 +56,7 @@ def test_rounding_of_weights_does_not_change_the_rank_of_the_threshold(weight, d
         weights = torch.full((n,), float(exact), dtype=dtype)
         for j in range(1, math.floor(exact * n) + 1):
             assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
-        # If the share has a weight below 1, the weight is not rounded up to 1.
+        # A share of all samples that weighs less than 1 is not rounded up to weight 1.
         j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
         found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
         assert found == min(math.ceil(j / exact), n)
@@ -183,14 +183,14 @@ def test_the_mean_of_the_surrogate_quantile_includes_masked_samples(surrogate, t
     assert threshold(masked, scores > 0) == -torch.inf
 
 
-# Losses with both kinds of errors: equation 1 of Adam, Macha and Smidl.
+# Losses with false positives and false negatives: equation 1 of Adam, Macha and Smidl.
 
 BOTH = {"false_positives": 0.3, "false_negatives": 1.7}
 
 
 @pytest.mark.parametrize("threshold", [KthLargest("all", k=5), TopMean("negatives", k=3)], ids=str)
 @every_surrogate
-def test_the_loss_of_both_kinds_of_errors_is_a_weighted_sum_over_the_kinds(surrogate, threshold):
+def test_the_loss_of_both_errors_sums_weighted_false_positives_and_negatives(surrogate, threshold):
     scores, target = binary_batch(n_samples=30)
     weight = torch.linspace(0.0, 2.0, 30, dtype=torch.float64)
     options = {"surrogate": surrogate, "sample_weight": weight, "threshold": threshold}

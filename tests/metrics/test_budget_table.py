@@ -19,7 +19,7 @@ def rows(rng):
     return np.where(fraud, "fraud", "clear"), (rng.normal(size=800) + 1.5 * fraud).round(1)
 
 
-def test_numbers_of_the_table_equal_the_score_functions(rows):
+def test_columns_of_the_budget_table_equal_the_score_functions(rows):
     y_true, y_score = rows
     table = budget_table(y_true, y_score, pos_label="fraud", n_bootstraps=10)
     assert table["budget"].tolist() == [50, 100, 200]

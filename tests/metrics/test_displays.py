@@ -41,7 +41,7 @@ def names_in_legend(display):
 
 
 @every_curve
-def test_from_estimator_equals_from_predictions_with_its_scores(display_class, data):
+def test_from_estimator_equals_from_predictions_with_scores_of_the_estimator(display_class, data):
     X, y, X_test, y_test = data
     clf, options = GaussianNB().fit(X, y), CURVES[display_class][1]
     one = display_class.from_estimator(clf, X_test, y_test, **options)
@@ -196,7 +196,7 @@ def test_each_point_of_a_budget_curve_is_the_gain_of_k_samples(metric, rng):
 
 
 @pytest.mark.parametrize("metric", ["precision", "recall", "value"])
-def test_a_budget_curve_with_groups_is_the_mean_of_their_curves(metric, rng):
+def test_a_budget_curve_with_groups_is_the_mean_of_the_curves_of_the_groups(metric, rng):
     day = rng.permutation(np.repeat(list("abcd"), [12, 30, 21, 5]))
     y, scores, value = rng.random(68) < 0.4, rng.integers(0, 12, 68), rng.random(68)
     y[day == "d"], y[np.flatnonzero(day == "a")[:2]] = False, True

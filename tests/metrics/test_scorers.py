@@ -209,7 +209,7 @@ def test_scorers_work_in_searches_and_cross_validation(scorer, frauds):
 
 
 @pytest.mark.parametrize("scorer", [*SCORERS, make_set_scorer("coverage")])
-def test_a_tuned_threshold_raises_an_error_with_the_solution(scorer, frauds):
+def test_tuned_threshold_classifier_cv_raises_an_error_that_names_the_solution(scorer, frauds):
     X, y = frauds
     with pytest.raises(AttributeError, match=r"TunedThresholdClassifierCV .*BudgetClassifier"):
         TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(X, y)

@@ -31,7 +31,7 @@ def test_scores_of_ties_are_mean_best_and_worst_over_all_orders(score, reference
 
 @by_threshold
 @pytest.mark.parametrize("seed", range(2))
-def test_scores_by_threshold_equal_their_definition(score, reference, params, seed):
+def test_metrics_at_a_threshold_equal_their_definition(score, reference, params, seed):
     y_true, y_score, weight = large_case(seed)
     weight[::7] += 0.3
     for w in (np.ones(len(weight)), weight):
@@ -88,7 +88,7 @@ def test_precision_divides_by_k_with_a_warning_if_there_are_fewer_samples():
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_fraction_selects_at_most_the_total_weight():
+def test_a_fractional_k_rounded_up_selects_at_most_the_total_weight():
     rows = dict(y_true=[0, 1, 0], y_score=[3, 2, 1], sample_weight=[0.3, 0.6, 0.6])
     assert precision_at_k_score(**rows, k=0.9) == pytest.approx(0.4)
     assert metrics.enrichment_factor_score(**rows, fraction=0.9) == pytest.approx(1.0)

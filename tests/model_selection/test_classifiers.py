@@ -77,14 +77,14 @@ def test_all_classifiers_use_the_same_positive_label(given, frauds):
     np.testing.assert_array_equal(found.scores["again"], expected.scores["RecallAtFPRClassifier"])
 
 
-def test_boosting_is_compared_on_several_classes(blobs):
+def test_top_boost_classifier_with_several_classes_is_compared_with_all_baselines(blobs):
     boosting = TopBoostClassifier("smooth_topk", k=2, n_estimators=5, random_state=0)
     found = compare(boosting, *blobs, scoring=make_topk_scorer(2))
     assert set(found.scores) == {"TopBoostClassifier", *OTHERS}
 
 
 @pytest.mark.parametrize("losses", [[], [("tree", DecisionTreeClassifier(max_depth=5))]])
-def test_the_reference_is_the_best_baseline(losses, blobs):
+def test_the_reference_of_the_comparison_is_the_baseline_with_the_best_score(losses, blobs):
     X, y = blobs
     clf = TopKClassifier(k=1, learning_rate=1e-6, **QUICK)
     found = compare(clf, X, y, losses, baselines={"bayes": GaussianNB()})

@@ -79,7 +79,7 @@ def compare(X, y, losses=(), estimator=CLF, **params):
     return compare_losses(estimator, losses, X, y, **params)
 
 
-def test_scores_equal_a_plain_loop(blobs):
+def test_scores_equal_a_loop_over_losses_repeats_and_folds(blobs):
     X, y = blobs
     clf = TopKClassifier(k=2, **QUICK)
     frame = compare(X, y, ["smooth_topk"], clf, n_seeds=2, scoring=None).frame
@@ -239,7 +239,7 @@ def test_parallel_jobs_on_a_frame_and_a_pipeline_change_no_result(blobs):
     assert one.metric == "top-2 accuracy"
 
 
-def test_warnings_of_fits_are_given_once(rows):
+def test_a_warning_that_many_fits_give_is_shown_once(rows):
     losses = {"logistic": LogisticRegression(max_iter=1)}
     with pytest.warns(UserWarning, match=r"logistic: lbfgs failed to converge") as caught:
         compare(*rows, losses)
@@ -265,7 +265,7 @@ def test_warnings_of_fits_are_given_once(rows):
         ({"cv": [(np.arange(30), np.arange(29, 60))] * 2}, ValueError, "disjoint train and test"),
     ],
 )
-def test_bad_arguments_raise_before_the_training(params, error, message, rows):
+def test_wrong_arguments_raise_before_any_classifier_is_trained(params, error, message, rows):
     with pytest.raises(error, match=message):
         compare(*rows, **params)
 

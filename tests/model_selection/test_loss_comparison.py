@@ -56,7 +56,7 @@ def test_equal_differences_on_all_folds_have_a_p_value_of_0_or_1(gain, p):
     assert found.loc["focal", "p_value"] == p
 
 
-def test_seeds_on_one_split_are_averaged():
+def test_scores_of_several_seeds_on_the_same_split_are_averaged():
     once = comparison(SCORES).frame
     twice = pd.concat([once.assign(score=once["score"] + d) for d in (-0.01, 0.01)])
     a, b = (LossComparison(frame).summary() for frame in (once, twice))

@@ -34,7 +34,7 @@ def one_by_one(net, x):
 @pytest.mark.parametrize("hidden_layer_sizes", [(), (4,), (4, 6), (4, 6, 3)])
 @pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("own_rows", [False, True])
-def test_scores_and_gradients_equal_separate_networks(hidden_layer_sizes, n_members, own_rows):
+def test_scores_and_gradients_equal_those_of_separate_nets(hidden_layer_sizes, n_members, own_rows):
     net = network(hidden_layer_sizes, n_members)
     x = rows(n_members=n_members if own_rows else None)
     scores = net(x)

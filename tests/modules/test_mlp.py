@@ -21,7 +21,7 @@ def test_layers_have_the_parameter_names_and_sizes_of_a_sequential_network():
 
 @pytest.mark.parametrize("params", [{"batch_norm": True, "dropout": 0.3}, {"normalize": True}])
 @pytest.mark.parametrize("sizes", [(), (7, 4)])
-def test_a_generator_draws_the_same_weights_as_torch(params, sizes):
+def test_initial_weights_equal_those_of_torch_layers_with_the_same_seed(params, sizes):
     torch.manual_seed(3)
     network = MLP(5, 3, sizes, **params)
     own = MLP(5, 3, sizes, **params, generator=torch.Generator().manual_seed(3))
@@ -47,7 +47,7 @@ def test_a_copied_network_draws_from_the_generator_of_torch():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compiled_dropout_draws_the_same_masks():
+def test_dropout_draws_the_same_masks_with_and_without_compilation():
     x, answers = torch.ones(9, 5), []
     for change in (lambda network: network, partial(torch.compile, backend="eager")):
         generator = torch.Generator().manual_seed(0)

@@ -204,19 +204,19 @@ WEIGHTS = {
 @pytest.mark.parametrize("n_bins", [2, 3, 8])
 @pytest.mark.parametrize("decimals", [2, 15])
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_columns_of_light_and_heavy_samples_have_at_most_n_bins(weights, decimals, n_bins):
+def test_a_column_has_at_most_n_bins_with_very_unequal_sample_weights(weights, decimals, n_bins):
     X = table(n=3_000)[:, 0].round(decimals=decimals)
     net = TabularMLP(1, 2, n_bins=n_bins, dtype=torch.float64)
     net.from_data(X.unsqueeze(1), WEIGHTS[weights](X))
     assert 0 < int((net.encoder.bin_slope > 0).sum()) <= n_bins
-    # The outer bins end at the extreme values, whatever their weights, but within 1e6 scales.
+    # Whatever the weights, the outer bins end at the extreme values, clipped to 1e6 scales.
     center, scale = net.encoder.center, net.encoder.scale
     ends = ((torch.stack([X.min(), X.max()]) - center) * scale).clamp(-1e6, 1e6)
     torch.testing.assert_close((edges_of(net, 0)[[0, -1]] - center) * scale, ends)
 
 
 @pytest.mark.parametrize("column", [-1, 2, 2**40])
-def test_a_state_with_a_column_that_does_not_exist_raises(column):
+def test_load_state_dict_raises_for_the_index_of_a_column_that_does_not_exist(column):
     network = TabularMLP(2, 3, n_bins=4)
     state = network.state_dict()
     network.load_state_dict(state)

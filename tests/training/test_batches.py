@@ -80,7 +80,7 @@ def of_groups(target, groups, batch_size, min_positives=2):
 
 
 @pytest.mark.parametrize("batch_size", [3, 16, 1000])
-def test_batches_have_whole_groups_or_parts_of_several(batch_size):
+def test_a_minibatch_has_whole_groups_or_only_parts_of_groups_larger_than_batch_size(batch_size):
     batches = of_groups(Y, DAY, batch_size)
     size = np.bincount(DAY)
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_sparse_samples_and_memory_maps_are_not_copied(tmp_path):
     assert Rows(TABLE, META, torch.float32).resident is False
 
 
-def test_samples_are_copied_one_minibatch_ahead(monkeypatch):
+def test_the_next_minibatch_is_copied_while_the_current_one_is_used(monkeypatch):
     monkeypatch.setattr(torch, "cuda", MagicMock())
     monkeypatch.setattr(torch.Tensor, "record_stream", MagicMock())
     rows, asked = Rows(TABLE, CPU, torch.float32), []

@@ -83,7 +83,7 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels():
 
 
 @pytest.mark.parametrize("name", ["labels", "two classes", "ranker"])
-def test_the_out_of_fold_scores_equal_a_slow_loop(name):
+def test_each_out_of_fold_score_is_the_score_of_one_network_in_a_loop(name):
     y, clf = {
         "labels": (Y, TopKClassifier(k=2)),
         "two classes": (POSITIVE, TopKClassifier("cross_entropy", k=1)),
@@ -125,7 +125,7 @@ class Together(nn.Module):
         return self.linear(x).view(len(x), *self.shape)
 
 
-def test_a_module_of_all_networks_is_built_once():
+def test_a_module_that_holds_all_networks_of_the_ensemble_is_built_once():
     clf = TopKClassifier(k=2, n_estimators=4, max_epochs=1, module=Together)
     assert type(clf.fit(X, Y).net_.module_) is Together
     # Networks with shared weights stop at the same epoch.

@@ -122,7 +122,7 @@ def counts(threshold, rows, n_fresh, positive, weight):
 @every_kind
 @every_threshold
 def test_each_sample_of_a_minibatch_represents_several_training_samples(threshold, kind, weighted):
-    """There are two hard examples; one of them is also in the minibatch."""
+    """Two hard examples are kept from an earlier step; one of them is also in the minibatch."""
     scores, positive, weight = table(weighted, n_members=1)
     for fresh in (range(24), range(30, 60, 2), range(12, 44)):
         fresh, hard = torch.tensor(fresh), torch.tensor([fresh[3], 27])
@@ -145,8 +145,8 @@ def test_each_sample_of_a_minibatch_represents_several_training_samples(threshol
         check_equal(found.sum(), expected, scores)
 
 
-def test_the_estimated_quantile_keeps_its_share_if_scores_change_in_every_step():
-    """Hard examples of earlier steps are no longer hard."""
+def test_the_share_above_the_estimated_quantile_is_tau_if_scores_change_in_every_step():
+    """The hard examples kept from an earlier step then no longer have the highest scores."""
     rng = np.random.default_rng(0)
     n, shares, hard = 4000, [], torch.empty(0, dtype=torch.long)
     objective = TopLoss(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)

@@ -84,7 +84,7 @@ def named(name, k=K, **params):
         more = dict(params)
         if name in COUNTS:
             own = np.ones(len(Y)) if weight is None else weight.numpy()
-            # The classifier scales the weights to mean 1. Only the ratios of the counts matter.
+            # These counts use weights that are not scaled to mean 1: only ratios of counts matter.
             more["class_counts"] = torch.from_numpy(np.bincount(target.numpy(), own))
         function = function_called(f"{name}_loss")
         if "topk" in name:
@@ -126,7 +126,7 @@ def test_steps_mix_the_loss_with_cross_entropy_of_the_same_scores(name, share):
 
 
 @pytest.mark.parametrize("name", ["smooth_topk", "topk_hinge"])
-def test_steps_on_minibatches_sum_to_a_step_on_the_data(name):
+def test_gradients_of_the_minibatches_average_to_the_gradient_of_all_samples(name):
     start = Gradients()
     clf = TopKClassifier(
         name, k=K, tau=0.7, module=MLP, n_estimators=1, batch_size=45,
@@ -268,7 +268,7 @@ RANKERS = {
     ],
     ids=["ldam", "logit_adjusted"],
 )
-def test_the_share_of_cross_entropy_uses_the_parameters_of_the_loss_module(module, logits):
+def test_the_mixed_in_cross_entropy_uses_the_parameters_of_the_loss_module(module, logits):
     prior = torch.from_numpy(np.bincount(Y) / len(Y)).log()
 
     def loss(scores, target, weight):
