@@ -245,7 +245,7 @@ VALIDATION = {
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("case", VALIDATION)
-def test_validation_samples_or_labels_unlike_those_of_fit_raise(name, case):
+def test_invalid_validation_samples_or_labels_raise(name, case):
     make, error, says = VALIDATION[case]
     X_val, y_val = make(labels(name))
     assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
