@@ -29,7 +29,7 @@ def hinge(z):
 
 
 def logistic(z):
-    # torch returns z for softplus(z) above `threshold`. The default of 20 causes a jump of 2e-9.
+    # torch sets softplus(z) to z for z above `threshold`. The default 20 causes a jump of 2e-9.
     return F.softplus(z, threshold=40) / math.log(2)
 
 
@@ -89,18 +89,19 @@ def accuracy_at_top_loss(
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t(s) - s_i)
 
     where :math:`\ell` is the surrogate, t is the threshold, and :math:`n_-` and :math:`n_+` count
-    the negatives and positives. Adam et al. [1]_ use sums instead of means.
+    the negatives and positives. `errors` sets the weights :math:`\lambda_1` (of false positives)
+    and :math:`\lambda_2` (of false negatives). Adam et al. [1]_ use sums instead of means.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples,)
-        Raw scores. Larger scores mean positive. Half precision is computed in float32.
+        Raw scores; larger means more likely positive. Half precision is computed in float32.
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function, called as
         ``threshold(scores, positive, weight)``, with group numbers as fourth argument if `groups`
-        is given. A function also gets samples of weight 0, with NaN and inf scores set to 0.
+        is given. A function also gets samples of weight 0, whose NaN and inf scores are set to 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The kind of errors that counts, with :math:`\lambda = 1`. A dict sets the weights of both
         kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -113,7 +114,7 @@ def accuracy_at_top_loss(
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by class sizes, as in L. "none" gives 0 in classes whose errors do not count.
+        "mean" divides by class sizes, as in L. "none" gives 0 to samples whose errors do not count.
 
     Returns
     -------
@@ -203,5 +204,5 @@ def largest_score(scores, weight):
 def distance(t, scores, counted, errors):
     """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
-    # The surrogate of -inf is 0. Outside the mask, infinite scores could make `wrong` NaN.
+    # Samples that do not count get -inf, whose surrogate is 0. Their `wrong` could be NaN.
     return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)

@@ -24,10 +24,10 @@ def sample_candidates(
     .. math::
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
-    where B is the set of labels of a batch, and D is a simple random sample of the other classes.
-    Labels have the weight 1, and classes in D have the weight :math:`(C - |B|) / |D|`. The right
-    side is an unbiased estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do not depend
-    on D. To estimate the loss over all C classes, add the logarithm of the weights to the scores:
+    where C is `n_classes`, B is the set of labels of a batch, and D is a simple random sample of
+    the other classes. Labels have weight 1, and classes in D have weight :math:`(C - |B|) / |D|`.
+    The right side is an unbiased estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do
+    not depend on D. To estimate the loss over all C classes, add the log weights to the scores:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
       :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.

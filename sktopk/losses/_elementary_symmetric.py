@@ -21,8 +21,8 @@ import torch
 
 MAX_K = 600
 _BLOCK = 1 << 18  # number of elements, such that two copies fit into the cache
-# Selecting groups of classes, then classes, is several times as fast as torch.topk over a row of at
-# least _LONG_ROW classes, or of fewer than _PER_WANTED times the number of selected classes.
+# Selecting groups of classes, then classes, is several times as fast as torch.topk if a row has at
+# least _LONG_ROW classes, or fewer than _PER_WANTED classes per selected class.
 _LONG_ROW = 4096
 _PER_WANTED = 64
 _STRIDE = 8
@@ -80,7 +80,7 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 def _polynomial_of_power_sums(p, out):
     """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
-    # Cancellation does not matter: sums over all classes have larger terms, from the top classes.
+    # Cancellation here does no harm: the terms of the top classes dominate the final sums.
     k = len(p)
     signed = p.flip(0)
     signed[k % 2 :: 2] *= -1  # p_2, p_4, ...
@@ -130,7 +130,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
     odds = torch.stack([u * tilt, v / tilt], dim=1)
-    # Multiply by (1 - p) + p x. The factor x shifts the zero of entry 0 into coefficient 0.
+    # Multiply by (1 - p) + p x. The zero before the coefficients serves as coefficient -1.
     for i, proba in enumerate(odds / (1.0 + odds)):
         torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
     # Z_d = sum_j T_(j+d) R_j

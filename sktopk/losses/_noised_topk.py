@@ -39,7 +39,7 @@ def noised_topk_loss(
     Parameters
     ----------
     sigma : float
-        Standard deviation of the noise, nonnegative. With 0, t is the (k+1)-th largest score.
+        Standard deviation of the noise, nonnegative. 0 means no noise.
     n_noise : int or "exact", default=5
         Number of draws B. "exact" computes the expectation by quadrature, with time and memory
         proportional to ``100 k n_samples n_classes``.
@@ -89,7 +89,7 @@ def noised_topk_imbalanced_loss(
 
     where :math:`t` is the threshold of :func:`noised_topk_loss`, :math:`n_c` is the number of
     training samples of class c, :math:`m` is ``max_margin`` and :math:`\alpha` is ``scale`` [1]_.
-    As in the published code, the hinge is scaled after adding noise.
+    As in the published code, the noise is added to the scores before scaling.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # With this expected number above a level, fewer than k are rare there (k = 6: 1 in 3000 draws).
+    # If 2 k + 6 classes are expected above a level, fewer than k are rare (k = 6: 1 in 3000 draws).
     return 2 * k + 6
 
 

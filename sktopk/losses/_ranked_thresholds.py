@@ -57,7 +57,8 @@ def top_push_k_loss(
     Parameters
     ----------
     k : int
-        Rank of the threshold, at least 1. With fewer than k negatives, t is their smallest score.
+        Rank of the threshold t among the scores of the negatives, at least 1. With fewer than k
+        negatives, t is their smallest score.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def pat_mat_np_loss(
     Parameters
     ----------
     tau : float
-        Share of the negatives at or above t, in (0, 1].
+        Share of the negatives at or above the threshold t, in (0, 1].
 
     Examples
     --------
@@ -125,7 +126,8 @@ def recall_at_k_loss(
     Parameters
     ----------
     k : int
-        Rank of the threshold, at least 1. With fewer than k samples, t is the smallest score.
+        Rank of the threshold t among all scores, at least 1. With fewer than k samples, t is the
+        smallest score.
 
     Examples
     --------
@@ -158,7 +160,7 @@ def pat_mat_loss(
     Parameters
     ----------
     tau : float
-        Share of the samples at or above t, in (0, 1].
+        Share of the samples at or above the threshold t, in (0, 1].
 
     Examples
     --------
@@ -192,7 +194,7 @@ def precision_at_recall_loss(
     Parameters
     ----------
     recall : float
-        The recall r, in (0, 1]: the share of the positives at or above t.
+        The recall r, in (0, 1]: the share of the positives at or above the threshold t.
 
     Examples
     --------

@@ -21,8 +21,8 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # Samples whose scores determine the threshold, and the parameter with its rank among them (a
-    # number or a share of these samples): None if the rank is 1, "" if there is no such parameter.
+    # The threshold is at a rank among the scores of these samples. The second entry names the
+    # parameter with the rank (a number or a share): None for rank 1, "" without such a parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise

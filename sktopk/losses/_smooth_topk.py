@@ -32,7 +32,7 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
     else:
         head, classes = symmetric.largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
     largest = torch.maximum(head[:, 0], label_score)
-    # If fewer than k other classes have a score above -inf, there is no loss and no gradient.
+    # If fewer than k other classes have a score above -inf, the loss and its gradient are 0.
     undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
     head = head.masked_fill(undefined.unsqueeze(1), 0.0)
     if k == 1:
@@ -97,9 +97,9 @@ def smooth_topk_loss(
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
-        Temperature, nonnegative. Scores are divided by k tau. With 0: :func:`topk_hinge_loss`.
+        Temperature, nonnegative. Scores are divided by k tau. 0 means :func:`topk_hinge_loss`.
     margin : float, default=1.0
-        Cost of a label outside the top k, nonnegative.
+        Margin m: the cost of a label outside the top k, nonnegative.
 
     References
     ----------

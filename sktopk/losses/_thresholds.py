@@ -95,7 +95,7 @@ class _Ranked(_OfGroup):
     def __post_init__(self):
         check_name(self.of, "of", GROUPS)
         if (self.k is None) == (self.tau is None):
-            raise ValueError(f"pass one of k and tau; got k={self.k!r} and tau={self.tau!r}")
+            raise ValueError(f"pass either k or tau; got k={self.k!r} and tau={self.tau!r}")
         if self.k is None:
             check_fraction(self.tau, "tau")
         else:
@@ -144,9 +144,9 @@ class KthLargest(_Ranked):
     of : {"negatives", "positives", "all"}
         Samples whose scores determine the threshold.
     k : int, default=None
-        The rank j, at least 1. Pass either `k` or `tau`.
+        The rank j, at least 1. None if `tau` is given.
     tau : float, default=None
-        The rank j as a share of the selected samples, in (0, 1].
+        The rank j as a share of the selected samples, in (0, 1]. None if `k` is given.
 
     Raises
     ------
@@ -170,13 +170,13 @@ class KthLargest(_Ranked):
     def _of_one(self, scores, order, own, reached):
         rank = self.rank(reached[..., -1:])
         most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[..., 1:])
-        # Do not count the last sample: the position is then valid even if weights are NaN.
+        # Do not count the last sample, so that the position is always valid.
         place = (reached[..., :-1] + most < rank).sum(-1, keepdim=True)
         return scores.gather(-1, order.gather(-1, place)).squeeze(-1)
 
     def _of_each(self, scores, order, own, total, groups):
         rank, sums, last = self.rank(total), own.cumsum(0), groups.stop - 1
-        # Limit the goal to the cumulative sum at the end of the group. Rounding could exceed it.
+        # Rounding could move the goal above the cumulative sum at the end of the group.
         goal = torch.minimum(groups.before_first(sums) + rank, sums[last])
         place = torch.searchsorted(sums, goal)
         place = torch.minimum(torch.maximum(place, groups.start), last).clamp(min=0)
@@ -305,11 +305,11 @@ class SurrogateQuantile(_OfGroup):
         total = groups.sum(share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # Start Newton's method below the root, where the mean exceeds tau (Jensen's inequality).
+        # Start below the root, where the mean surrogate exceeds tau (by Jensen's inequality).
         mean = groups.sum(torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:
-            # Newton steps never pass the root, because the mean is convex and decreasing in t.
+            # Newton steps never pass the root: the mean surrogate is convex and decreasing in t.
             t = groups.of_rows(root)
             value = groups.sum(self.weighted(SURROGATES, scores, share, t))
             slope = groups.sum(self.weighted(SLOPES, scores, share, t))

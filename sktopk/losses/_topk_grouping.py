@@ -40,7 +40,7 @@ def topk_grouping_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats, at least log(k+1) times the top-k error. Zero if fewer than k classes
-        have a score above -inf. If the k-th and (k+1)-th scores tie, the group has one of them.
+        have a score above -inf. Scores that tie at rank k are ordered by ``torch.topk``.
 
     References
     ----------

@@ -26,7 +26,7 @@ def topk_hinge_loss(
     where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
     With ``scaled=False``, there is no division by k, as in [1]_ and [3]_. With ``margin=1``, the
     loss is at least the top-k error. The gradient has only two nonzero entries, which makes deep
-    networks hard to train. If scores tie, one of them takes the whole gradient.
+    networks hard to train. If scores tie at rank k, only one of them has a gradient.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def topk_hinge_loss(
     k : int
         Number of predicted classes, ``1 <= k < n_classes``.
     margin : float, default=1.0
-        Margin m by which the label should lead, nonnegative.
+        Margin m of the hinge, nonnegative.
     scaled : bool, default=True
         Whether to divide the difference of scores by k.
     sample_weight : Tensor of shape (n_samples,), default=None
@@ -121,9 +121,9 @@ def topk_hinge_convex_loss(
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     label_score = scores.gather(1, label)
     violation = lead(best, label_score) + margin
-    # `best` omits the label. Its violation 0 replaces the k-th violation if that is negative.
+    # `best` omits the label, whose violation 0 replaces a negative k-th violation.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
-    # A label of score -inf has infinite violations. With fewer than k other finite scores, use 0.
+    # A label of score -inf has infinite violations. With fewer than k finite scores, the loss is 0.
     n_present = (best > -torch.inf).sum(1, keepdim=True)
     few = (label_score == -torch.inf) & (n_present < k)
     loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])
@@ -146,8 +146,8 @@ def topk_hinge_calibrated_loss(
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie,
-    one of them takes the whole gradient. A label of rank k+1 has loss m and no gradient: training
+    calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie
+    at rank k+1, only one has a gradient. A label of rank k+1 has loss m and no gradient: training
     by this loss alone can stall at chance level. Add cross-entropy of the same scores.
 
     Returns

@@ -38,10 +38,10 @@ def budget_table(
     Parameters
     ----------
     y_true, y_score, pos_label
-        True labels, scores and label of the positives, in the formats of `precision_at_k_score`,
-        with the same errors. Use samples that the classifier was not trained on.
+        Labels, scores and label of the positives, as in `precision_at_k_score`, which raises the
+        same errors. Use samples that the classifier was not trained on.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
-        Numbers of selected samples, integers from 1 to `n_rows`.
+        Numbers b of samples that are selected per day, integers from 1 to `n_rows`.
     n_rows : int, default=None
         Number of samples per day. None means n, the number of given samples.
     confidence : float, default=0.95
@@ -49,7 +49,7 @@ def budget_table(
     n_bootstraps : int, default=500
         Number of bootstrap samples, at least 10.
     random_state : int, RandomState or None, default=0
-        Seed for drawing the bootstrap samples.
+        Seed for drawing the bootstrap samples. None draws different samples in each call.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", 10, integer=True)
     ranking = Ranking.of(y_true, y_score, pos_label, None)
-    # Entry j of each array counts samples or positives in the first j blocks of tied samples.
+    # The first j blocks of tied samples have selected[j] samples, of which found[j] are positive.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     n_rows = n_samples if n_rows is None else n_rows

@@ -44,8 +44,7 @@ class Ranking:
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
         """Return the ranking of labeled samples. Warn if scores seem to be reversed or labels."""
-        # Scorers pass a ranking instead of labels.
-        if isinstance(y_true, cls):
+        if isinstance(y_true, cls):  # passed by a scorer
             return y_true
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
@@ -127,7 +126,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # Sum within groups, over 1, 2, 4, ... blocks: sums over all groups would lose small weights.
+    # Each pass doubles the number of summed blocks. Sums over all groups would lose small weights.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():

@@ -41,8 +41,8 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        Parameters of `topk_accuracy_score`, which raise the same errors: number of predicted
-        labels, mean over samples ("micro", default) or classes ("macro"), and rule for ties.
+        Number of predicted labels, mean over samples ("micro", default) or classes ("macro"), and
+        rule for ties. They have the meaning and raise the errors of `topk_accuracy_score`.
 
     Returns
     -------
@@ -85,7 +85,7 @@ class TopKScorer(Scorer):
         if n_kept(self.k, ranks.n_classes) >= ranks.n_classes:
             warn(
                 f"k={self.k} must be less than the number of classes ({ranks.n_classes}): "
-                "the score does not depend on the classifier"
+                "with this k, all classifiers have the same score"
             )
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 

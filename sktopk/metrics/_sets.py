@@ -27,7 +27,7 @@ def set_coverage_score(
     r"""Compute the share of samples whose prediction set contains the true label.
 
     .. math::
-        \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}
+        \frac{\sum_i w_i [y_i \in C_i]}{\sum_i w_i}, \qquad C_i = \text{prediction set of sample } i
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def set_coverage_score(
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
         True or 1 if the class of the column is in the set of the sample, else False or 0.
     labels : array-like of shape (n_classes,)
-        The class of each column, such as the ``classes_`` of a fitted classifier.
+        The class of each column of `y_set`, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
         "micro": share of all samples. "macro": mean of the coverages of the classes [1]_.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -79,7 +79,7 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     r"""Compute the mean number of labels in a prediction set.
 
     .. math::
-        \frac{\sum_i w_i |C_i|}{\sum_i w_i}
+        \frac{\sum_i w_i |C_i|}{\sum_i w_i}, \qquad C_i = \text{prediction set of sample } i
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ def make_set_scorer(score: str) -> "SetScorer":
     Returns
     -------
     scorer : SetScorer
-        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
-        estimator is fitted and has ``predict_set`` (else TypeError). With metadata routing,
-        ``set_score_request(sample_weight=True, groups=True)`` requests weights and groups.
+        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. It
+        calls ``predict_set`` of the estimator (TypeError if missing), with `groups` if given. With
+        metadata routing, ``set_score_request(sample_weight=True, groups=True)`` requests both.
 
     Examples
     --------

@@ -78,8 +78,8 @@ def precision_at_k_score(
     n_places = places.sum()
     if n_places - selected > 1e-9 * n_places:
         warn(
-            f"precision_at_k_score: k={k!r} exceeds the number of samples; the hits among the "
-            f"{selected:g} selected samples are divided by {n_places:g}"
+            f"precision_at_k_score: k={k!r} exceeds the number of samples (of a group); the "
+            f"positives among the {selected:g} selected samples are divided by {n_places:g}"
         )
     return float(found / n_places)
 
@@ -241,7 +241,7 @@ def recall_at_precision_score(
     y_true, y_score, pos_label, sample_weight
         Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     precision : float
-        Minimum share p of positives among the samples above the threshold, in (0, 1].
+        Minimum share p of positives among the samples at or above t, in (0, 1].
 
     Returns
     -------
@@ -277,8 +277,8 @@ def positives_at_top_score(
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative: TopPushK or, with k = 1,
-    DeepTopPush [1]_.
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative. TopPushK and, with k = 1,
+    DeepTopPush use this threshold [1]_.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def true_positive_rate_at_fpr_score(
     y_true, y_score, pos_label, sample_weight
         Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     fpr : float
-        Largest allowed false positive rate f, in [0, 1]. 0 means `positives_at_top_score`.
+        Largest allowed false positive rate f, in [0, 1]. f = 0 gives `positives_at_top_score`.
 
     Returns
     -------

@@ -74,8 +74,8 @@ def bedroc_score(
     y_true, y_score, pos_label, ties, sample_weight
         Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     alpha : float, default=20.0
-        How much the top ranks count, above 0: the best share :math:`1.6 / \alpha` of the samples
-        has 80 % of the total weight.
+        How much the top ranks count, above 0. The first :math:`1.6 n / \alpha` ranks have 80 % of
+        the sum of all weights :math:`e^{-\alpha r / n}`.
 
     Returns
     -------
@@ -115,5 +115,4 @@ def bedroc_score(
     else:
         above = -np.expm1(-alpha * negative) - (weight * (ranking.negative / width)).sum()
     score = above / (np.expm1(-alpha * positive) * np.expm1(-alpha * negative))
-    # Clip the score, because rounding can move it slightly outside [0, 1].
-    return float(np.clip(score, 0, 1))
+    return float(np.clip(score, 0, 1))  # rounding can move the score slightly outside

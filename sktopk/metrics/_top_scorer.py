@@ -56,7 +56,7 @@ def make_top_scorer(
     The scorer calls the function ``<name>_score`` with the scores of the positive class.
 
     ===========================  =======================  ==========================
-    name                         required                 optional
+    name                         required parameters      optional parameters
     ===========================  =======================  ==========================
     "precision_at_k"             k                        ties
     "recall_at_k"                k                        ties
@@ -86,7 +86,7 @@ def make_top_scorer(
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
         Parameters of the metric, see the table. None means the default of the metric. An integer
-        `k` is the number of samples that are selected in each test fold.
+        `k` selects k samples of each test fold. In "positives_at_top", it is a negative's rank.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
@@ -97,7 +97,7 @@ def make_top_scorer(
         estimator is a fitted binary classifier with ``decision_function`` (preferred) or
         ``predict_proba``. The score is NaN, with a warning, if there are no positives or the
         classifier has one class. With metadata routing, ``set_score_request(sample_weight=True,
-        groups=True)`` requests both. Only "precision_at_k" and "recall_at_k" take groups.
+        groups=True)`` requests both arguments. Only "precision_at_k" and "recall_at_k" take groups.
 
     Raises
     ------

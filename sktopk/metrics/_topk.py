@@ -43,9 +43,9 @@ def topk_accuracy_score(
     k : int or float, default=5
         Number of predicted labels, at least 1. A k in (0, 1) means ``ceil(k * n_classes)`` labels.
     labels : array-like of shape (n_classes,), default=None
-        Class of each column, such as ``classes_``. None means the sorted classes in `y_true`.
+        Class of each score column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        "micro": mean over samples. "macro": mean over the classes of positive total weight [1]_.
+        "micro": mean over samples. "macro": mean over classes with positive sample weights [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
         that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
@@ -112,7 +112,7 @@ def shot_accuracy_score(
     Returns
     -------
     scores : dict of str to float
-        Accuracies of "many", "medium" and "few". Labels that are not in `labels` are few-shot
+        Accuracies of "many", "medium" and "few". True labels that are not in `labels` are few-shot
         classes of accuracy 0. A group without test samples has the accuracy NaN, with a warning.
 
     Raises

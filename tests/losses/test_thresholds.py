@@ -231,8 +231,8 @@ def test_surrogates_are_convex_upper_bounds_of_the_step_function(surrogate):
 
 OF_RANK = [
     (("neg", 1), "of='neg' must be one of 'negatives', 'positives', 'all'"),
-    (("all",), "pass one of k and tau; got k=None and tau=None"),
-    (("all", 1, 0.5), r"pass one of k and tau; got k=1 and tau=0\.5"),
+    (("all",), "pass either k or tau; got k=None and tau=None"),
+    (("all", 1, 0.5), r"pass either k or tau; got k=1 and tau=0\.5"),
     (("all", 0), "k=0 must be at least 1"),
     (("all", None, 1.01), r"tau=1\.01 must be in \(0, 1\]"),
 ]

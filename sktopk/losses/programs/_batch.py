@@ -119,7 +119,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # If the loss depends on a score of -inf, the loss is at least `bound`.
+                # Raise the loss of a group to at least `bound` if it depends on a score of -inf.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)

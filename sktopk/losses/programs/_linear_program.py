@@ -69,26 +69,26 @@ def linear_program(
         leading dimensions, or those of the batch. Only its stored entries have a gradient.
         None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
-        Right side of the inequalities.
+        Right side of the inequalities. None if `A_ub` is None.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
         Left side of the equations, dense or sparse like `A_ub`. None means no equations.
     b_eq : Tensor of shape (..., n_equations), default=None
-        Right side of the equations.
+        Right side of the equations. None if `A_eq` is None.
     method : {"newton", "penalty", "highs"}, default="newton"
         "newton" is the proximal method of multipliers [3]_. It solves all programs at once on the
         device of `c`. "penalty" omits the multipliers, as in [1]_: `fun` and its gradient belong to
         a smooth lower bound of the optimum (see the notes). "highs" calls
         :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Width of the penalty with ``method="penalty"``, positive. Smaller means less smooth.
+        Epsilon of ``method="penalty"``, positive (see the notes). Smaller means less smooth.
     tol : float, default=None
         Largest relative violation, dual residual and gap of a solution, positive. Not for "highs".
         A program counts as having no optimum if all its solutions have a norm above 1e-3 / `tol`
-        (clipped to [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" with inputs below float64.
+        (clipped to [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" if an input is not float64.
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Whether unsolved programs cause a RuntimeWarning or RuntimeError. Their gradient is 0.
+        RuntimeWarning, RuntimeError or nothing if a program is not solved. Its gradient is 0.
 
     Returns
     -------
@@ -332,7 +332,7 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status."""
-    # Test feasibility, then search a ray. HiGHS without presolve does both, but may print text.
+    # Test feasibility, then seek a ray of falling cost. HiGHS without presolve may print text.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible

@@ -33,16 +33,15 @@ def fbeta_loss(
 
     where :math:`n_+` counts the positives, and the minimum is over thresholds with :math:`P < n_+`.
     The loss is in [0, 1). P and N are upper bounds of the numbers of false negatives and false
-    positives. The measure is from [1]_: a linear-fractional program, which the substitution of
-    Charnes and Cooper (1962) makes linear. Gradients also flow through the best threshold. The time
-    is O(n log n).
+    positives. The loss is a linear-fractional program from [1]_, which the substitution of Charnes
+    and Cooper (1962) makes linear. Gradients flow through the threshold. The time is O(n log n).
 
     Parameters
     ----------
     beta : float, default=1.0
         Weight of recall relative to precision, positive.
     margin : float, default=1.0
-        Margin m, positive: the score difference at which a hinge becomes 0.
+        Margin m, positive. All scores are divided by m.
     solver : {"closed_form", "program"}, default="closed_form"
         "closed_form" is fast. "program" calls :func:`linear_program`, to check the closed form.
     groups : Tensor of int of shape (n_samples,), default=None
@@ -105,7 +104,7 @@ def fbeta_program(batch, beta):
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
-    # The substitution multiplies the right-hand side by the variable t: move it to the column of t.
+    # The right-hand side is multiplied by the variable t, so it moves to the column of t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {
@@ -137,9 +136,9 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    The measure is from [1]_. The linear program always has a solution. Hinges are upper bounds of
-    errors. At the best threshold, the recall is therefore at least r, and the
-    false-positive rate is at most the loss. Sorting finds this threshold in O(n log n).
+    The loss is a linear program from [1]_, which always has a solution. Hinges are upper bounds of
+    errors. At the best threshold, the recall is therefore at least r, and the false-positive rate
+    is at most the loss. Sorting finds this threshold in O(n log n).
 
     Parameters
     ----------

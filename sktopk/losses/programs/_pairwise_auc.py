@@ -43,8 +43,8 @@ def pairwise_auc_loss(
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    where m is the margin. The loss is at least 1 minus the area under the ROC curve. The measure
-    with the hinge is from [1]_. The time is O(n log n), except for the logistic surrogate.
+    where m is the margin. The loss is at least 1 minus the area under the ROC curve. With the
+    hinge, it is a linear program from [1]_. The time is O(n log n), or O(n^2) for "logistic".
 
     The loss of multi-class scores is the mean over binary problems:
 
@@ -58,15 +58,16 @@ def pairwise_auc_loss(
     Parameters
     ----------
     scores : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Raw scores. Larger scores mean positive. Half precision is computed in float32.
+        Raw scores of the positive class, or of all classes. Half precision is computed in float32.
     target : Tensor of shape (n_samples,)
-        Class labels in {0, 1}, or integer class indices.
+        Class labels in {0, 1} or, for scores of all classes, integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
         max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1], which
         has no gradient for misranked pairs. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems over which the loss of multi-class scores is averaged.
+        Binary problems over which the loss of multi-class scores is averaged: each class against
+        the rest, each ordered pair of classes, or each unordered pair.
 
     Returns
     -------
@@ -198,7 +199,7 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # A pair's hinge is the length of (s_i - 1, s_j): the sum of the gaps between the kinks in it.
+    # The hinge of a pair is the length of (s_i - 1, s_j), the sum of the gaps in this interval.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 

@@ -35,8 +35,8 @@ def recall_at_precision_loss(
 
     where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and
     the recall is at least :math:`1 - P / n_+`. V has a penalty instead of a constraint, because
-    often no threshold satisfies :math:`V \le 0`. The measure is from [1]_; L is the optimum of a
-    linear program. Sorting finds the minimum in O(n log n).
+    often no threshold satisfies :math:`V \le 0`. The loss is a linear program, as in [1]_. Sorting
+    finds the minimum in O(n log n).
 
     Parameters
     ----------
@@ -171,8 +171,7 @@ def _top_sums(batch, k):
     groups = batch.groups
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
-    # Use float64, because the loss is a small difference of sums that may be large.
-    exact = scores.double()
+    exact = scores.double()  # the loss is a small difference of sums that may be large
     (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
     reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
     gradient = chosen - reference

@@ -31,13 +31,13 @@ class SetSizeDisplay(ScoreDisplay):
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin. Bins above 10 are 11-20, 21-50, 51-100, ...
+        Smallest and largest set size of each bin: 0, 1, ..., 9, 10, 11-20, 21-50, 51-100, ...
     proportion : array-like of shape (n_bins,)
         Share of all samples whose set size is in the bin.
     coverage : array-like of shape (n_bins,)
-        Share of the samples of the bin whose set contains the label. NaN in bins without samples.
+        Share of the bin's samples whose set contains the label. NaN in bins without samples.
     name : str, default=None
-        Name of the bars in the legend. None means no entry.
+        Name of the bars in the legend. None means no legend entry.
     target : float, default=None
         Target coverage, drawn as a line. None draws no line.
 
@@ -77,7 +77,7 @@ class SetSizeDisplay(ScoreDisplay):
     def _defaults(cls, estimator, X, kwargs):
         method = getattr(estimator, "method", None)
         name = type(estimator).__name__ + ("" if method is None else f" ({method})")
-        # "topk" and "average_k" have no target coverage.
+        # The methods "topk" and "average_k" have no target coverage.
         has_target = method not in (None, "topk", "average_k")
         return {"name": name, "target": estimator.coverage if has_target else None}
 
@@ -135,8 +135,9 @@ def _bins(largest):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_predictions`, or with `from_estimator`, which reads ``class_count_``. Both
-    take the parameters of `shot_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    Create it with `from_predictions` or `from_estimator`, which take the parameters of
+    `shot_accuracy_score`. In `from_estimator`, the default of `class_counts` is the
+    ``class_count_`` of the estimator. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     few, many : float, default=20 and 100
         Few-shot classes have fewer than `few` training samples, many-shot classes more than `many`.
     name : str, default=None
-        Name of the bars in the legend. None means no entry.
+        Name of the bars in the legend. None means no legend entry.
     chance : float, default=None
         Accuracy of random guesses, drawn as a line. None draws no line.
 

@@ -71,7 +71,7 @@ class Display:
 class ScoreDisplay(Display):
     """Base class of displays that are computed from labels and scores."""
 
-    # Parameters of `_curve`, which returns the constructor's arguments from labels and scores.
+    # Names of the options of `_curve`, which computes the arguments of the constructor.
     _options = ()
     # Argument whose value `from_estimator` reads from the classifier: "pos_label" or "labels".
     _label = "pos_label"
@@ -81,7 +81,7 @@ class ScoreDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: RowsLike, y: ArrayLike, *, name: str | None = None, **kwargs: Any
     ) -> Self:
-        """Draw the display of a fitted classifier.
+        """Draw the display for a fitted classifier.
 
         Parameters
         ----------
@@ -92,8 +92,8 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            Other arguments of `from_predictions`, which also lists the errors. ``pos_label=None``
-            means ``estimator.pos_label_``.
+            Other arguments of `from_predictions`, which raise the same errors. ``pos_label=None``
+            means ``estimator.pos_label_``, if it exists, else the label 1 or True.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class ScoreDisplay(Display):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the display of given scores.
+        """Draw the display for given scores.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means "Classifier" or, for prediction sets, "Sets".
         ax, **kwargs
-            Axes and options of `plot`, and options that the docstring of the class describes.
+            Arguments of `plot`, and options that the docstring of the class describes.
 
         Returns
         -------

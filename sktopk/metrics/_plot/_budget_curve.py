@@ -61,23 +61,23 @@ class BudgetCurveDisplay(CurveDisplay):
     k, score : array-like of shape (n_points,) or list of arrays
         Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
-        Metric of `score`, for the label of the axis.
+        Which metric `score` holds. Sets the label and the limits of the y axis.
     chance, ideal : array-like of shape (n_points,), default=None
-        Metric at each k of a random order and of the best order. None draws no line.
+        The metric at each k for a random order and for the best order. None draws no line.
     low, high : array-like of shape (n_points,), default=None
         Lower and upper limit of the band at each k. None draws no band.
     budget : int, default=None
-        The number of selected samples to mark, if it is in `k`.
+        The k to mark on the curve. None, or a number that is not in `k`, draws no mark.
     name : str, default=None
-        Name of the curve in the legend.
+        Name of the curve in the legend. None means no legend entry.
     by : {"rows", "group"}, default="rows"
-        Whether `k` counts all selected samples ("rows") or the selected samples per group.
+        Whether `k` counts the selected samples in total ("rows") or of each group ("group").
 
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds), and `budget_`
-        marks `budget`. The chance and ideal lines, the mark or the band are None if not drawn.
+        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds), `budget_` a mark.
+        `chance_level_`, `ideal_`, `budget_` and `band_` are None if not drawn.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        # By default, mark the number of samples that a `BudgetClassifier` flags.
+        # Without groups, mark by default the number of samples that a `BudgetClassifier` flags.
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
         n_selected = np.count_nonzero(estimator.predict(X) == estimator.pos_label_)
@@ -243,5 +243,5 @@ def _checked(metric=None, value=None, max_k=None, budget=None):
             check_count(count, name)
     if (metric == "value") != (value is not None):
         got = "no value" if value is None else "a value"
-        raise ValueError(f'value and metric="value" must come together; got {got} and {metric!r}')
+        raise ValueError(f'value and metric="value" must come together; got {got}, {metric=}')
     return metric, value, max_k, budget

@@ -25,13 +25,13 @@ class TopKCurveDisplay(CurveDisplay):
     Parameters
     ----------
     k, accuracy : array-like of shape (n_points,) or list of arrays
-        Numbers of labels, and the top-k accuracy at each k. A list has one array per fold.
+        Numbers k of predicted labels, and their top-k accuracies. A list has one array per fold.
     name : str, default=None
-        Name of the curve in the legend.
+        Name of the curve in the legend. None means no legend entry.
     chance : array-like of shape (n_points,), default=None
         Accuracy k / n_classes of random guesses at each k. None draws no line.
     average : {"micro", "macro"}, default="micro"
-        Mean over samples or over classes, for the label of the axis.
+        Whether `accuracy` is a mean over samples or over classes. Only sets the axis label.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class TopKCurveDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
-        # Extend all chance levels to the largest k. In a fold with at most k classes, use level 1.
+        # Extend all chance levels to the largest k. With at most k classes, the level is 1.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0), "average": folds[0]["average"]}
@@ -103,9 +103,9 @@ class EnrichmentDisplay(CurveDisplay):
         Share of the samples that are selected, and share of all positives that are found among
         them, in [0, 1]. A list has one array per fold.
     prevalence : float, default=None
-        Share of positives in all samples. None draws no chance and ideal lines.
+        Share of positives in all samples. None draws neither the chance nor the ideal line.
     name : str, default=None
-        Name of the curve in the legend.
+        Name of the curve in the legend. None means no legend entry.
 
     Attributes
     ----------

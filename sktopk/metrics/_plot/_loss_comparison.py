@@ -23,36 +23,36 @@ _SHARE_OF_INTERVALS = 0.66
 class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
-    Run j of J (a fold or a random split) gives the difference :math:`d_j` of a loss from the
-    baseline. The interval is from a corrected t-test with the `overlap` :math:`\rho` of the runs:
+    In run j of J (a fold or a random split), the score of a loss minus that of the baseline is
+    :math:`d_j`. With `overlap` :math:`\rho` (see `from_scores`) and the quantile :math:`t_{J - 1}`
+    of Student's t distribution, the interval of a corrected t-test is
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
-    For random splits, this is the corrected resampled t-test [1]_. In simulations, intervals of
-    level 0.95 have a coverage of 0.94 to 0.98 for two repetitions of five folds, and of 0.91 to
-    0.95 for one repetition. A loss is "better" or "worse" if its interval excludes zero,
-    "equivalent" if the interval includes zero and lies within the shaded margin, else
-    "inconclusive". There is no correction for multiple comparisons. Create the display with
-    `from_scores` or `from_cv_results`.
+    For random splits, this is the corrected resampled t-test [1]_. In simulations, the coverage at
+    level 0.95 was 0.94 to 0.98 for two repetitions of five folds, and 0.91 to 0.95 for one
+    repetition. A loss is "better" or "worse" if its interval excludes zero, "equivalent" if the
+    interval includes zero and lies within the shaded margin, else "inconclusive". There is no
+    correction for multiple comparisons. Create the display with `from_scores` or `from_cv_results`.
 
     Parameters
     ----------
     names : array-like of str of shape (n_losses,)
-        Losses that are compared with the baseline.
+        Names of the losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean difference of each loss (positive is better), and half the length of its interval.
+        Mean score of each loss minus that of the baseline, and half the length of the interval.
     baseline : str, default="cross_entropy"
-        Loss with which the other losses are compared.
+        Name of the loss with which the other losses are compared.
     metric : str, default="score"
-        Name of the score, for the label of the axis.
+        Name of the score in the label of the x axis.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     margin : float, default=0.01
-        Largest difference that is negligible, at least 0.
+        Largest negligible difference of the score, at least 0.
     name : str, default=None
-        Name of the differences in the legend.
+        Name of the differences in the legend. None means no legend entry.
 
     Attributes
     ----------
@@ -82,8 +82,7 @@ class LossComparisonDisplay(Display):
     margin: float = 0.01
     name: str | None = None
 
-    # The figure is wide enough for long names of losses.
-    _figure: ClassVar = {"figsize": (8.0, 4.0), "layout": "constrained"}
+    _figure: ClassVar = {"figsize": (8.0, 4.0), "layout": "constrained"}  # wide, for long names
 
     @classmethod
     def from_scores(
@@ -104,7 +103,7 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            For each loss, finite scores in the same runs (at least two); larger is better.
+            Finite scores of each loss (the key) in the same runs, at least two; larger is better.
         overlap : float
             Mean share of test samples that two runs have in common: 0 for one repetition of folds,
             (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
@@ -140,7 +139,7 @@ class LossComparisonDisplay(Display):
     ) -> Self:
         """Draw the differences between losses in the result of a search.
 
-        Each loss has the scores of its best setting. This favors losses with many settings.
+        Only the best setting of each loss counts, which favors losses with many settings.
 
         Parameters
         ----------
@@ -148,11 +147,11 @@ class LossComparisonDisplay(Display):
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
             Arguments of `from_scores`, which raise the same errors. `overlap` is the mean share of
-            test samples that two runs have in common.
+            test samples that two splits of the search have in common.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
-            Name of one of the metrics in `cv_results`.
+            Name of a metric of the search; "score" if the search has a single metric.
 
         Returns
         -------
