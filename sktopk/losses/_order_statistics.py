@@ -122,7 +122,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # If 2 k + 6 classes are expected above a level, fewer than k are rare (k = 6: 1 in 3000 draws).
+    # A level with 2 k + 6 expected classes above it rarely has fewer than k (k = 6: 1 in 3000).
     return 2 * k + 6
 
 

@@ -241,7 +241,7 @@ def recall_at_precision_score(
     y_true, y_score, pos_label, sample_weight
         Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
     precision : float
-        Minimum share p of positives among the samples at or above t, in (0, 1].
+        Minimum share p of positives among the samples at or above the threshold, in (0, 1].
 
     Returns
     -------

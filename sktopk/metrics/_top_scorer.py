@@ -85,8 +85,8 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the metric, see the table. None means the default of the metric. An integer
-        `k` selects k samples of each test fold. In "positives_at_top", it is a negative's rank.
+        Parameters of the metric, see the table. None means the metric's default. An integer `k`
+        selects k samples of each test fold. In "positives_at_top", it is the rank of a negative.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 

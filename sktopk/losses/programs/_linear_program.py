@@ -332,7 +332,7 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status."""
-    # Test feasibility, then seek a ray of falling cost. HiGHS without presolve may print text.
+    # Test feasibility, then a ray of falling cost. HiGHS without presolve does both, but may print.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible
