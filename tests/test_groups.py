@@ -146,8 +146,8 @@ def test_score_and_predict_top_with_groups_equal_a_loop_over_the_groups():
 
 
 def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
-    # For each ranker: which samples of a day are ranked, and the rank of the threshold.
     trees = {"n_estimators": 5, "n_members": 1, "random_state": 0}
+    # For each ranker: which samples of a day are ranked, and the rank of the threshold.
     ranked = {
         sktopk.RecallAtKClassifier(5, **SMALL): lambda y: (y >= 0, 5),
         sktopk.TopPushKClassifier(2, **SMALL): lambda y: (y == 0, 2),
