@@ -34,7 +34,7 @@ def inject_label_noise(
     Parameters
     ----------
     y : array-like of shape (n_samples,)
-        Labels, numbers or strings.
+        Labels: numbers or strings.
     groups : array-like of shape (n_classes,) or dict
         Group of each class, in the order of the sorted labels. A dict maps labels to groups and
         may contain labels that are not in y.
@@ -121,7 +121,7 @@ def make_long_tail(
     X : {array, CSR matrix, frame} of shape (n_samples, ...)
         Samples in any of these formats, also with more than two dimensions.
     y : array-like of shape (n_samples,)
-        Labels, at least two classes.
+        Labels of at least two classes.
     factor : float
         Ratio of the sizes of the first and the last class, at least 1.
     random_state : int, RandomState or None, default=None

@@ -11,7 +11,7 @@ from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 
-# Groups that exceed a minibatch are cut. A minibatch has parts of at most this number of them.
+# Groups that exceed a minibatch are cut. A minibatch joins parts of at most JOINED such groups.
 JOINED = 10
 
 
@@ -35,9 +35,9 @@ class StratifiedBatchSampler:
     target : array-like of shape (n_samples,)
         Class labels in {0, 1}. Samples with label 1 are the positives.
     batch_size : int, default=32
-        Largest number of samples per batch, larger than `min_positives`.
+        Largest number of samples per batch. Must be larger than `min_positives`.
     min_positives : int, default=5
-        Smallest number of positives per batch. With 0, positives are only spread evenly.
+        Smallest number of positives per batch. With 0, a batch may have none.
     generator : torch.Generator, default=None
         Source of the random order of each epoch. None means a new generator with seed 0.
 
@@ -112,7 +112,7 @@ class StratifiedBatchSampler:
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # tensor_split puts the larger parts first. Reverse one class to balance the batch sizes.
+        # tensor_split puts larger parts first. Reverse the parts of negatives: batch sizes balance.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
@@ -198,7 +198,7 @@ class GroupBatches:
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # If the number of groups of one sample is odd, the last one joins the set before it.
+            # If the number of one-sample groups is odd, join the last one to the last entry.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))
@@ -224,7 +224,7 @@ class GroupBatches:
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # Divide samples equally among minibatches. A group joins the one with its middle sample.
+        # Divide the samples equally: each group joins the minibatch that gets its middle sample.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
         # Move groups into empty minibatches. The number of groups is always sufficient.
         place = torch.arange(len(batch))

@@ -173,7 +173,7 @@ def with_value(value):
 
 REFUSED = {
     "empty": (Items(X[:0], Y[:0]), ValueError, "found a Dataset with 0 sample"),
-    "endless": (ChainDataset([]), TypeError, "must be .* in memory; got Chain.*partial_fit"),
+    "endless": (ChainDataset([]), TypeError, "map-style Dataset; got Chain.*partial_fit"),
     "no length": (Dataset(), TypeError, "with a length; got Dataset"),
     "ragged": (
         Items([*X[:2], X[2][:3], *X[3:]], Y),

@@ -104,7 +104,7 @@ SAMPLES = {
     "dicts": ([{"a": 1.0}] * 40, T, "X must hold numbers: .*'dict'"),
     "a loader": (
         torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(X))), T,
-        "X must be a Dataset or in memory; got a DataLoader: pass its dataset"),
+        "X must be an array, table or Dataset; got a DataLoader: pass X.dataset"),
     "a query": (pl.DataFrame(X).lazy(), T, r"X must be in memory; got a LazyFrame: pass X.collect"),
 }  # fmt: skip
 

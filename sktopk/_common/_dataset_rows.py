@@ -89,6 +89,6 @@ class DatasetRows(LazyRows):
         if isinstance(row, np.ndarray | torch.Tensor):
             shown += f" of {row.dtype} and shape {tuple(row.shape)}"
         raise TypeError(
-            "X must be a Dataset with items (sample, label, ...) or samples, where a sample is a "
-            f"tensor or array of numbers with at least 1 dimension; got a {shown} in item {number}"
+            "X must be a Dataset whose items are samples or tuples (sample, label, ...). A sample "
+            f"is a tensor or array of numbers with ndim >= 1; got a {shown} in item {number}"
         )

@@ -14,7 +14,7 @@ from ._warnings import warn
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
-# Samples are divided into this number of parts. Each is encoded with statistics of the others.
+# Number of parts of the samples. Each part is encoded with statistics of the other parts.
 N_PARTS = 5
 # Prior weights m that are tried, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)

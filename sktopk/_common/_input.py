@@ -220,11 +220,11 @@ def check_table(X):
         raise TypeError(f"X must be in memory; got a {came} of dask. Pass X.compute()")
     if is_dataset(X, "IterableDataset"):
         raise TypeError(
-            f"X must be a map-style Dataset or in memory; got {came}: call partial_fit and predict "
-            "for each batch"
+            f"X must be an array, table or map-style Dataset; got {came}: call partial_fit and "
+            "predict for each batch"
         )
     if is_dataset(X, "DataLoader"):
-        raise TypeError(f"X must be a Dataset or in memory; got a {came}: pass its dataset")
+        raise TypeError(f"X must be an array, table or Dataset; got a {came}: pass X.dataset")
     if isinstance(X, Iterator):
         raise TypeError(f"X must be a table in memory; got a {came}: pass list(X)")
     if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy.sparse.dok_array has a shape
@@ -265,7 +265,7 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        # In `classes`, each class occurs once. Repeat them, to avoid a warning of scikit-learn.
+        # In `classes`, each class occurs once. Repeat all classes, or scikit-learn would warn.
         kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):
@@ -282,8 +282,8 @@ def check_labels(y, name="y"):
         raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
     if kind.startswith("continuous") and values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
-            f"{name} must hold one class label per sample; got shape {values.shape}. For several "
-            "labels, repeat the sample once per label, and divide its sample_weight by their number"
+            f"{name} must hold one class label per sample; got shape {values.shape}. Repeat "
+            "a sample with n labels n times, with one label each, and divide its sample_weight by n"
         )
     if kind.startswith("continuous"):
         raise ValueError(

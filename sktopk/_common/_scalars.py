@@ -301,9 +301,9 @@ def positive_label(pos_label, classes, count):
             share = 100 * count[1] / count.sum()
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
-                "of the samples. Meta-estimators such as VotingClassifier encode sorted labels as "
-                f"0 and 1. Set pos_label={labels[0]!r} if the positives are the rare samples, else "
-                f"pos_label={labels[1]!r}"
+                f"of the samples. Set pos_label={labels[0]!r} if the rare samples are positives, "
+                f"else pos_label={labels[1]!r}. Meta-estimators such as VotingClassifier pass your "
+                "labels as 0 and 1, in sorted order"
             )
         return labels[1]
     place = 0 if first_is_rare else 1

@@ -19,15 +19,13 @@ from ._objectives import Drawn, Lists, Totals
 # Networks draw the samples of a minibatch that they do not hold out. If the smallest number of such
 # samples is at least this share of the largest, all networks draw the smallest number.
 LEAST_DRAWN = 0.8
-# Maximum size of a prediction chunk: it keeps all cores busy, and hidden layers fit into the cache.
-_CHUNK_BYTES = 1 << 23  # of inputs or outputs
+# Maximum size of a prediction chunk: all cores stay busy, and hidden layers fit into the cache.
+_CHUNK_BYTES = 1 << 23  # bytes of inputs, and of outputs
 _CHUNK_ROWS = 1 << 12  # samples, on a CPU
-# Maximum number of samples per prediction chunk on a GPU, which has more cores than a CPU.
-_CHUNK_ROWS_OF_GPU = 1 << 14
+_CHUNK_ROWS_OF_GPU = 1 << 14  # samples, on a GPU, which has more cores than a CPU
+_CHUNK_IMAGES = 256  # images, whose hidden layers need more memory than the images
 # Minimum number of samples per prediction chunk. Each chunk reads all weights of the last layer.
 _CHUNK_LEAST = 32
-# Maximum number of images per prediction chunk. Hidden layers need more memory than the images.
-_CHUNK_IMAGES = 256
 # Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
 # Sparse matrix multiplication is faster up to this density and from this number of columns of X.
@@ -141,7 +139,7 @@ class Batch:
     weight: torch.Tensor | None  # (n_members, longest), float64
     rows: torch.Tensor  # indices in the training set: (n_members, longest)
     # Tuples (members, columns, Drawn) for networks that draw equally many samples: indices of the
-    # networks, their columns in `own`, and facts for the objective.
+    # networks, indices of their drawn samples (columns of `own`), and the objective's input.
     parts: list
 
     def __iter__(self):
@@ -186,7 +184,7 @@ class MiniBatches:
         lengths = len(index) - left_out.sum(axis=1)
         least, most = lengths.min(), lengths.max()
         longest = least if least >= self._least_drawn * most else most
-        # The stable sort moves the samples that a network draws to the front, in their order.
+        # The stable sort puts drawn samples before held-out samples, and keeps their order.
         own = left_out.argsort(axis=1, kind="stable")[:, :longest]
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
@@ -247,7 +245,7 @@ class MiniBatches:
         n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
         known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
         if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
-            raise ValueError(f"hard must have valid sample indices per network; got {hard!r:.60}")
+            raise ValueError(f"hard must have valid indices for each network; got {hard!r:.60}")
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):
@@ -299,7 +297,7 @@ class Groups:
         self.codes = torch.from_numpy(codes).to(device)
         of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
         self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
-        # A network holds out whole groups. It averages losses over its other groups with the class.
+        # A network averages losses of a class over the groups that have it and are not held out.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False
@@ -343,7 +341,7 @@ def make_batches(
     fold = None if folds is None else torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
-        # Minibatches of several processes are joined. They need equal sizes and no hard examples.
+        # In distributed training, joined minibatches need equal sizes and no hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
         check_single_process("groups")

@@ -71,7 +71,6 @@ def build_net(estimator, task, dtypes, seed, device):
     accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # Networks in OURS take a generator. Other networks use torch's global random generator.
     draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
     for part in objective.modules():

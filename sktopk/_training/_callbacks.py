@@ -79,7 +79,7 @@ class Validation(Callback):
         n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
         value, weight, cluster = joined(value, weight, n_before + cluster)
         if loss is not None:
-            # Callbacks of skorch read these entries of the history.
+            # Callbacks of skorch read `valid_loss` and `valid_loss_best` from the history.
             loss, n_processes = total(np.array([loss, 1.0]))
             loss = float(loss / n_processes)
             net.history.record("valid_loss", loss)

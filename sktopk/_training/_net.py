@@ -39,7 +39,7 @@ MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 RATE_INCREASE = 0.1
 # Up to this number of values, the encoded training samples are kept in memory.
 MOST_ENCODED = 1 << 25
-# Maximum number of input values that are copied so that a network scores only its own samples.
+# Up to this number of values, drawn samples are copied: a network then skips held-out samples.
 MOST_SELECTED = 1 << 24
 
 
@@ -288,7 +288,7 @@ class Net(NeuralNetClassifier):
         self.history.new_batch()
         n_batches, step = len(iterator), self.train_step
         if torch.device(self.device).type == "cuda" and can_record(self, iterator):
-            # Record again after each epoch in which a user's callback may change the network.
+            # Record steps again after each epoch in which a user's callback may change the network.
             if self.callbacks or self.run.recorder is None:
                 self.run.recorder = Recorder(self, iterator)
             iterator, step = iterator.fetched(), self.run.recorder.step

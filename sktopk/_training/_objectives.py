@@ -41,10 +41,10 @@ class Drawn:
     """Facts for an objective about the samples that some networks have drawn."""
 
     totals: Totals  # totals of the training samples of these networks
-    # Number of new samples of each network (None: all samples). New samples come first, then hard
-    # examples of earlier minibatches, which only help to estimate a threshold.
+    # Number of samples of each network that are new (None: all). The samples after these are hard
+    # examples, kept from earlier minibatches, which only help to estimate a threshold.
     n_fresh: int | None = None
-    # Mask (n_members, n_fresh) of new samples that the minibatch contains twice.
+    # Mask (n_members, n_fresh) of new samples that occur again in the minibatch.
     repeated: torch.Tensor | None = None
     lists: "Lists | None" = None  # the groups of samples, if `fit` got groups
     n_hard: int = 0  # number of hard examples for the next minibatch
@@ -58,8 +58,8 @@ class Lists:
     place: torch.Tensor
     known: torch.Tensor  # mask of the entries of `place` that are not padding
     totals: Totals  # totals of the groups, with one column per list
-    # Factors (3, n_lists) of losses of negatives, of positives, and of both. They make the mean
-    # loss of an epoch about equal to the mean over all groups with negatives, positives, or both.
+    # Factors (3, n_lists) for a list's losses of negatives, of positives, and of both classes. The
+    # mean loss of an epoch is then about the mean over all groups that have this class, or both.
     share: torch.Tensor
 
 
@@ -210,7 +210,7 @@ class TopLoss(Objective):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
         self.kinds = check_errors(errors)
-        # `SurrogateQuantile` makes a variable number of Newton steps, except for the hinge.
+        # Not fixed: a user's threshold, and `SurrogateQuantile` with Newton steps (not the hinge).
         is_ours = hasattr(threshold, "of")
         self.is_fixed = is_ours and getattr(threshold, "surrogate", "hinge") == "hinge"
 
@@ -329,7 +329,7 @@ class CustomLoss(Objective):
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # Other losses may expect probabilities, so `Net` does not warn about a softmax for them.
+        # `Net` warns about a softmax before these losses. Other losses may expect probabilities.
         self.takes_scores = isinstance(loss, LossModule | nn.CrossEntropyLoss)
 
     def seed(self, generator):

@@ -12,7 +12,7 @@ from sktopk.modules._tabular_mlp import Dropout, has_hooks
 
 # After this number of steps with minibatches of the same shape, the next such step is recorded.
 N_BEFORE = 3
-# No thread replays a graph while another thread records one.
+# No thread replays a CUDA graph while another thread records one.
 _RECORDING = threading.Lock()
 # cuBLAS keeps memory for each stream, so there is one stream for each GPU.
 _stream = cache(torch.cuda.Stream)

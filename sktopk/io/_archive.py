@@ -29,7 +29,7 @@ _TYPES = {
     "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
     "numpy": "dtype",
 }
-# Types of parameters. In Python 3.13, the path types are in pathlib._local.
+# Types of parameter values. In Python 3.13, the path types are in pathlib._local.
 CONSTRUCTED = {
     "pathlib.PosixPath",
     "pathlib.WindowsPath",
@@ -40,17 +40,17 @@ CONSTRUCTED = {
 _TRUSTED = CONSTRUCTED.union(
     *({f"{module}.{name}" for name in names.split()} for module, names in _TYPES.items())
 )
-# Modules whose public names are trusted, and the endings of these names.
+# Public names of these modules are trusted if they have one of the endings ("": all names).
 _PUBLIC = {
     "sktopk.losses": "",
     "sktopk.modules": "",
     "sklearn.metrics": ("_score", "_loss", "_error"),
     "sklearn.model_selection": ("Fold", "Split", "Out"),
 }
-# Increase this number if older versions cannot read the files of the next version, or the reverse.
+# Increase this number if the current or the next version cannot read the other's files.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
-# Name endings of the archive members from which skops may read a node of each kind.
+# skops may read a node of each type only from archive members whose names have these endings.
 _ENDINGS = {
     "NdArrayNode": ".npy",
     "SparseMatrixNode": ".npz",
@@ -93,7 +93,7 @@ def names_in(data, constructed):
             raise ValueError("members of the file must be distinct and stored without compression")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
-            raise ValueError(f"the file must have format {FORMAT}; got {version['format']}")
+            raise ValueError(f"the file must have sktopk format {FORMAT}; got {version['format']}")
         for name in sizes:
             if name.endswith(".npy"):
                 _check_array(archive, name)
@@ -120,7 +120,7 @@ def _check_array(archive, name):
         shape, _, dtype = read(file)
         n_bytes = archive.getinfo(name).file_size - file.tell()
     count, n_sides = math.prod(shape), math.prod(max(side, 1) for side in shape)
-    # Only NumPy's empty string has items of size 0. Limit the sides of empty arrays, too.
+    # Only NumPy's empty string has items of size 0. Limit the axes of empty arrays, too.
     sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
     if count * dtype.itemsize != n_bytes or not sizes:
         raise ValueError(f"{name} must describe {n_bytes} bytes; got shape {shape} and {dtype}")
@@ -130,7 +130,7 @@ def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"a sparse matrix is too large for this file; got {size} bytes")
+            raise ValueError(f"a sparse matrix has {size} bytes, too many for a file of {n_bytes}")
         for name in archive.namelist():
             _check_array(archive, name)
 

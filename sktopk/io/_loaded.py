@@ -11,7 +11,7 @@ from sktopk._common._warnings import warn
 
 # `load` resets these parameters, which concern files, parallelism and output.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# In the state of a fitted estimator, this key holds the estimator's parameters during `fit`.
+# Key in the state of a fitted estimator: the parameters with which it was fitted.
 _PARAMS_OF_FIT = "_fit_params_"
 # Largest position in the state of a NumPy generator. NumPy does not check this position.
 _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
@@ -35,7 +35,7 @@ def without_requests(estimator):
     """Return the estimator, or a copy without metadata requests, which skops cannot write."""
     if not any(isinstance(value, MetadataRequest) for value in _within(estimator)):
         return estimator
-    warn("The file has no metadata requests: call set_fit_request again before another fit")
+    warn("Metadata requests are not saved: after load, call set_fit_request before another fit")
     estimator = copy.deepcopy(estimator)
     for value in list(_within(estimator)):
         for name, each in [*getattr(value, "__dict__", {}).items()]:

@@ -23,7 +23,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Parameters
     ----------
     estimator : estimator
-        A classifier of this package, or a scikit-learn estimator with such classifiers.
+        A classifier of this package, or a scikit-learn estimator that contains some.
     path : str or path-like
         File to write. An existing file is replaced atomically.
 
@@ -60,7 +60,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         data = skops.dumps(without_requests(estimator))
     except Exception as error:  # the __reduce__ of an object can raise any type
         raise ValueError(
-            f"estimator must have only objects that skops can write: {error}"
+            f"estimator must contain only objects that skops can write: {error}"
         ) from error
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}
@@ -68,7 +68,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     lost = [name for name in names if not _can_be_imported(name)]
     if lost:
         raise ValueError(
-            f"estimator must have only functions and classes that can be imported; got "
+            f"estimator must contain only functions and classes that can be imported; got "
             f"{', '.join(lost)}. Define them at the top level of a module"
         )
     write_atomically(path, [with_version(data)])
@@ -94,9 +94,9 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     Returns
     -------
     estimator : estimator
-        Estimator with the same predictions. The parameters `checkpoint`, `compile`, `memory`,
-        `n_jobs` and `verbose` are reset to their defaults, also in nested estimators. Networks
-        trained on a GPU are loaded to the CPU if there is no GPU.
+        Estimator with the predictions of the saved one. The parameters `checkpoint`, `compile`,
+        `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested estimators.
+        Networks trained on a GPU are loaded to the CPU if there is no GPU.
 
     Raises
     ------

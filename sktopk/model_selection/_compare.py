@@ -31,7 +31,7 @@ from ._baselines import last_step, loss_baselines, other_baselines, with_pos_lab
 from ._result import LossComparison
 from ._runs import Rows, Run, do_run, make_splits, mean_overlap, requests_groups, with_params
 
-# Default settings multiply the learning rate, and tau if the loss uses tau, by these factors.
+# Factors of the default settings: for the learning rate, and for tau if the loss uses tau.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
 _RATES_WITH_TAU = (1.0, 3.0)
 _TAUS = (1.0, 0.1)
@@ -58,12 +58,12 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    All models have the same folds and seeds. In each fold, a setting is selected on a held-out
-    quarter of the training samples. A model with this setting is fitted to all training samples and
-    scored on the test samples. The verdict compares the best loss with the best of these baselines:
+    All models have the same folds and seeds. Each fold selects a setting from `grid` on a held-out
+    quarter of the training samples, refits the model to all training samples, and scores it on the
+    test samples. The verdict compares the best loss with the best of these baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
-      encoding, imputation and scaling as needed. `omitted` states why a baseline is missing.
+      encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
       "weighted_cross_entropy" (balanced class weights). The last network has a tuned threshold if
       there are two classes, no sample weights, and `scoring` is a scorer of scikit-learn.
@@ -77,7 +77,9 @@ def compare_losses(
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
+        Samples for training and tests, divided by `cv`.
     y : array-like of shape (n_samples,)
+        Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
         with the k of a TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of the
@@ -93,14 +95,14 @@ def compare_losses(
         None keeps all parameters. A dict maps losses to ``ParameterGrid`` arguments; missing losses
         have the default. All losses must have the same number of settings.
     n_jobs : int, default=None
-        Number of parallel runs. None means 1, unless ``joblib.parallel_config`` is used.
+        Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for `fit`, and for `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
         Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. The held-out
         quarter also consists of whole groups.
     confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
+        Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
         Largest difference of scores that is negligible (see :class:`LossComparison`).
     baselines : dict of str to estimator, default=None
@@ -169,7 +171,7 @@ def compare_losses(
     everything = asked | references
     if len(everything) < 2:
         why = f"got {baselines!r}, and the default baselines are omitted: {omitted}"
-        raise ValueError(f"baselines must have a classifier to compare with; {why}")
+        raise ValueError(f"baselines must have at least one classifier; {why}")
     if len(classes) == 2:
         scorer, everything = with_pos_label(estimator, scorer, everything, y)
     candidates = candidates_of(everything, grid)
@@ -202,8 +204,8 @@ def _classifier_prefix(estimator):
     if len(names) > 1 or not is_classifier(estimator):
         raise TypeError(
             "estimator must be a classifier that contains at most one TopKClassifier; got "
-            f"{type(estimator).__name__} with {len(names)}. For scores of other estimators, use "
-            "sktopk.metrics.LossComparisonDisplay.from_scores"
+            f"{type(estimator).__name__} with {len(names)} of them. For scores of other "
+            "estimators, use sktopk.metrics.LossComparisonDisplay.from_scores"
         )
     return f"{names[0]}__" if names else None
 

@@ -44,13 +44,14 @@ class LossComparison:
     metric : str, default="score"
         Name of the score.
     confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
+        Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
         Largest difference of scores that is negligible.
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
-        Mean share of test samples that two splits have in common. None means `test_fraction`.
+        Share of the test samples of one split that are also test samples of another split, averaged
+        over pairs of splits. None means `test_fraction`, as for independent random splits.
 
     Attributes
     ----------
@@ -131,7 +132,7 @@ class LossComparison:
         Parameters
         ----------
         confidence : float, default=None
-            Level of the intervals, in (0, 1). None means the `confidence` of the comparison.
+            Confidence level of the intervals, in (0, 1). None means the attribute `confidence`.
 
         Returns
         -------
@@ -172,7 +173,7 @@ class LossComparison:
         summary = self.summary()
         others = summary[summary["difference"].notna()]
         half = (others["high"] - others["low"]) / 2
-        # Assignments align the index. The baseline has no difference, and therefore gets NaN.
+        # `others` has no row of the baseline. In assignments, pandas sets missing rows to NaN.
         shown = summary["mean"].map("{:.4f}".format).to_frame()
         words = _statistics.intervals_in_words(others["difference"], half)
         shown["difference"] = pd.Series(words, index=others.index)

@@ -59,7 +59,7 @@ class TableEncoder(nn.Module):
         Buffers: bins are encoded as ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to
         [0, 1]. Unused bins have slope 0.
     missing_column : Tensor of shape (n_indicators,)
-        Buffer: the columns with a missing-value indicator.
+        Buffer: indices of the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
         Buffers: ``(x[..., category_column] == category_value) * category_scale`` is the encoding.
 
@@ -137,8 +137,8 @@ class TableEncoder(nn.Module):
         ----------
         X : Tensor of shape (n_samples, n_features)
             Floating point. NaN, infinite values and categorical columns are ignored. With more than
-            20 000 samples, a column uses only every n-th sample, unless it is constant in this
-            subsample. Columns without two distinct values get scale 0.
+            20 000 samples, a column uses an evenly spaced subsample of at most 20 000, unless it is
+            constant in this subsample. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
@@ -233,7 +233,7 @@ def _scaling(values, weight, limits):
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # At least half of the values equal the median. Use the median distance of the others.
+        # If half of the values equal the median, use the median distance of the other values.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]

@@ -121,7 +121,7 @@ def test_a_loaded_estimator_keeps_the_type_of_its_labels(iris, path, labels):
 
 
 def test_metadata_requests_are_not_written(iris, path):
-    again = pytest.warns(UserWarning, match="call set_fit_request again")
+    again = pytest.warns(UserWarning, match="after load, call set_fit_request")
     with config_context(enable_metadata_routing=True), again:
         clf = sktopk.TopKClassifier(k=1, **SMALL).set_fit_request(groups=True)
         search = GridSearchCV(clf, {"k": [1]}, cv=3).fit(*iris, groups=np.arange(len(iris[1])))

@@ -124,7 +124,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples for the comparison, such as a few hundred training samples. If the classifier
         accepts missing values in some columns only, include samples with missing values. If it
-        accepts them in all columns, they are added to a copy of X automatically.
+        accepts missing values in all columns, this function adds some to a copy of X.
 
     Returns
     -------
