@@ -111,7 +111,7 @@ WRONG = {
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
     "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}},
         V,
-        "iterator_train__shuffle.*own minibatches.*num_workers"),
+        "iterator_train__shuffle.*sets minibatches.*num_workers"),
     "net_params is misspelt": ({"net_params": {"optimizer__beta": (0.9, 0.99)}}, T, "beta"),
     "an unknown precision": ({"net_params": {"precision": "fp8"}}, V, "precision must be.*'fp8'"),
     "module with lazy layers": (

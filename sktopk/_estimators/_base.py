@@ -90,7 +90,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
         Other arguments of skorch's net: "optimizer", "compile", "module__x", "optimizer__x" and so
-        on. ``{"precision": "bf16"}`` is mixed precision. `set_params` accepts names with "__", too.
+        on. ``{"precision": "bf16"}`` uses mixed precision. ``set_params(module__x=1)`` also works.
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
@@ -171,7 +171,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             )
         default = type(self).hidden_layer_sizes
         if self.module not in _fit.OURS and self.hidden_layer_sizes != default:
-            warn("hidden_layer_sizes is ignored, because module is another network")
+            warn("hidden_layer_sizes is ignored, because module is not TabularMLP or MLP")
         check_parameters(self)
         if self.net_params is not None:
             check_net_params(self)
@@ -202,7 +202,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            float32 or float64. Network weights are float32; they have the dtype of X if a single
+            float32 or float64. Network weights are float32, or have the dtype of X if a single
             minibatch holds all samples. The default network accepts missing values and frames with
             categories. Predictions treat categories that `fit` has not seen as missing values.
             Memory maps and torch Datasets are read in minibatches. Items of a Dataset are samples,
@@ -214,9 +214,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as the plant on a photo. A network holds out whole groups. A
-            search passes `groups` to its splitter only. For a pipeline with a step "clf", pass them
-            twice: ``search.fit(X, y, groups=g, clf__groups=g)``. Otherwise, use metadata routing.
+            Group of each sample, such as the plant on a photo. A network holds out whole groups. In
+            a search, `groups` reach only the splitter. To reach this method, too, use metadata
+            routing or, for a pipeline step "clf", ``search.fit(X, y, groups=g, clf__groups=g)``.
         X_val, y_val : array-like, default=None
             Samples and labels for early stopping and calibration. If they are passed, `fit` holds
             out no training samples.

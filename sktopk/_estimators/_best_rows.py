@@ -17,7 +17,7 @@ def rows_on_top(scores, n, groups=None):
     if n > len(scores):
         warn(f"n={n} exceeds the number of samples of X ({len(scores)}): all are selected")
     elif n < len(scores) and (cut := scores[order[n - 1]]) == scores[order[n]]:
-        warn(f"{np.count_nonzero(scores == cut)} samples tie at rank n: the first are selected")
+        warn(f"{np.count_nonzero(scores == cut)} samples tie at rank n: the first in X are kept")
     return order[:n]
 
 
@@ -27,8 +27,8 @@ def _best_of_groups(scores, group, n):
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:
         warn(
-            f"n={n} exceeds the size of some groups ({len(short)}, the smallest with {short.min()} "
-            "samples): all their samples are selected"
+            f"n={n} exceeds the size of some groups, whose samples are all selected: {len(short)} "
+            f"groups, the smallest with {short.min()} samples"
         )
     end = np.cumsum(size) - size + n_best
     kept = np.zeros(len(scores), dtype=bool)
@@ -40,6 +40,6 @@ def _best_of_groups(scores, group, n):
     if tied.any():
         warn(
             f"{np.count_nonzero(tied[group] & (scores == cut[group]))} samples tie at rank n in "
-            f"{np.count_nonzero(tied)} groups: the first samples are selected"
+            f"{np.count_nonzero(tied)} groups: the first samples in X are kept"
         )
     return kept

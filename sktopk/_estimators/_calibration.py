@@ -72,8 +72,8 @@ def fit_sigmoid(scores, target, weight):
     )
     slope, middle = float(platt.coef_[0, 0] / spread), float(platt.intercept_[0])
     if slope <= 0:
-        # A few held-out samples may be ranked worse than at random. A tiny positive slope then
-        # keeps the order, with nearly constant probabilities.
+        # The ranking of held-out samples can be worse than random if they are few. A tiny
+        # positive slope then keeps the order, with nearly constant probabilities.
         share = np.average(soft, weights=weight)
         slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))
     return float(slope), float(middle - slope * mean)

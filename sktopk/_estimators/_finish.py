@@ -13,7 +13,7 @@ from sktopk.metrics import topk_accuracy_score
 from ._calibration import fit_calibration, scores_as_unseen
 from ._fit import are_probabilities, in_dtype_of
 
-# If there are more than MOST_SCORES out-of-fold scores, save memory: compute PART_OF_SCORES.
+# If there are more than MOST_SCORES out-of-fold scores, only PART_OF_SCORES of them are computed.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
 # Training has failed if the loss is above this share of the loss of constant scores.
 NEARLY = 0.97
@@ -48,7 +48,7 @@ def check_learned(clf, data, totals):
     target, weight = data.target, data.weight
     share = np.average(target, weights=weight)
     dtype = str(clf.net_.settings.dtype).removeprefix("torch.")
-    # Two constants: 0, and the log-odds of the class frequencies, where log loss is lowest.
+    # Two constant scores: 0, and the log-odds of the class frequencies, which minimize log loss.
     constant = min(
         loss_of(clf.net_, np.full((len(target), 1), each, dtype=dtype), target, weight, totals)
         for each in (0.0, np.log(share / (1 - share)))

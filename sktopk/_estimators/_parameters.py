@@ -123,7 +123,7 @@ def check_net_params(estimator):
         part, _, argument = name.partition("__")
         if part in FEEDING and not (part.startswith("iterator") and argument in LOADING):
             raise ValueError(
-                f"net_params must not set {name!r}: the estimator makes its own minibatches. "
+                f"net_params must not set {name!r}: the estimator sets minibatches and loss. "
                 "Allowed are optimizer, module__*, optimizer__*, callbacks__*, precision, compile, "
                 "iterator_train__num_workers (and iterator_valid__num_workers, for predictions) "
                 "and skorch's other arguments"

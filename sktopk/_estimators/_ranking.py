@@ -84,7 +84,7 @@ class RankingClassifier(BaseNetClassifier):
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
-        Number of groups in `fit`. Absent if there is only one.
+        Number of groups passed to `fit`. Absent without groups, or if there is only one.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, `valid_score` is the area under their ROC curve with a logarithmic scale of
@@ -163,7 +163,7 @@ class RankingClassifier(BaseNetClassifier):
         Parameters
         ----------
         X, y, classes, sample_weight
-            Parameters of :meth:`TopKClassifier.partial_fit`, with the same errors: X, y and
+            Parameters of :meth:`TopKClassifier.partial_fit`, which raises the same errors. X, y and
             `sample_weight` are a part of the data, and `classes` contains all possible labels.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, as in `fit`. Pass all samples of a group in the same call.
@@ -207,7 +207,7 @@ class RankingClassifier(BaseNetClassifier):
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Sorted by decreasing score, also across groups. Tied samples are in the order of X.
+            Sorted by decreasing score, not by group. Tied samples are in the order of X.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -218,10 +218,10 @@ class RankingClassifier(BaseNetClassifier):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the metric of this classifier, which the docstring of the class names.
+        """Return the metric of this classifier (see the docstring of the class).
 
-        In a search over a parameter of this metric, such as `fpr` or `k`, each candidate has
-        another metric. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
+        In a search over a parameter of this metric, such as `fpr` or `k`, the metric would differ
+        between candidates. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class RankingClassifier(BaseNetClassifier):
             cut=self._cut,
             midway=self._midway,
             models_proba=self._models_proba(),
-            # Bins of numerical columns increase the average precision of tabular data.
+            # Bins of numerical columns increase the average precision on tabular data.
             training=Training(
                 lambda: Mixture(trained._objective(), TwoClassCrossEntropy(), share),
                 self._min_positives,
@@ -316,9 +316,9 @@ class RankingClassifier(BaseNetClassifier):
 
 @dataclass(eq=False, repr=False)
 class TopClassifier(RankingClassifier):
-    """Ranker whose loss is a sum of surrogates of errors at a threshold.
+    """Ranker whose loss penalizes samples on the wrong side of a threshold t.
 
-    A subclass defines `_threshold()`, which returns the threshold of the loss.
+    A subclass defines `_threshold()`, which returns a function ``(scores, positive, weight) -> t``.
 
     Parameters
     ----------
@@ -326,8 +326,8 @@ class TopClassifier(RankingClassifier):
         Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples that each network keeps from earlier minibatches and adds to every
-        minibatch to estimate the threshold. With 0, no examples are kept.
+        Number of hard examples that each network adds to every minibatch to estimate the threshold:
+        earlier samples with the highest scores (lowest if t is a score of positives). 0 adds none.
 
     References
     ----------

@@ -24,7 +24,7 @@ from sktopk.modules._tabular_mlp import Dropout
 from ._fit import check_device
 
 DTYPES = ("float32", "float64")
-# Number of tensor elements, such as category columns, that a network may have besides its weights.
+# A network from a file may have this number of tensor elements in addition to its weights.
 _MORE_NUMBERS = 1 << 22
 # Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
@@ -43,7 +43,7 @@ def warn_of_changed(estimator):
     plain, of_fit = (bool, int, float, str, tuple, type(None)), estimator._fit_params_
     params = {k: v for k, v in estimator.get_params(deep=False).items() if isinstance(v, plain)}
     if changed := [k for k, v in params.items() if v != of_fit[k] and k not in READ_AGAIN]:
-        warn(f"the value of the first fit is kept for {', '.join(changed)}: call fit to train anew")
+        warn(f"partial_fit ignores new values of {', '.join(changed)}: call fit to train with them")
 
 
 def copied_net(net, task):

@@ -74,7 +74,7 @@ class AUCClassifier(BatchClassifier):
 
     def _metric(self, positive, scores, weight):
         if not (weight[positive].any() and weight[~positive].any()):
-            warn("score is NaN: y must have samples of two classes known from fit")
+            warn("score is NaN: y must have samples of both classes that fit has seen")
             return np.nan
         return float(roc_auc_score(positive, scores, sample_weight=weight))
 

@@ -74,8 +74,8 @@ class TopPushKClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    The threshold t is the k-th highest score of a negative. The k - 1 negatives above t may be
-    outliers or mislabeled [1]_.
+    The threshold t is the k-th highest score of a negative. The loss tolerates the k - 1 negatives
+    above t, which may be outliers or mislabeled [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -83,7 +83,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        Rank of the threshold among the scores of negatives, reduced to at most their number.
+        Rank of the threshold among scores of negatives, reduced to at most the number of negatives.
 
     Attributes
     ----------
@@ -240,7 +240,7 @@ class ThresholdClassifier(TopClassifier):
         for kind, factor in kinds:
             counted = weight * (positive if kind == "false_negatives" else ~positive)
             if factor and not counted.any():
-                warn(f"score is NaN: y must have samples that can be {kind}; got none")
+                warn(f"score is NaN: y has no samples of the class whose errors are {kind}")
                 return np.nan
             if factor:
                 score += factor * float((counted * is_right).sum() / counted.sum())

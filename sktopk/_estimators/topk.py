@@ -64,7 +64,7 @@ class TopKClassifier(BaseNetClassifier):
         Number of labels for the loss and `predict_topk`, reduced to at most n_classes - 1. A dict
         such as ``{1: 0.1, 5: 0.9}`` trains the weighted mean of the losses for several k.
     tau : float, default=0.2
-        Temperature of "smooth_topk" and "smooth_topk_adjusted", positive. Larger is smoother.
+        Temperature > 0 of "smooth_topk" and "smooth_topk_adjusted". A larger tau smooths the loss.
     sigma : float, default=0.2
         Standard deviation of the noise in "noised_topk" and "noised_topk_imbalanced".
     loss_params : dict, default=None
@@ -125,7 +125,7 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best label first, which `predict` returns. Tied labels are in the order of `classes_`.
+            Best label first: `predict` returns it. Tied labels are in the order of `classes_`.
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else check_k(k, len(now.classes_))
@@ -149,9 +149,9 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         score : float
-            Share of the samples whose label is among the k classes with the highest scores. A tied
-            label counts with the probability that a random choice includes it. NaN, with a warning,
-            if all weights are zero.
+            Share of the samples whose label is among the k classes with the highest scores. A label
+            that ties at rank k counts with the probability that random tie-breaking includes it.
+            NaN, with a warning, if all weights are zero.
         """
         now, scores = self._scored(X)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)
@@ -305,6 +305,6 @@ def make_partner(named, parameters):
     scale = float(parameters["scale"]) if named.cosines else 1.0
     tau = 0.0
     if named.log_prior:
-        # In smooth losses, tau is a temperature, and the log-prior has the factor 1.
+        # The factor of the log-prior is tau, but 1 in smooth losses, where tau is a temperature.
         tau = 1.0 if "tau" in named.params else float(parameters["tau"])
     return CrossEntropy(scale, tau)

@@ -34,12 +34,12 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    Here g' and h' are gradient and Hessian of the log loss, and h_L is described at `hessian`. The
-    log loss also ranks samples far from the threshold of the `loss` L. The factor c gives both
-    gradients the same size. The result h is at least 0.001 times its mean.
+    Here a is `log_loss_share`, L is the `loss` of the scores s, h_L is its `hessian`, and g' and h'
+    are gradient and Hessian of the log loss, which also ranks samples far from the threshold of L.
+    The factor c gives both gradients the same size. Each h is at least 0.001 times the mean h.
 
-    LightGBM starts from scores of 0. Pass ``init_score=np.full(len(y), initial_score(y))``, and add
-    ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.
+    LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
+    add ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ def objective(
     log_loss_share : float, default=0.6
         Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Hessian h_L of the loss L, from the gradient g of L. "curvature" is an upper bound of the
-        second derivatives for accuracy-at-the-top losses,
-        :math:`h_i = |\sum_j \partial_i \partial_j L \, \mathrm{sign}(g_j)|`. "gradient" is
-        :math:`h_i = |g_i|`. "auto" is "gradient" if all second derivatives are 0, else "curvature".
+        Hessian of the loss L of the scores s. "gradient" is :math:`|\partial_i L|`. "curvature" is
+        :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`, an upper bound of
+        the second derivatives for accuracy-at-the-top losses. "auto" is "gradient" if all second
+        derivatives are 0, else "curvature".
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
@@ -61,7 +61,7 @@ def objective(
     objective : Objective
         Called as ``objective(y_true, raw_score, sample_weight=None, group=None)``. The labels are 0
         and 1, or class indices. Scores have shape (n_samples,) or (n_samples, n_classes). `group`
-        has the sizes of consecutive groups. Returns two float64 arrays: gradients and Hessians.
+        has the sizes of consecutive groups. Returns gradients g and Hessians h, as float64 arrays.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def _check_target(y_true, score):
         )
     n_classes = 2 if score.ndim == 1 else score.shape[1]
     if len(target) and target.max() >= n_classes:
-        raise ValueError(f"y_true must be less than n_classes={n_classes}; got {target.max()}")
+        raise ValueError(f"y_true must have labels below n_classes={n_classes}; got {target.max()}")
     return target
 
 

@@ -301,7 +301,7 @@ def test_ensembles_of_very_few_samples_are_trained(patience):
     y, X = np.array([0, 1, 0, 1, 0, 0]), np.arange(6.0)[:, None]
     params = {"n_members": 5, "n_iter_no_change": patience}
     assert np.isfinite(make(**params).fit(X, y).decision_function(X)).all()
-    with pytest.warns(UserWarning, match="n_members=5 .* need a class with two"):
+    with pytest.warns(UserWarning, match="n_members=5 .* no class has two"):
         clf = make(**params).fit(X[:2], y[:2])
     assert np.isfinite(clf.threshold_)
     assert np.isnan([clf.oob_score_, *clf.oob_decision_function_]).all()

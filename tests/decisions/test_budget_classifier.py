@@ -216,7 +216,7 @@ def test_either_label_can_be_positive(pos_label, data):
 def test_calibration_without_positives_warns():
     X, y = make_classification(400, weights=[0.8], random_state=0)
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
-    with pytest.warns(UserWarning, match="no calibration sample is positive: are labels"):
+    with pytest.warns(UserWarning, match="no calibration sample is positive: check y"):
         BudgetClassifier(frozen, budget=0.1).fit(X[y == 0], y[y == 0])
 
 

@@ -27,7 +27,7 @@ MANAGED = {
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):
     """Return a booster trained on `rows` with the objective `function`, up to the best round."""
-    # `categorical` has the columns of X with categories as integers. `stop` is None or a tuple:
+    # `categorical` has the columns of X with integer categories. `stop` is None or a tuple:
     # held-out samples, a metric of their raw scores, and the number of rounds for early stopping.
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
@@ -61,8 +61,8 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 def constraints(statistics, direction, n_features):
     """Return the parameters of LightGBM for the columns with target statistics of each class."""
-    # Scores may only increase (direction 1) or decrease (-1) with each statistic. Otherwise, trees
-    # fit the noise of the statistics. LightGBM uses this direction for the trees of all classes.
+    # Scores may only increase (direction 1) or decrease (-1) with each target statistic. Otherwise,
+    # trees fit the noise of the statistics. LightGBM uses this direction for trees of all classes.
     # With several classes, each path from root to leaf uses the statistics of one class only.
     if not statistics:
         return {}
@@ -82,7 +82,7 @@ def have_splits(boosters, min_child_samples, n_samples):
     warn(
         "no tree has a split, and all samples have the same score: min_child_samples="
         f"{min_child_samples} requires {2 * min_child_samples} samples, a column that is not "
-        f"constant and weights near 1; a member has {n_samples} samples. Set min_child_samples "
-        "lower, or divide the weights by their mean"
+        f"constant and weights near 1; an ensemble member trains on {n_samples} samples. Set "
+        "min_child_samples lower, or divide the weights by their mean"
     )
     return False

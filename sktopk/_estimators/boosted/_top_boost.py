@@ -104,9 +104,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
-        Other parameters of the function `loss`, such as ``{"tau": 0.01}`` for "pat_mat".
+        Parameters of the loss in addition to `k`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
-        Number of boosting rounds. A round grows a tree; with more than two classes, one per class.
+        Number of boosting rounds. Each grows one tree, or one per class for more than two classes.
     learning_rate : float, default=0.1
         Factor by which the leaf values of each new tree are multiplied (shrinkage), positive.
     num_leaves : int, default=31
@@ -117,20 +117,20 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
         that it does not know; with ``"verbosity": 0`` it prints them.
     n_members : int, default=5
-        Number of ensemble members, whose scores are averaged. Each of several members holds out one
-        fold of the samples. Identical samples are in the same fold.
+        Number of ensemble members, whose scores are averaged. If there are several, each holds out
+        one fold of the samples. Identical samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each class, multiplied with `sample_weight`.
+        Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
         For other labels, set `pos_label`: None chooses a label, with a warning.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
-        samples (a tenth if ``n_members=1``). The best round is kept. None trains all rounds.
+        samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
         two classes, temperature scaling. Both keep the order of scores. Requires several members or
-        `n_iter_no_change`. With None, `predict_proba` requires training with the log loss only.
+        `n_iter_no_change`. With None, `predict_proba` needs ``log_loss_share=1`` or the log loss.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
@@ -149,9 +149,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold for two classes, which `decision_function` has already subtracted. It is
-        0 for the log loss, else the threshold of the loss for the (out-of-fold) scores. If the loss
-        has no threshold, the share of scores above `threshold_` is the share of positives.
+        Threshold for two classes, already subtracted in `decision_function`: 0 for the log loss,
+        else the threshold of the loss for out-of-fold scores or, without them, training scores. If
+        the loss has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -339,7 +339,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
-        # Statistics are shares of the second class: scores fall with them if the first is positive.
+        # Statistics are shares of class 1: scores fall with them if class 0 is the positive class.
         falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
@@ -382,7 +382,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             task = dataclasses.replace(task, cut=cut)
             vars(self).update(task.finish(scores, known.target, known.count, known.groups))
         elif task.is_ranking and not self._models_proba_:
-            # All scores are equal. None of them is above the threshold.
+            # No tree has a split, so all scores are equal. The threshold is just above them.
             scores = self._raw(self.boosters_, rows.X)[:, 0]
             self.threshold_ = midway_above(scores, float(scores[0]))
         self._finish_out_of_fold(data, rows, index, held_out)
@@ -417,9 +417,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 break
         if not (fold >= 0).any():
             warn(
-                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} need a "
-                "class with two different samples, to hold one out: all members use all samples "
-                "and all rounds. Add samples, or set n_members=1 and n_iter_no_change=None"
+                f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} hold out "
+                "samples, but no class has two different samples. All members train on all samples "
+                "for all rounds: add samples, or set n_members=1 and n_iter_no_change=None"
             )
         return [fold == m for m in range(self.n_members)]
 

@@ -53,7 +53,7 @@ def finite_scores(estimator, X, pos_label):
     """Return the scores of a fitted classifier for `pos_label`, and check that they are finite."""
     _, scores = positive_scores(estimator, X, pos_label)
     if scores is None:
-        raise ValueError(f"estimator must know two classes; got one from {estimator!r}")
+        raise ValueError(f"estimator must have two classes; got one class from {estimator!r}")
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
     refused = np.flatnonzero(~np.isfinite(scores))

@@ -83,8 +83,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         Parameters
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities, for samples that were not used for training. The columns are the classes
-            in sorted order. Two classes allow a single number per sample: a score of the positive
+            Probabilities of samples that were not used for training. The columns are the classes in
+            sorted order. For two classes, one number per sample is enough: a score of the positive
             class for `BudgetClassifier`, the probability of the second label for `SetClassifier`.
         y : array-like of shape (n_samples,)
             True labels.
@@ -139,7 +139,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Raise this error before the training, which can take long. In scikit-learn 1.7, `get_tags`
+        # Check the type before the training, which can take long. In scikit-learn 1.7, `get_tags`
         # warns about estimators without tags.
         kind = None
         if hasattr(self.estimator, "__sklearn_tags__"):
@@ -181,7 +181,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
         name = "groups" if get_config()["enable_metadata_routing"] else None
-        # A ranker gets no groups, because it would use a separate threshold for each group.
+        # A ranker (with `pos_label`) gets no groups: it would use one threshold for each group.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}

@@ -85,10 +85,10 @@ class BudgetClassifier(CalibratedDecision):
     pos_label : int, float, bool or str, default=None
         Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True,
         with a warning if more than 75 % of the samples have this label. For other labels, such as
-        "fraud" and "ok", None guesses, with a warning. If `estimator` has a parameter `pos_label`
-        that is None, this label is used for its training, too.
+        "fraud" and "ok", set `pos_label`: None chooses one, with a warning. If `estimator` has a
+        parameter `pos_label` that is None, `estimator` is trained with this label, too.
     random_state : int, RandomState or None, default=None
-        Seed to select held-out samples, split them for "precision", and break `hits_interval` ties.
+        Seed to hold out samples, split them for "precision", and break ties in `hits_interval`.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class BudgetClassifier(CalibratedDecision):
     threshold_ : float
         Threshold for the score of `pos_label_`, which `decision_function` has already subtracted.
         The score is the decision function of `estimator_` (negated if `pos_label_` is
-        ``classes_[0]``), else a probability. Infinite if every sample or no sample is flagged.
+        ``classes_[0]``) or, if missing, a probability. Infinite if all or no samples are flagged.
     rates_ : dict
         Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
         Each rate is a named tuple (count, n, value, low, high): value is count / n, and [low, high]
@@ -113,7 +113,7 @@ class BudgetClassifier(CalibratedDecision):
     calibration_positive_ : ndarray of bool of shape (n_calibration,)
         Whether each calibration sample is positive. Absent with ``cross_fit=True``.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number and names of the features, if `estimator_` has them.
+        Number and names of the features, if `estimator_` has these attributes.
 
     See Also
     --------
@@ -204,7 +204,7 @@ class BudgetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Two labels (see `pos_label`). With a frozen estimator, one label can be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for `fit` of `estimator`. Calibration only drops samples of weight 0.
+            Training weights. Calibration ignores weights, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer. Whole groups are held out, so that the
             guarantee is approximately kept if samples of a group are alike. Rankers are trained
@@ -234,8 +234,8 @@ class BudgetClassifier(CalibratedDecision):
             n_groups = len(np.unique(units[trained.index]))
             if n_groups < LEAST_GROUPS:
                 warn(
-                    f"only {n_groups} groups are held out, so new groups may break the budget: "
-                    "pass more groups, or recent samples with a FrozenEstimator fitted on old ones"
+                    f"only {n_groups} groups are held out, so new groups may violate the budget: "
+                    "add groups, or calibrate an old classifier in FrozenEstimator with new samples"
                 )
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
@@ -268,7 +268,7 @@ class BudgetClassifier(CalibratedDecision):
         if problem is not None:
             warn(problem)
         elif not positive.any():
-            warn("no calibration sample is positive: are labels missing or late?")
+            warn("no calibration sample is positive: check y for missing or delayed labels")
         held_out = {"calibration_scores_": scores, "calibration_positive_": positive}
         return self._replace_fitted(
             trained.estimator,
@@ -366,16 +366,16 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n without looking at X: the best of several intervals has a lower level. A warning
-        says that X is not exchangeable if the shares of samples above `threshold_` in X and in the
-        calibration samples differ with a p-value below 1e-6 (Fisher's exact test).
+        Choose n without looking at X: the level does not hold for the best of several intervals. A
+        warning says that X is not exchangeable if the shares of samples above `threshold_` in X and
+        in the calibration samples differ with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            At most n_samples. The intervals for several n hold simultaneously (Bonferroni).
+            Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a batch with its own interval of
             level 1 - `delta`, for its n best samples (all if it has fewer). `n` must be an int.
@@ -443,7 +443,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            In [0, 1]; larger is better. NaN, with a warning, if y lacks a necessary class.
+            In [0, 1]; larger is better. NaN, with a warning, if y lacks a class that is required.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)

@@ -99,7 +99,7 @@ def find_threshold(conformity, proba, u, code, coverage):
     n, n_unknown = len(code), warn_of_unknown(code)
     threshold = conformal_threshold(conformity.of_labels(proba, u, code), coverage)
     if np.isneginf(threshold):
-        reason = f"is not possible if estimator does not know {n_unknown} of {n} labels"
+        reason = f"cannot hold if estimator does not know the labels of {n_unknown} of {n} samples"
         if n < n_needed(coverage):
             reason = f"needs at least {n_needed(coverage)} calibration samples; got {n}"
         warn(f"coverage={coverage} {reason}: every set holds all classes")
@@ -111,8 +111,8 @@ def warn_of_unknown(code):
     n_unknown = np.count_nonzero(code < 0)
     if n_unknown:
         warn(
-            f"{n_unknown} of {len(code)} calibration samples have labels unknown to estimator, "
-            "which no set contains: train it on all labels"
+            f"{n_unknown} of {len(code)} calibration samples have labels that estimator was not "
+            "trained on. No set contains these labels: train estimator on all labels"
         )
     return n_unknown
 

@@ -26,7 +26,7 @@ class _Constraint:
     budget: float
     delta: float
 
-    # Name of the metric of the ranking at the budget, and its parameter for the budget.
+    # The metric that `score` returns, and the parameter of this metric that the budget sets.
     metric: ClassVar = ("recall_at_precision", "precision")
 
     def check(self, name):

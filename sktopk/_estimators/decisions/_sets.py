@@ -61,12 +61,12 @@ class SetClassifier(CalibratedDecision):
         Classifier. Without `predict_proba`, the softmax of `decision_function` is used. A fitted
         classifier in a :class:`~sklearn.frozen.FrozenEstimator` is calibrated with all samples.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
-        Conformity score (see Notes).
+        Conformity score (see Notes). "topk" and "average_k" do not guarantee a coverage.
     k : int or float, default=5
         For "topk": number of labels per set. For "average_k": mean number of labels per set. For
         "raps": number of ranks without penalty.
     coverage : float, default=0.9
-        Probability, in (0, 1), that a set contains the true label. Not for "topk" and "average_k".
+        Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
         Whether the coverage is guaranteed for all samples together, for each class, or for each of
         the `groups` passed to `fit` and `predict_set`. With too few calibration samples, a class is
@@ -80,8 +80,8 @@ class SetClassifier(CalibratedDecision):
         For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts training samples. For a frozen estimator, None uses its ``class_count_`` or, if
-        missing, counts calibration samples, with approximate coverage.
+        counts the training samples or, for a frozen estimator, uses its ``class_count_``. Without
+        this attribute, None counts the calibration samples, and the coverage is approximate.
     cross_fit : bool, default=False
         If True, `estimator` is trained on all samples, and calibrated with its out-of-fold scores
         `oob_decision_function_`, without a proven guarantee. Possible for networks of this package,
@@ -89,7 +89,7 @@ class SetClassifier(CalibratedDecision):
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
-        Seed that selects held-out samples and determines u.
+        Seed for the selection of held-out samples, and for the random u (see `randomized`).
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class SetClassifier(CalibratedDecision):
     prevalence_ : ndarray of shape (n_classes,) or None
         Share of each class, by which "pas" divides (see `prevalence`). None for other methods.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Number and names of the features, if `estimator_` has them.
+        Number and names of the features, if `estimator_` has these attributes.
 
     See Also
     --------
@@ -198,16 +198,16 @@ class SetClassifier(CalibratedDecision):
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Samples in a format that `estimator` accepts. "topk" trains with all samples.
+            Samples in a format that `estimator` accepts. ``method="topk"`` trains with all samples.
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for `estimator` or its last step. Calibration only drops samples of weight 0.
+            Training weights of `estimator` or its last step. Calibration drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
             random sample of each held-out group calibrates. The guarantee then holds for one sample
             of a new group. The `fit` of `estimator` also gets the groups if it takes groups. With
-            ``conditional="group"``, groups only define for which samples the coverage holds.
+            ``conditional="group"``, groups are not held out: the coverage holds within each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -289,7 +289,7 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. Required with ``conditional="group"``, else not allowed.
         output : {"matrix", "labels"}, default="matrix"
-            Output type. Metrics such as :func:`sktopk.metrics.set_coverage_score` need "matrix".
+            Format of the sets (see Returns). Set metrics of :mod:`sktopk.metrics` need "matrix".
 
         Returns
         -------
