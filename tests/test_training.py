@@ -223,7 +223,7 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
     before = clf.decision_function(X)
     clf.set_params(learning_rate=1e-9).partial_fit(X, Y)
     np.testing.assert_allclose(clf.decision_function(X), before, atol=1e-5)
-    with pytest.warns(UserWarning, match="first fit is kept for log_loss_share"):
+    with pytest.warns(UserWarning, match="ignores new values of log_loss_share"):
         clf.set_params(log_loss_share=0.1).partial_fit(X, Y)
 
 
