@@ -302,8 +302,8 @@ def positive_label(pos_label, classes, count):
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
                 f"of the samples. Set pos_label={labels[0]!r} if the rare samples are positives, "
-                f"else pos_label={labels[1]!r}. Meta-estimators such as VotingClassifier pass your "
-                "labels as 0 and 1, in sorted order"
+                f"else pos_label={labels[1]!r}. Inside a VotingClassifier or similar, labels are "
+                "0 and 1, in sorted order: set pos_label to 0 or 1"
             )
         return labels[1]
     place = 0 if first_is_rare else 1

@@ -144,7 +144,7 @@ class KthLargest(_Ranked):
     of : {"negatives", "positives", "all"}
         Samples whose scores determine the threshold.
     k : int, default=None
-        The rank j, at least 1. None if `tau` is given.
+        The rank j itself, at least 1. Pass either `k` or `tau`.
     tau : float, default=None
         The rank j as a share of the selected samples, in (0, 1]. None if `k` is given.
 

@@ -141,7 +141,8 @@ def enrichment_factor_score(
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
         \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
 
-    where :math:`a_i` is 1 for selected samples, else 0 (for ties, see `precision_at_k_score`).
+    where f is `fraction`, and :math:`a_i` is 1 for the k samples with the highest scores, else 0
+    (for ties, see `precision_at_k_score`).
 
     Parameters
     ----------

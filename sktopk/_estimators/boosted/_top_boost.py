@@ -128,9 +128,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba` on out-of-fold scores: a sigmoid (Platt) or, for more than
-        two classes, temperature scaling. Both keep the order of scores. Requires several members or
-        `n_iter_no_change`. With None, `predict_proba` needs ``log_loss_share=1`` or the log loss.
+        Calibration of `predict_proba`, which keeps the order of scores: a sigmoid (Platt), or for
+        more than two classes temperature scaling. Needs out-of-fold scores (``n_members > 1``, or
+        `n_iter_no_change`). With None, `predict_proba` exists only if the loss is the log loss.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None

@@ -220,7 +220,8 @@ def _ramp_pairs(scores, positive, negative, groups):
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # The ramp of a pair is the length of (s_i - 1, min(s_i, s_j)). Add kinks at the scores s_i.
+    # The ramp of positive i and negative j is the length of (s_i - 1, min(s_i, s_j)). As a
+    # function of s_j, it bends at s_i - 1 and at s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
     # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly.
