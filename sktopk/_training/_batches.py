@@ -297,7 +297,7 @@ class Groups:
         self.codes = torch.from_numpy(codes).to(device)
         of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
         self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
-        # A network averages losses of a class over the groups that have it and are not held out.
+        # own[m, g]: network m trains on group g, so g is one of the groups over which it averages.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False

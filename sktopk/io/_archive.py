@@ -123,7 +123,7 @@ def _check_array(archive, name):
     # Only NumPy's empty string has items of size 0. Limit the axes of empty arrays, too.
     sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
     if count * dtype.itemsize != n_bytes or not sizes:
-        raise ValueError(f"{name} must describe {n_bytes} bytes; got shape {shape} and {dtype}")
+        raise ValueError(f"{name} has {n_bytes} bytes of data, but shape {shape} and {dtype}")
 
 
 def _check_sparse(data, n_bytes):

@@ -72,9 +72,9 @@ def make_top_scorer(
 
     Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
-    `max_fpr` (default 0.05). "auc_at_quantile" is the mean of the precision :math:`P(\tau)` of the
-    best share :math:`\tau` of the samples, for all :math:`\tau` up to :math:`\alpha` = `quantile`
-    [1]_. ``normalize=True`` divides this mean by its largest possible value.
+    `max_fpr` (default 0.05). "auc_at_quantile" is the mean, over :math:`\tau` from 0 to
+    :math:`\alpha` = `quantile`, of the precision :math:`P(\tau)` among the share :math:`\tau` of
+    samples with the highest scores [1]_. ``normalize=True`` divides it by its largest value.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
