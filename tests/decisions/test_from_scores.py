@@ -90,6 +90,14 @@ def test_scores_of_a_wrong_shape_or_range_raise(y_score, y, message):
         SetClassifier.from_scores(y_score, y, method="lac")
 
 
+def test_features_in_place_of_scores_raise(rng):
+    y = np.arange(200) % 2
+    clf = BudgetClassifier.from_scores(y + rng.normal(size=200), y, budget=0.1)
+    for method in (clf.predict, lambda X: clf.predict_top(X, 5), lambda X: clf.hits_interval(X, 5)):
+        with pytest.raises(ValueError, match=r"X must have scores .*; got shape \(9, 5\)"):
+            method(np.ones((9, 5)))
+
+
 def test_reversed_scores_give_a_warning(rng):
     y = np.where(rng.random(200) < 0.2, "fraud", "ok")
     y_score = rng.random(200) / 2 + 0.5 * (y == "fraud")

@@ -23,6 +23,11 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
         scores = np.asarray(on_host(X, "X"))
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
+        if scores.shape[1:] not in ((), (len(self.classes_),)):
+            raise ValueError(
+                "X must have scores like y_score of from_scores, with one column per class "
+                f"{self.classes_.tolist()} or one dimension; got shape {scores.shape}"
+            )
         # 1-D scores are for the positive class. Negate the scores if this class is the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores
