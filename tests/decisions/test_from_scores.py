@@ -94,7 +94,7 @@ def test_features_in_place_of_scores_raise(rng):
     y = np.arange(200) % 2
     clf = BudgetClassifier.from_scores(y + rng.normal(size=200), y, budget=0.1)
     for method in (clf.predict, lambda X: clf.predict_top(X, 5), lambda X: clf.hits_interval(X, 5)):
-        with pytest.raises(ValueError, match=r"X must have scores .*; got shape \(9, 5\)"):
+        with pytest.raises(ValueError, match=r"X must have one column per .*; got shape \(9, 5\)"):
             method(np.ones((9, 5)))
 
 

@@ -19,15 +19,21 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         return self
 
+    def check_shape(self, shape, name, advice):
+        """Raise ValueError if the shape of the scores `name` does not fit the classes."""
+        n_classes = len(self.classes_)
+        single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
+        if shape[1:] != (n_classes,) and not single:
+            raise ValueError(
+                f"{name} must have one column per class {self.classes_.tolist()}, or one "
+                f"dimension for two classes; got shape {shape}. {advice}"
+            )
+
     def decision_function(self, X):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
         scores = np.asarray(on_host(X, "X"))
+        self.check_shape(scores.shape, "X", "Pass scores, not features")
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
-        if scores.shape[1:] not in ((), (len(self.classes_),)):
-            raise ValueError(
-                "X must have scores like y_score of from_scores, with one column per class "
-                f"{self.classes_.tolist()} or one dimension; got shape {scores.shape}"
-            )
         # 1-D scores are for the positive class. Negate the scores if this class is the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]
         return -scores if turned else scores

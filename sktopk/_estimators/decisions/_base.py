@@ -103,22 +103,17 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         labels = check_labels(y)
         known = labels if classes is None else check_labels(classes, "classes")
         given = GivenScores().fit(None, known)
-        shape, n_classes = np.shape(y_score), len(given.classes_)
-        single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
-        if shape[1:] != (n_classes,) and not single:
-            raise ValueError(
-                f"y_score must have one column per class {given.classes_.tolist()}, or one "
-                f"dimension for two classes; got shape {shape}. If y lacks labels, set classes"
-            )
+        shape = np.shape(y_score)
+        given.check_shape(shape, "y_score", "If y lacks labels, set classes")
         if shape[0] != len(labels):
             raise ValueError(
                 f"y_score must have one row per label in y ({len(labels)}); got {shape[0]}"
             )
         estimator = cls(FrozenEstimator(given), **params)
-        if n_classes == 2 and hasattr(estimator, "pos_label"):
+        if len(given.classes_) == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
-            if single:
+            if shape[1:] != (2,):
                 warn_of_scores(labels, np.ravel(y_score), labels == given.pos_label_, always=True)
         return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
 
