@@ -151,7 +151,7 @@ def test_the_default_dtype_of_torch_does_not_prevent_cuda_graphs(table, replayed
 def test_no_step_waits_for_the_gpu(name, resident, table, monkeypatch):
     if not resident:
         if name in RANKERS and getattr(CLASSIFIERS[name], "buffer_size", 0):
-            pytest.skip("the numbers of hard samples have to come to the samples")
+            pytest.skip("X is in CPU memory, so the step waits for the positions of hard samples")
         monkeypatch.setattr("sktopk._training._batches.RESIDENT_SHARE", 0.0)
     clf = fitted(name, table, dtype=np.float32)
     X, y = table[0].astype(np.float32), table[1]
