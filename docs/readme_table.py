@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [tiny] [price]
         [sizes] [lists] [dependent] [days] [molecules] [average]
 
-Letters: the example of losses.md, more baselines, and one part of TopKClassifier after the other.
+Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
 Tails: gain of the correction for several classifiers, and of TopKClassifier("smooth_topk_adjusted")
 (benchmarks/results/top_of_the_table.jsonl) over them, on the four held-out long tails.
