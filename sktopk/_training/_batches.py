@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -193,7 +194,9 @@ class MiniBatches:
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
-            return ((*each, None) for each in plan)
+            # Blocks of 64 take less time, because their code and data stay in the cache.
+            blocks = iter(lambda: [*islice(plan, 64)], [])
+            return ((*each, None) for block in blocks for each in block)
         index, own, lengths = zip(*plan, strict=True)
         moved = moved_together(index, device)
         own = [None] * len(own) if own[0] is None else moved_together(own, device)
@@ -227,10 +230,11 @@ class MiniBatches:
         # All networks keep `n_hard` hard examples: each needs to draw at least this many samples.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
+            whole = members == slice(None)
             drawn = Drawn(
-                totals=self.totals.of(members),
+                totals=self.totals if whole else self.totals.of(members),
                 n_fresh=length if self.n_hard else None,
-                repeated=None if repeated is None else repeated[members][:, :length],
+                repeated=repeated if whole or repeated is None else repeated[members][:, :length],
                 n_hard=n_hard,
                 lists=None if self.groups is None else self.groups.lists(members, rows, length),
             )

@@ -367,18 +367,18 @@ class Net(NeuralNetClassifier):
         """Return the mean loss and threshold. Keep hard examples for the next minibatch."""
         objective, named, losses, thresholds = self.criterion_, self.criterion_.named, [], []
         for members, columns, drawn in batch.parts:
-            values = [
-                None if each is None else each[members][:, columns]
-                for each in (scores, batch.target, batch.weight)
-            ]
+            values = scores, batch.target, batch.weight, batch.rows
+            if members != slice(None):
+                values = [None if each is None else each[members][:, columns] for each in values]
+            *values, rows = values
             if objective.compares:
                 values = joined_samples(*values)
-            losses.append(objective(*values, drawn))
+            losses.append(objective(*values, drawn).sum())
             thresholds += [] if named.threshold_now is None else [named.threshold_now]
             if drawn.n_hard:
-                self.run.batches.keep(batch.rows[members][:, columns], members, named.hardest)
-        threshold = sum(thresholds) / len(thresholds) if thresholds else None
-        return torch.cat(losses).sum() / self.settings.n_members, threshold
+                self.run.batches.keep(rows, members, named.hardest)
+        threshold = sum(thresholds[1:], thresholds[0]) / len(thresholds) if thresholds else None
+        return sum(losses[1:], losses[0]) / self.settings.n_members, threshold
 
     def autocast(self):
         """Return the context for a forward pass with automatic mixed precision."""

@@ -282,14 +282,14 @@ class SurrogateQuantile(_OfGroup):
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)
             own = share.gather(-1, order)
             reached = own.cumsum(-1)
-            none = reached == 0
+            none = reached[..., -1:] == 0
         ordered = scores.gather(-1, order).masked_fill(own == 0, 0.0)
         # Subtract the largest score first, because sums of large scores lose digits.
         top = ordered.detach()[..., :1]
         total = (own * (ordered - top)).cumsum(-1)
         roots = 1 + (total - self.tau) / reached.masked_fill(none, 1.0)
-        best = roots.detach().masked_fill(none, -math.inf).argmax(-1, keepdim=True)
-        return (roots.gather(-1, best) + top).squeeze(-1).masked_fill(none[..., -1], -math.inf)
+        best = roots.max(-1, keepdim=True).values
+        return (best + top).masked_fill(none, -math.inf).squeeze(-1)
 
     def _of_shares(self, scores, share, groups):
         roots = self._hinge_roots if self.surrogate == "hinge" else self._newton_roots
