@@ -235,8 +235,7 @@ def on_host(values, name):
         came = "a gradient, " if first.requires_grad else ""
         raise TypeError(
             f"{name} must be an array or tensor that NumPy can read; got a tensor with {came}"
-            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu() with a NumPy dtype, "
-            f"{other_way}"
+            f"{first.dtype}, on {first.device}: pass {name}.detach().cpu().float(), {other_way}"
         ) from error
     return array if first is values else values
 

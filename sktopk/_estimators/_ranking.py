@@ -45,9 +45,9 @@ class RankingClassifier(BaseNetClassifier):
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. None means 1 or True if the other label is 0, -1 or False. For other
-        labels, set `pos_label`. None then means the second label in sorted order, or the first if
-        less than 25 % of the samples have the first label, with a warning.
+        Label of the positives. With None, it is 1 or True if the other label is 0, -1 or False. For
+        other labels, None gives a warning, and the second label in sorted order is positive, or the
+        first if fewer than 25 % of the samples have the first label.
     log_loss_share : float, default=0.8
         Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
         weight ``1 - log_loss_share``. With 0, only that loss is used, as in the references. The

@@ -60,14 +60,25 @@ def numbers(text):
 
 
 @pytest.mark.usefixtures("_letters")
-@pytest.mark.parametrize("page", ["README.md", "docs/getting_started.md", "docs/losses.md"])
-def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "warns"),
+    [
+        ("README.md", False),
+        ("docs/getting_started.md", False),
+        ("docs/guide/estimator.md", True),  # unknown classes have no positive sample
+        ("docs/losses.md", False),
+        ("docs/promises.md", True),  # a later batch differs
+        ("docs/top.md", False),
+    ],
+)
+def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, warns, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks, namespace = BLOCK.findall((ROOT / page).read_text()), {}
     assert any(shown for _, shown in blocks)
     for code, shown in blocks:
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), warnings.catch_warnings(action="error"):
+        action = "ignore" if warns else "error"
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings(action=action):
             exec(compile(code, page, "exec"), namespace)
         text = printed.getvalue()
         assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()

@@ -47,7 +47,7 @@ def slow_mean(case, scores, target, groups, weight=None):
 
 
 @every(SOME)
-def test_value_and_gradient_of_ties_equal_a_loop_over_groups(case):
+def test_losses_and_gradients_of_tied_scores_equal_those_of_a_loop_over_groups(case):
     scores, target, groups = batch()
     scores = scores.detach().round().requires_grad_()
     expected = slow_mean(case, scores, target, groups)

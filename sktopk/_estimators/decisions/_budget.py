@@ -99,9 +99,9 @@ class BudgetClassifier(CalibratedDecision):
     pos_label_ : int, float, bool or str
         Label of the samples to flag.
     threshold_ : float
-        Threshold for the score of `pos_label_`, which `decision_function` has already subtracted.
-        The score is the decision function of `estimator_` (negated if `pos_label_` is
-        ``classes_[0]``) or, if missing, a probability. Infinite if all or no samples are flagged.
+        Samples with a score above it are flagged: with -inf all, with inf none. The score is the
+        decision function of `estimator_` (negated if `pos_label_` is ``classes_[0]``), or else a
+        probability. `decision_function` of this class returns the score minus the threshold.
     rates_ : dict
         Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
         Each rate is a named tuple (count, n, value, low, high): value is count / n, and [low, high]
@@ -427,7 +427,7 @@ class BudgetClassifier(CalibratedDecision):
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score`, where k is `budget` as a share;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` of the samples that `budget` allows;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
