@@ -41,7 +41,7 @@ def rare():
 
 def quick(classifier, **params):
     defaults = {
-        "module": MLP, "n_estimators": 1, "max_epochs": 5, "batch_size": 64,
+        "module": MLP, "n_estimators": 1, "max_epochs": 5, "batch_size": 150,
         "n_iter_no_change": None, "random_state": 0,
     }  # fmt: skip
     return clone(classifier).set_params(**defaults | params)
