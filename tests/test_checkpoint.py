@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from tests.crashing import (
 )
 from tests.named_losses import without_address
 
+quick = partial(quick, batch_size=100)  # three minibatches
 ENSEMBLE = {"module": TabularMLP, "n_estimators": 3}
 MAKE = {
     "dropout": lambda: quick(module=WithDropout),

@@ -18,7 +18,7 @@ X = rng.standard_normal((230, 4)).astype(np.float32)
 Y = (X[:, :3] + 0.3 * rng.standard_normal((230, 3))).argmax(axis=1)
 NAMES = np.array(["ant", "bee", "cat"])[Y]
 TENSORS = torch.from_numpy(X), torch.from_numpy(Y)
-SMALL = {"hidden_layer_sizes": (5,), "batch_size": 32, "max_epochs": 3, "n_estimators": 2}
+SMALL = {"hidden_layer_sizes": (5,), "batch_size": 80, "max_epochs": 3, "n_estimators": 2}
 
 
 class Items(Dataset):
@@ -157,7 +157,7 @@ def test_at_most_one_minibatch_is_read_at_a_time():
     y = np.repeat(Y, 20)
     dataset = Batched(np.repeat(X, 20, axis=0), y)
     clf = make(max_epochs=1, module=MLP, n_estimators=1).fit(dataset, y)
-    assert dataset.largest == 32
+    assert dataset.largest == 80
     # The samples of one epoch, and a few samples with which `fit` tries the network.
     assert len(dataset) <= dataset.asked <= len(dataset) + 10
     dataset.asked = 0

@@ -51,7 +51,7 @@ def same_fit(one, other):
 
 @every_ranker
 def test_a_single_group_and_the_names_of_groups_change_nothing(clf):
-    clf.set_params(**SMALL, batch_size=32)
+    clf.set_params(**SMALL, batch_size=100)
     plain = sklearn.clone(clf).fit(X, Y)
     same_fit(sklearn.clone(clf).fit(X, Y, groups=np.full(len(Y), "today")), plain)
     assert not hasattr(plain, "n_groups_")

@@ -107,7 +107,7 @@ def test_meaningless_categories_cost_little_accuracy_with_many_classes():
 def test_a_category_that_occurs_in_one_group_does_not_affect_scores():
     X, y = draw("a probability per category", 60, 1200)
     X["x"] = np.random.default_rng(1).normal(size=1200) + y
-    clf = sktopk.DeepTopPushClassifier(**QUICK | {"max_epochs": 30})
+    clf = sktopk.DeepTopPushClassifier(**QUICK | {"max_epochs": 30, "batch_size": 200})
     found = clf.fit(X, y, groups=X["shop"]).decision_function(X)
     # Other values of the column "shop" hardly change the scores.
     other = clf.decision_function(X.assign(shop=X["shop"].sample(frac=1, random_state=0).array))

@@ -16,7 +16,7 @@ from sktopk.modules import MLP
 from tests.rankers import RANKERS, name
 
 OF_TABLES = {"max_epochs": 3, "n_estimators": 2, "random_state": 0, "hidden_layer_sizes": (4,)}
-SHORT = OF_TABLES | {"module": MLP, "n_estimators": 1}
+SHORT = OF_TABLES | {"module": MLP, "n_estimators": 1, "batch_size": 150}
 
 
 @pytest.fixture(scope="module")

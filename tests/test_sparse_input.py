@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_array
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
+from sktopk._training import _batches
 from sktopk.modules import MLP
 from tests.crashing import hook
 
@@ -21,13 +22,13 @@ ESTIMATORS = {
 }
 
 
-def csr_table(n=300, n_columns=1_200):
+def csr_table(n=300, n_columns=300):
     """A CSR matrix (2 % nonzero entries, each stored in two parts; one zero row) and labels."""
     rng = np.random.default_rng(0)
     X = rng.random((n, n_columns), dtype=np.float32)
     X[rng.random(X.shape) > 0.02] = 0
     X[5] = 0
-    y = (X[:, :400] @ rng.normal(size=400) > 0).astype(int) + (X[:, 400:].sum(axis=1) > 10)
+    y = (X[:, :150] @ rng.normal(size=150) > 0).astype(int) + (X[:, 150:].sum(axis=1) > 1.5)
     whole = csr_array(X)
     halves, columns = np.repeat(whole.data / 2, 2)[::-1], np.repeat(whole.indices, 2)[::-1]
     # The reversed arrays have the samples in the opposite order.
@@ -44,7 +45,8 @@ def labels(case):
 
 @pytest.mark.parametrize("case", ESTIMATORS)
 @pytest.mark.parametrize("module", [None, MLP], ids=["default", "MLP"])
-def test_sparse_and_dense_samples_give_nearly_equal_scores(case, module):
+def test_sparse_and_dense_samples_give_nearly_equal_scores(case, module, monkeypatch):
+    monkeypatch.setattr(_batches, "SPARSE_COLUMNS", 200)
     params = {"n_estimators": 2} if module is None else {"n_estimators": 1, "module": module}
     y = labels(case)
     found = ESTIMATORS[case](**params).fit(X, y)

@@ -41,7 +41,7 @@ def rare():
 
 def quick(classifier, **params):
     defaults = {
-        "module": MLP, "n_estimators": 1, "max_epochs": 5, "batch_size": 64,
+        "module": MLP, "n_estimators": 1, "max_epochs": 5, "batch_size": 150,
         "n_iter_no_change": None, "random_state": 0,
     }  # fmt: skip
     return clone(classifier).set_params(**defaults | params)
@@ -306,8 +306,8 @@ def test_wrong_parameters_of_the_loss_raise(cls, given, message, rare):
 
 def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():
     X, y = load_digits(return_X_y=True)
-    X, y = X[:600], np.where(y[:600] == 8, "fraud", "ok")
-    clf = sktopk.RecallAtFPRClassifier(pos_label="fraud", **SMALL)
+    X, y = X[:300], np.where(y[:300] == 8, "fraud", "ok")
+    clf = sktopk.RecallAtFPRClassifier(pos_label="fraud", hidden_layer_sizes=(16,), **SMALL)
     grid, folds = {"fpr": [0.01, 0.05, 0.3]}, StratifiedKFold(2)
     scorer = metrics.make_top_scorer("true_positive_rate_at_fpr", fpr=0.05, pos_label="fraud")
     found = GridSearchCV(clf, grid, scoring=scorer, cv=folds).fit(X, y).cv_results_

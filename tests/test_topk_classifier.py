@@ -115,7 +115,7 @@ def test_a_linear_model_is_about_as_accurate_as_logistic_regression():
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
     least = cross_val_score(LogisticRegression(max_iter=1000), X, y, cv=cv).mean() - 0.01
     for loss in ("cross_entropy", "smooth_topk"):
-        clf = TopKClassifier(loss, k=1, hidden_layer_sizes=(), random_state=0)
+        clf = TopKClassifier(loss, k=1, hidden_layer_sizes=(), n_estimators=4, random_state=0)
         assert cross_val_score(clf, X, y, cv=cv).mean() > least, loss
 
 

@@ -129,7 +129,8 @@ def plants(rng, centers, n_plants, n_photos):
 
 @pytest.mark.parametrize("cross_fit", [False, True])
 def test_sets_cover_labels_of_samples_of_new_groups_if_whole_groups_are_held_out(cross_fit):
-    clf = TopKClassifier(k=2, n_estimators=4, max_epochs=8) if cross_fit else GaussianNB()
+    networks = TopKClassifier(k=2, n_estimators=4, max_epochs=8, batch_size=100)
+    clf = networks if cross_fit else GaussianNB()
     covered = {"photos": [], "plants": []}
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -10,10 +10,15 @@ from scipy.stats import binom, norm
 from sklearn.utils import check_random_state
 
 from sktopk import BudgetClassifier
+from sktopk._estimators.decisions._constraints import CONSTRAINTS
+from sktopk._estimators.decisions._guarantees import conformal_selection, simultaneous_hits
 from tests.scored import column, frozen, labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N_DRAWS = 1000
+# Most draws skip the checks of samples in `fit` and `predict_top`, which take most of the time. The
+# first draws show that the results are the same.
+N_FITS = 20
 
 
 def fit(scores, positive, budget, constraint="count", **params):
@@ -26,6 +31,27 @@ def draw(rng, n, prevalence, step=None):
     positive = rng.random(n) < prevalence
     scores = rng.normal(size=n) + 2.0 * positive
     return scores if step is None else step * np.round(scores / step), positive
+
+
+def threshold_of(scores, positive, budget, constraint, seed, delta):
+    """The threshold of `fit`."""
+    scores, random = scores.astype(float), check_random_state(seed)
+    bound = CONSTRAINTS[constraint](budget, delta)
+    found, _ = bound.find_threshold(scores, positive, len(scores), random)
+    if seed < N_FITS:
+        params = {"delta": delta, "random_state": seed}
+        assert found == fit(scores, positive, budget, constraint, **params).threshold_
+    return found
+
+
+def interval_of(old, new, ns, seed, delta):
+    """The two bounds of `hits_interval`."""
+    if seed >= N_FITS:
+        return simultaneous_hits(*old, new, ns, delta, np.random.default_rng(seed))
+    clf = fit(*old, 1, delta=delta, random_state=seed)
+    found = simultaneous_hits(*old, new, ns, delta, np.random.default_rng(clf._seed_))
+    np.testing.assert_array_equal(clf.hits_interval(column(new), ns), found)
+    return found
 
 
 def slack(values):
@@ -43,24 +69,24 @@ def test_rates_exceed_their_budget_with_probability_at_most_delta(constraint, n,
     rate = budget if of_negatives else 1 - budget
     allowed = max(x for x in range(n + 1) if binom.cdf(x, n, rate) <= delta)
     violated = []
-    for _ in range(N_DRAWS):
+    # A sample of the other class does not change the threshold.
+    other, positive = -1 if of_negatives else 2, (np.arange(n + 1) == n) == of_negatives
+    for seed in range(N_DRAWS):
         quantiles = rng.random(n)
-        # A sample of the other class does not change the threshold.
-        scores = np.r_[quantiles, -1 if of_negatives else 2]
-        clf = fit(scores, (np.arange(n + 1) == n) == of_negatives, budget, constraint, delta=delta)
+        t = threshold_of(np.r_[quantiles, other], positive, budget, constraint, seed, delta)
         ranked = np.sort(quantiles)[::-1] if of_negatives else -np.sort(quantiles)
-        cut = clf.threshold_ if of_negatives else -clf.threshold_
+        cut = t if of_negatives else -t
         assert ranked[allowed] <= cut <= (ranked[allowed - 1] if allowed else np.inf)
-        violated.append(1 - clf.threshold_ > budget if of_negatives else clf.threshold_ > rate)
+        violated.append(1 - t > budget if of_negatives else t > rate)
     assert 0 < np.mean(violated) <= delta + slack(violated)
 
 
 @pytest.mark.parametrize(("constraint", "budget"), [("fpr", 0.25), ("recall", 0.75)])
 def test_guarantees_of_fpr_and_recall_hold_for_tied_scores(constraint, budget):
-    rng, violated = np.random.default_rng(3), []
-    for _ in range(N_DRAWS):
-        scores, positive = rng.integers(0, 10, size=300), np.arange(300) % 2 == 0
-        t = fit(scores, positive, budget, constraint, delta=0.1).threshold_
+    rng, violated, positive = np.random.default_rng(3), [], np.arange(300) % 2 == 0
+    for seed in range(N_DRAWS):
+        scores = rng.integers(0, 10, size=300)
+        t = threshold_of(scores, positive, budget, constraint, seed, delta=0.1)
         rate = np.mean(np.arange(10) > t)
         violated.append(rate > budget if constraint == "fpr" else rate < budget)
     assert np.mean(violated) <= 0.1 + slack(violated)
@@ -82,8 +108,7 @@ def test_precision_is_missed_with_probability_at_most_delta(n, prevalence, preci
     for seed in range(N_DRAWS):
         scores, positive = draw(rng, n, prevalence)
         scores[~positive & (rng.random(n) < noise)] += 8.0
-        params = {"delta": delta, "random_state": seed}
-        thresholds.append(fit(scores, positive, precision, "precision", **params).threshold_)
+        thresholds.append(threshold_of(scores, positive, precision, "precision", seed, delta))
     finite = np.isfinite(thresholds)
     achieved, recall = true_rates(np.array(thresholds)[finite])
     violated = np.r_[achieved < precision, np.zeros(N_DRAWS - len(achieved))]
@@ -179,9 +204,13 @@ def test_selection_is_benjamini_and_hochberg_of_conformal_p_values(step, budget,
 )
 def test_the_false_discovery_rate_is_close_to_its_budget_but_below(n, m, prevalence, budget, step):
     rng, false, found = np.random.default_rng(0), [], []
-    for _ in range(N_DRAWS):
+    for seed in range(N_DRAWS):
         old, (new, positive) = draw(rng, n, prevalence, step), draw(rng, m, prevalence, step)
-        right = positive[fit(*old, budget, "fdr").predict_top(column(new))]
+        selected = np.flatnonzero(conformal_selection(*old, new, budget))
+        if seed < N_FITS:
+            index = fit(*old, budget, "fdr").predict_top(column(new))
+            np.testing.assert_array_equal(np.sort(index), selected)
+        right = positive[selected]
         false.append(np.sum(~right) / max(1, len(right)))
         found.append(right.sum() / max(1, positive.sum()))
     assert np.mean(false) <= budget + slack(false)
@@ -232,7 +261,7 @@ def test_hits_miss_their_interval_with_probability_at_most_delta(n_old, n_new, n
     for seed in range(N_DRAWS):
         old = draw(rng, n_old, prevalence, step)
         new, positive = draw(rng, n_new, prevalence, step)
-        low, high = fit(*old, 1, delta=delta, random_state=seed).hits_interval(column(new), n)
+        (low,), (high,) = interval_of(old, new, [n], seed, delta)
         best = np.argsort(-new, kind="stable")[:n]
         missed.append(not low <= np.count_nonzero(positive[best]) <= high)
         width.append(high - low)
@@ -251,10 +280,10 @@ def test_several_intervals_of_hits_hold_at_once():
     missed, tighter = [], 0
     for seed in range(N_DRAWS):
         old, (new, positive) = draw(rng, 300, 0.3), draw(rng, 150, 0.3)
-        low, high = fit(*old, 1, delta=delta).hits_interval(column(new), ns)
+        low, high = interval_of(old, new, ns, seed, delta)
         hits = np.cumsum(positive[np.argsort(-new)])[np.array(ns) - 1]
         missed.append(not ((low <= hits) & (hits <= high)).all())
-        if seed >= 20:
+        if seed >= N_FITS:
             continue
         clf = fit(*old, 1, delta=delta / 4)
         alone = [clf.hits_interval(column(new), n) for n in ns]
@@ -269,18 +298,19 @@ def test_several_intervals_of_hits_hold_at_once():
 
 def test_each_group_has_its_own_interval_of_hits():
     rng, delta, n = np.random.default_rng(5), 0.1, 15
-    day = np.repeat(["tue", "mon", "wed"], [100, 50, 10])  # wed has fewer samples than n
-    missed = []
+    sizes = {"tue": 100, "mon": 50, "wed": 10}  # wed has fewer samples than n
+    day, missed = np.repeat([*sizes], [*sizes.values()]), []
     for seed in range(N_DRAWS):
-        clf = fit(*draw(rng, 300, 0.3), 1, delta=delta, random_state=seed)
-        new, positive = draw(rng, len(day), 0.3)
-        low, high = clf.hits_interval(column(new), n, groups=day)
-        best = clf.predict_top(column(new), n, groups=day)
-        hits = [np.count_nonzero(positive[best[day[best] == d]]) for d in ("tue", "mon", "wed")]
+        old, (new, positive) = draw(rng, 300, 0.3), draw(rng, len(day), 0.3)
+        of_day = [np.flatnonzero(day == each) for each in sizes]
+        best = np.concatenate([rows[np.argsort(-new[rows])[:n]] for rows in of_day])
+        hits = [np.count_nonzero(positive[best[day[best] == each]]) for each in sizes]
+        bounds = [interval_of(old, new[rows], [min(n, len(rows))], seed, delta) for rows in of_day]
+        low, high = np.hstack(bounds)
         missed.append((hits < low) | (hits > high))
-        if seed < 20:
-            alone = [clf.hits_interval(column(new[day == d]), n) for d in ("tue", "mon")]
-            assert [*zip(low[:2], high[:2], strict=True)] == alone
-            assert (low[2], high[2]) == clf.hits_interval(column(new[day == "wed"]), 10)
+        if seed < N_FITS:
+            clf, X = fit(*old, 1, delta=delta), column(new)
+            assert sorted(clf.predict_top(X, n, groups=day)) == sorted(best)
+            np.testing.assert_array_equal(clf.hits_interval(X, n, groups=day), (low, high))
     for of_group in np.transpose(missed):
         assert 0 < np.mean(of_group) <= delta + slack(of_group)

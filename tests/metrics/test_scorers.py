@@ -14,14 +14,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    KFold,
-    TunedThresholdClassifierCV,
-    cross_val_score,
-    cross_validate,
-)
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -212,7 +205,9 @@ def test_scorers_work_in_searches_and_cross_validation(scorer, frauds):
 def test_tuned_threshold_classifier_cv_raises_an_error_that_names_the_solution(scorer, frauds):
     X, y = frauds
     with pytest.raises(AttributeError, match=r"TunedThresholdClassifierCV .*BudgetClassifier"):
-        TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(X, y)
+        sklearn.model_selection.TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(
+            X, y
+        )
 
 
 def test_sample_weights_and_groups_reach_scorers_by_metadata_routing(frauds):

@@ -12,12 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.model_selection import (
-    GroupKFold,
-    ShuffleSplit,
-    StratifiedKFold,
-    TunedThresholdClassifierCV,
-)
+from sklearn.model_selection import GroupKFold, ShuffleSplit, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -104,7 +99,7 @@ def test_the_weighted_baseline_of_two_classes_tunes_its_threshold(rng):
         folds = StratifiedKFold(2, shuffle=True, random_state=row["seed"] - row["fold"])
         train, test = list(folds.split(X, y))[row["fold"]]
         model = clone(CLF).set_params(loss="cross_entropy", class_weight="balanced")
-        model = TunedThresholdClassifierCV(model, scoring="f1", cv=0.25)
+        model = sklearn.model_selection.TunedThresholdClassifierCV(model, scoring="f1", cv=0.25)
         model.set_params(random_state=row["seed"], estimator__random_state=row["seed"])
         expected = f1_score(y[test], model.fit(X[train], y[train]).predict(X[test]))
         assert row["score"] == pytest.approx(expected)

@@ -136,7 +136,10 @@ def work(rank, folder):
 @pytest.fixture(scope="module")
 def of_each_rank(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    multiprocessing.spawn(work, args=(str(folder),), nprocs=2)
+    how = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    # One process imports the modules for both.
+    multiprocessing.set_forkserver_preload([__name__, "torch._dynamo"])
+    multiprocessing.start_processes(work, args=(str(folder),), nprocs=2, start_method=how)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 

@@ -6,26 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from sktopk import losses
 from sktopk._estimators.topk import OF_LABELS, make_objective
+from sktopk._training import _objectives
 from sktopk._training._batches import Groups
-from sktopk._training._objectives import (
-    BatchLoss,
-    CrossEntropy,
-    Drawn,
-    Mixture,
-    TopLoss,
-    Totals,
-    TwoClassCrossEntropy,
-)  # fmt: skip
-from sktopk.losses import (
-    FBetaLoss,
-    KthLargest,
-    PairwiseAUCLoss,
-    RecallAtPrecisionLoss,
-    SurrogateQuantile,
-    TopMean,
-    accuracy_at_top_loss,
-)
+from sktopk._training._objectives import BatchLoss, CrossEntropy, Drawn, Mixture, TopLoss, Totals
+from sktopk.losses import FBetaLoss, KthLargest, PairwiseAUCLoss, SurrogateQuantile, TopMean
 from sktopk.losses._thresholds import Largest
 
 N = 60
@@ -57,7 +43,7 @@ KINDS = {
 PROGRAMS = {
     "AUC": PairwiseAUCLoss(),
     "F": FBetaLoss(beta=2.0),
-    "recall": RecallAtPrecisionLoss(precision=0.6),
+    "recall": losses.RecallAtPrecisionLoss(precision=0.6),
 }
 every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
@@ -138,7 +124,7 @@ def test_each_sample_of_a_minibatch_represents_several_training_samples(threshol
             n_counted = counted[fresh].sum()
             here = torch.zeros(N, dtype=torch.bool).index_fill(0, fresh, True) & mask
             share[here] = weight[here] / (n_counted * weight[counted].mean())
-        expected = accuracy_at_top_loss(
+        expected = losses.accuracy_at_top_loss(
             scores[0], positive, sample_weight=share, reduction="sum",
             threshold=lambda s, y, w, sample=sample: threshold(s, y, sample), **kind,
         )  # fmt: skip
@@ -181,7 +167,7 @@ def of_groups(case, kind, scores, positive, groups, weight):
     """The public loss: the mean over groups; linear programs use only groups with both classes."""
     if not isinstance(case, torch.nn.Module):
         params = {"threshold": case, "groups": groups, "sample_weight": weight, **kind}
-        return accuracy_at_top_loss(scores, positive, **params)
+        return losses.accuracy_at_top_loss(scores, positive, **params)
     each = []
     for group in groups.unique():
         rows = groups == group
@@ -258,7 +244,7 @@ def of_classes(name):
 OBJECTIVES = {
     name: lambda name=name: of_classes(name) for name in OF_LABELS if not OF_LABELS[name].draws
 }
-OBJECTIVES |= {"partner": CrossEntropy, "two classes": TwoClassCrossEntropy}
+OBJECTIVES |= {"partner": CrossEntropy, "two classes": _objectives.TwoClassCrossEntropy}
 OBJECTIVES |= {"mixture": lambda: Mixture(of_classes("smooth_topk"), CrossEntropy(), 0.5)}
 
 

@@ -81,7 +81,7 @@ class Outputs(nn.Module):
 
     def forward(self, rows):
         of_net = mean_of_members(self.module(rows))
-        of_net = of_net.reshape(len(of_net), -1)
+        of_net = of_net.reshape(of_net.shape[0], -1)  # `len` would make the number constant
         scores = self._decision(of_net)
         outputs = scores, self._index(of_net, scores)
         if not self.has_proba:
