@@ -32,7 +32,8 @@ from tests.losses import references
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
 MARKDOWN = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-
+RUN = ["getting_started", "guide/estimator", "losses", "promises", "top"]
+WARN = ["docs/guide/estimator.md", "docs/promises.md"]  # their blocks show warnings
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="runs from a checkout")
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
@@ -55,29 +56,18 @@ def _letters(request, monkeypatch):
 
 def numbers(text):
     """The numbers of a text; 5% is 0.05."""
-    found = NUMBER.findall(text)
-    return [float(n.strip("%")) / (100 if n.endswith("%") else 1) for n in found]
+    return [float(n.strip("%")) / (100 if n.endswith("%") else 1) for n in NUMBER.findall(text)]
 
 
 @pytest.mark.usefixtures("_letters")
-@pytest.mark.parametrize(
-    ("page", "warns"),
-    [
-        ("README.md", False),
-        ("docs/getting_started.md", False),
-        ("docs/guide/estimator.md", True),  # unknown classes have no positive sample
-        ("docs/losses.md", False),
-        ("docs/promises.md", True),  # a later batch differs
-        ("docs/top.md", False),
-    ],
-)
-def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, warns, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{page}.md" for page in RUN)])
+def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks, namespace = BLOCK.findall((ROOT / page).read_text()), {}
     assert any(shown for _, shown in blocks)
     for code, shown in blocks:
         printed = io.StringIO()
-        action = "ignore" if warns else "error"
+        action = "ignore" if page in WARN else "error"
         with contextlib.redirect_stdout(printed), warnings.catch_warnings(action=action):
             exec(compile(code, page, "exec"), namespace)
         text = printed.getvalue()
