@@ -119,7 +119,7 @@ OTHERS = [
         r"pos_label must be a label or None; got \['fraud'\]"),
     (
         "make_top_scorer", {"name": "precision_at_recall", "recall": 0.5, "ties": "expected"}, V,
-        "requires recall; got recall=0.5, ties='expected'"),
+        "requires recall and takes no others; got recall=0.5, ties='expected'"),
     ("make_top_scorer", {"name": "precision_at_recall", "recall": 2}, V, r"in \(0, 1\]; got 2"),
     ("make_top_scorer", {"name": "partial_auc_log", "min_fpr": 0.1}, V, "min_fpr=0.1 must be less"),
     ("make_set_scorer", {"score": "size"}, V, "score must"),

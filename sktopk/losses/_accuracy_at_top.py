@@ -110,11 +110,12 @@ def accuracy_at_top_loss(
         is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. Reduction
-        "mean" averages each term of L over the groups that have samples of its class.
+        "mean" averages the loss of positives (negatives) over groups with positives (negatives).
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by class sizes, as in L. "none" gives 0 to samples whose errors do not count.
+        "mean" divides by class sizes, as in L, but "sum" does not. "none" returns the loss of each
+        sample, which is 0 if its errors do not count.
 
     Returns
     -------

@@ -162,7 +162,7 @@ def head_inclusion(sums):
         torch.lerp(adjoint[:-1], adjoint[1:], proba[i], out=other[:-1])
         adjoint, other = other, adjoint
     share = share * proba / z[:2]
-    # For classes of the top, `share` is the probability that a k-subset omits the class.
+    # `share[:, 0]` has the probability that a k-subset omits each class of the top.
     top, middle_less_1 = 1.0 - share[:, 0], share[:, 1]
     top_less_1 = 1.0 - odds[:, 0] * ratio * top
     middle = odds[:, 1] / ratio * (1.0 - middle_less_1)

@@ -34,7 +34,7 @@ def noised_topk_loss(
 
     where :math:`m` is the margin [1]_. The derivative of :math:`t` with respect to the score of a
     class is the share of draws in which this class has the (k+1)-th largest noised score. Training
-    by this loss alone can stall at chance level. Add cross-entropy of the same scores.
+    by this loss alone can stall at chance level. As a remedy, add cross-entropy of these scores.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def noised_topk_loss(
         Number of draws B. "exact" computes the expectation by quadrature, with time and memory
         proportional to ``100 k n_samples n_classes``.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise to use instead of random draws. `n_noise` is then ignored.
+        Standard normal noise, used instead of `n_noise` random draws. None means random draws.
     generator : torch.Generator, default=None
         Source of the noise. None means torch's default generator.
 

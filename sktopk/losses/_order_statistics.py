@@ -122,7 +122,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # A level with 2 k + 6 expected classes above it rarely has fewer than k (k = 6: 1 in 3000).
+    # If 2 k + 6 classes exceed a level on average, fewer than k rarely do (k = 6: 1 in 3000).
     return 2 * k + 6
 
 
@@ -162,7 +162,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
     level = torch.maximum(level, best[:, -1])
     bound = top.amin(1).repeat_interleave(n_draws)
-    # If level and bound are -inf, all other classes are masked. With a = inf, they get no noise.
+    # If level and bound are -inf, all classes outside `top` are masked: a = inf means no noise.
     a = ((level - bound) / sigma).nan_to_num(torch.inf, torch.inf).double()
     draw, cls, z = _exceedances(a, n_classes, generator)
     value = rest.take(draw // n_draws * n_classes + cls).add_(z.mul_(sigma))

@@ -21,8 +21,8 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # The threshold is at a rank among the scores of these samples. The second entry names the
-    # parameter with the rank (a number or a share): None for rank 1, "" without such a parameter.
+    # ("positives", "recall"): the threshold is a score of the positives, at a rank or share set by
+    # the parameter `recall`. A second entry None means rank 1, and "" means no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise

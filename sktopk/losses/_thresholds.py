@@ -121,7 +121,7 @@ class _Ranked(_OfGroup):
             return total
         share = total * float(self.tau)
         least = share - rank_tolerance(share)
-        # Do not round ranks below 1 up to 1, because the weights of all samples may sum to 1.
+        # Do not round ranks below 1 up to 1: if all weights sum to 1, rank 1 is the smallest score.
         return torch.minimum(torch.where(least < 1, share, least.ceil()), total)
 
 
@@ -305,7 +305,7 @@ class SurrogateQuantile(_OfGroup):
         total = groups.sum(share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # Start below the root, where the mean surrogate exceeds tau (by Jensen's inequality).
+        # Start below the root: by Jensen's inequality, the mean surrogate at this t exceeds tau.
         mean = groups.sum(torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:

@@ -18,7 +18,7 @@ def topk_hinge_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge between the label and the k-th largest other score.
+    r"""Compute the hinge between the label's score and the k-th largest other score.
 
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
@@ -43,7 +43,7 @@ def topk_hinge_loss(
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights; None means 1 for every sample.
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by the sum of the weights.
+        "mean" divides the weighted sum of the losses by the sum of the weights.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def topk_hinge_convex_loss(
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     label_score = scores.gather(1, label)
     violation = lead(best, label_score) + margin
-    # `best` omits the label, whose violation 0 replaces a negative k-th violation.
+    # `best` omits the label, so the label's violation 0 replaces a k-th violation below 0.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     # A label of score -inf has infinite violations. With fewer than k finite scores, the loss is 0.
     n_present = (best > -torch.inf).sum(1, keepdim=True)

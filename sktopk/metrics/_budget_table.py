@@ -103,7 +103,7 @@ def budget_table(
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
     """Return the number of positives among the k best, and in total, for each bootstrap sample."""
-    # Draw multinomial counts of blocks. To save time, merge all blocks far below the largest k.
+    # Draw the multinomial counts of blocks of ties. To save time, merge blocks far below max(k).
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16
     last = min(np.searchsorted(selected, deepest) + 1, len(selected))

@@ -126,7 +126,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # Each pass doubles the number of summed blocks. Sums over all groups would lose small weights.
+    # Each pass doubles the blocks per sum. Differences of sums over all groups lose small weights.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():

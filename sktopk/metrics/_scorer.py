@@ -41,8 +41,8 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        Number of predicted labels, mean over samples ("micro", default) or classes ("macro"), and
-        rule for ties. They have the meaning and raise the errors of `topk_accuracy_score`.
+        Parameters of `topk_accuracy_score`, with the same meaning and errors: number of predicted
+        labels, mean over samples ("micro", default) or over classes ("macro"), rule for ties.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from ._ranking import row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, columns_of_labels
 
-# Scores of `make_set_scorer`, with the `average` of `set_coverage_score`, or None for set sizes.
+# Keys: scores of `make_set_scorer`. Values: `average` of `set_coverage_score`, None for set sizes.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
@@ -162,8 +162,8 @@ class SetScorer(Scorer):
 def predict_sets(estimator, X, groups=None):
     if not hasattr(estimator, "predict_set"):
         raise TypeError(
-            f"estimator must have predict_set, such as a SetClassifier; got {estimator!r}. Put a "
-            "pipeline inside, SetClassifier(make_pipeline(...)), or use sktopk.Pipeline"
+            f"estimator must have predict_set, such as a SetClassifier; got {estimator!r}. "
+            "Instead of scikit-learn's Pipeline, use sktopk.Pipeline or SetClassifier(pipeline)"
         )
     y_set = estimator.predict_set(X) if groups is None else estimator.predict_set(X, groups=groups)
     return estimator.classes_, y_set

@@ -52,8 +52,8 @@ def precision_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. If a
-        group, or the whole set, has fewer than k samples, the divisor is still k, with a warning.
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. With
+        fewer than k samples (in a group), the divisor is still k, with a warning.
 
     Raises
     ------
@@ -78,8 +78,8 @@ def precision_at_k_score(
     n_places = places.sum()
     if n_places - selected > 1e-9 * n_places:
         warn(
-            f"precision_at_k_score: k={k!r} exceeds the number of samples (of a group); the "
-            f"positives among the {selected:g} selected samples are divided by {n_places:g}"
+            f"precision_at_k_score: k={k!r} exceeds the number of samples (of a group): only "
+            f"{selected:g} samples are selected, but the divisor is {n_places:g}; use a smaller k"
         )
     return float(found / n_places)
 
@@ -193,7 +193,7 @@ def precision_at_recall_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
+        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
     recall : float
         Share r of the positives to find, in (0, 1].
 
@@ -240,7 +240,7 @@ def recall_at_precision_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
+        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
     precision : float
         Minimum share p of positives among the samples at or above the threshold, in (0, 1].
 
@@ -336,7 +336,7 @@ def true_positive_rate_at_fpr_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
+        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
     fpr : float
         Largest allowed false positive rate f, in [0, 1]. f = 0 gives `positives_at_top_score`.
 

@@ -72,7 +72,7 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        Parameters of `precision_at_k_score`. Here, only the ratios of the weights matter.
+        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
     alpha : float, default=20.0
         How much the top ranks count, above 0. The first :math:`1.6 n / \alpha` ranks have 80 % of
         the sum of all weights :math:`e^{-\alpha r / n}`.

@@ -74,7 +74,7 @@ def make_top_scorer(
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
     `max_fpr` (default 0.05). "auc_at_quantile" is the mean, over :math:`\tau` from 0 to
     :math:`\alpha` = `quantile`, of the precision :math:`P(\tau)` among the share :math:`\tau` of
-    samples with the highest scores [1]_. ``normalize=True`` divides it by its largest value.
+    samples with the highest scores [1]_. ``normalize=True`` divides the mean by its largest value.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -86,7 +86,7 @@ def make_top_scorer(
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
         Parameters of the metric, see the table. None means the metric's default. An integer `k`
-        selects k samples of each test fold. In "positives_at_top", it is the rank of a negative.
+        selects k samples of each test fold. In "positives_at_top", `k` is the rank of a negative.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
@@ -129,10 +129,9 @@ def make_top_scorer(
     needs = [key for key, each in takes.items() if each.default is each.empty]
     if not set(needs) <= params.keys() <= takes.keys():
         optional = [key for key in takes if key not in needs]
-        parts = [f"requires {', '.join(needs)}"] if needs else []
-        parts += [f"takes {', '.join(optional)}"] if optional else []
         raise ValueError(
-            f"name={name!r} {' and '.join(parts)}; "
+            f"name={name!r} requires {', '.join(needs) or 'no parameters'} and takes "
+            f"{', '.join(optional) or 'no others'}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
     # Call the metric once to check the parameters. Ignore the warning about large k.

@@ -31,7 +31,7 @@ def topk_accuracy_score(
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`g_i` is the number of scores of sample i above the score of its label, and
-    :math:`m_i` is the number of equal scores, including the score of the label.
+    :math:`m_i` is the number of its scores that equal the score of the label, itself included.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def shot_accuracy_score(
         Parameters of `topk_accuracy_score`, with the same meaning and defaults.
     class_counts : array-like of shape (n_classes,), Series or dict
         Number of training samples of each class: an array in the order of `labels`, or a dict or
-        Series with labels as keys, such as ``y_train.value_counts()``. Missing keys count 0.
+        Series with labels as keys, such as ``y_train.value_counts()``. Other labels count 0.
     few, many : float, default=20 and 100
         Few-shot classes have fewer than `few` training samples, many-shot classes more than `many`.
 

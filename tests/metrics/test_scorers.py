@@ -175,7 +175,7 @@ def test_a_set_scorer_equals_its_score_function(sets, weight):
 def test_set_scorers_raise_for_estimators_without_sets(sets):
     clf, X, y = sets
     pipe = make_pipeline(StandardScaler(), clf).fit(X, y)
-    with pytest.raises(TypeError, match=r"(?s)must have predict_set.*a pipeline inside"):
+    with pytest.raises(TypeError, match=r"(?s)must have predict_set.*use sktopk.Pipeline"):
         make_set_scorer("coverage")(pipe, X, y)
 
 

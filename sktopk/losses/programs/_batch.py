@@ -119,7 +119,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # Raise the loss of a group to at least `bound` if it depends on a score of -inf.
+                # A loss that depends on a score of -inf is raised to at least `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -140,7 +140,7 @@ def reduce_batch(loss, weight, reduction):
     """Return the loss of the batch, multiplied by the sum of weights for reduction "sum"."""
     if reduction == "none":
         raise ValueError(
-            "reduction must be 'sum' or 'mean', because the loss is one number; got 'none'"
+            "reduction must be 'sum' or 'mean', because the batch has one loss; got 'none'"
         )
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
@@ -162,7 +162,7 @@ class Kinks(NamedTuple):
     negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # Hinge sums add slope * gap over the gaps. No term is negative, so that no digits cancel.
+    # Hinge sums are sums over gaps of slope * gap. No term is negative, so that no digits cancel.
 
     @property
     def gap(self):

@@ -6,7 +6,7 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# Larger than in `_newton`: if x is not unique, terms of size 1 / _DAMPING cancel and lose digits.
+# Above the damping of `_newton`: if x is not unique, terms of size 1 / _DAMPING cancel inexactly.
 _DAMPING = 1e-9
 
 
@@ -36,7 +36,7 @@ def differentiable_optimum(program, solution, width):
         value = lagrangian.detach()
     else:
         lagrangian = cost + (solution.multipliers * slack).sum(-1)
-        # If the solver stopped early, return the cost of x: the Lagrangian may be far from it.
+        # If the solver stopped early, return the cost of x, as the Lagrangian may be far from it.
         value = torch.where(status == OPTIMAL, lagrangian, cost).detach()
     value = value.masked_fill(status == INFEASIBLE, torch.inf)
     value = value.masked_fill(status == UNBOUNDED, -torch.inf)
@@ -45,7 +45,7 @@ def differentiable_optimum(program, solution, width):
 
 def differentiable_vertex(program, solution):
     """Return x, with the gradient of the solution of M_J x = h_J for the active rows J."""
-    # Small changes of the costs do not move x. Add 0 times the costs: the gradient is 0, not None.
+    # Small changes of the costs do not move x. Add 0 * costs, to make their gradient 0, not None.
     slack = program.slack(solution.x) + 0.0 * program.cost.sum(-1, keepdim=True)
     constants = program.detach()
 

@@ -80,7 +80,7 @@ def linear_program(
         a smooth lower bound of the optimum (see the notes). "highs" calls
         :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of ``method="penalty"``, positive (see the notes). Smaller means less smooth.
+        Epsilon of "penalty" (see the notes), positive. Smaller is less smooth, but more accurate.
     tol : float, default=None
         Largest relative violation, dual residual and gap of a solution, positive. Not for "highs".
         A program counts as having no optimum if all its solutions have a norm above 1e-3 / `tol`
@@ -88,7 +88,7 @@ def linear_program(
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        RuntimeWarning, RuntimeError or nothing if a program is not solved. Its gradient is 0.
+        RuntimeWarning, RuntimeError or nothing for an unsolved program, which has the gradient 0.
 
     Returns
     -------
@@ -240,7 +240,7 @@ def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
         batch_shape = torch.broadcast_shapes(*shapes.values())
     except RuntimeError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        raise ValueError(f"the leading dimensions must broadcast; got {listed}") from None
+        raise ValueError(f"leading dimensions of arguments must broadcast; got {listed}") from None
     for name, matrix in (("A_ub", A_ub), ("A_eq", A_eq)):
         if matrix.layout != torch.strided and shapes[name] not in (torch.Size(), batch_shape):
             raise ValueError(
@@ -332,7 +332,7 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status."""
-    # Test feasibility, then a ray of falling cost. HiGHS without presolve does both, but may print.
+    # Find a feasible point, then a descent ray. HiGHS without presolve finds both, but may print.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible

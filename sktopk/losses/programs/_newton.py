@@ -178,7 +178,7 @@ class _Newton:
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
-        # Without damping, variables that occur in no active row would need one step each.
+        # Without damping, each variable that occurs in no active row would need its own step.
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
         less = torch.where(less < least, 0.0, less)
@@ -201,7 +201,7 @@ class _Newton:
             fall = length * linear + 0.5 * length**2 * square + 0.5 * self.width * penalty
             new_slope = linear + length * square + _dot(image, trial)
             accepted = accepted | (fall <= _ARMIJO * length * slope)
-            # A new slope near or below 0 proves a decrease (by convexity) that rounding may hide.
+            # By convexity, a new slope near or below 0 proves a decrease even if rounding hides it.
             accepted = accepted | (new_slope <= -_ARMIJO * slope)
             if accepted.all():
                 break

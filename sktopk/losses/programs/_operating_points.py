@@ -128,7 +128,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the mean hinge of negatives at the highest threshold with at least a given recall.
+    r"""Compute the mean hinge of negatives at a threshold that limits the mean hinge of positives.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -136,9 +136,9 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    The loss is a linear program from [1]_, which always has a solution. Hinges are upper bounds of
-    errors. At the best threshold, the recall is therefore at least r, and the false-positive rate
-    is at most the loss. Sorting finds this threshold in O(n log n).
+    This linear program, from [1]_, always has a solution. Hinges are upper bounds of errors, so the
+    recall at the best threshold is at least r, and the false-positive rate is at most the loss.
+    Sorting finds this threshold in O(n log n).
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the mean hinge of positives at the lowest threshold with at most a given FPR.
+    r"""Compute the mean hinge of positives at a threshold that limits the mean hinge of negatives.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -176,9 +176,9 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    This linear program always has a solution. Hinges are upper bounds of errors. At the best
-    threshold, the false-positive rate (FPR) is therefore at most :math:`\varphi`, and the recall is
-    at least 1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge and
+    This linear program always has a solution. Hinges are upper bounds of errors, so the
+    false-positive rate at the best threshold is at most :math:`\varphi`, and the recall is at least
+    1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge as surrogate and
     :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
 
     Parameters

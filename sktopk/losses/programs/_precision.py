@@ -33,10 +33,10 @@ def recall_at_precision_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where M is the penalty. If :math:`V \le 0`, the precision at the threshold is at least p, and
-    the recall is at least :math:`1 - P / n_+`. V has a penalty instead of a constraint, because
-    often no threshold satisfies :math:`V \le 0`. The loss is a linear program, as in [1]_. Sorting
-    finds the minimum in O(n log n).
+    where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
+    the threshold is at least p, and the recall is at least :math:`1 - P / n_+`. V has a penalty
+    instead of a constraint, because often no threshold satisfies :math:`V \le 0`. The loss is a
+    linear program, as in [1]_. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def _elastic(batch, precision, penalty):
     violation = precision * N + (1 - precision) * (P - in_all)
     price = penalty / n_negative
     error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
-    # The minimum may also be between two kinks, where V falls to 0. The multiplier of V then makes
-    # the slope of P / n_+ + multiplier * V zero.
+    # The minimum may also be between two kinks, where V falls to 0. The multiplier of V at this
+    # point makes the slope of P / n_+ + multiplier * V zero.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all

@@ -212,6 +212,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Make room for the legend and 5 pixels around it. Round, because fonts differ slightly.
+            # Make room for the legend and 5 pixels. Round up to 0.05: fonts differ between systems.
             room = legend.get_window_extent().padded(5).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

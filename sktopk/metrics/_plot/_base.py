@@ -92,7 +92,7 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            Other arguments of `from_predictions`, which raise the same errors. ``pos_label=None``
+            Other arguments of `from_predictions`, with the same errors. ``pos_label=None``
             means ``estimator.pos_label_``, if it exists, else the label 1 or True.
 
         Returns

@@ -46,12 +46,12 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``value``: benefit :math:`v_i` of finding each sample, such as an amount of money.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
-      wrapped classifier, and marks by default the number of samples of X that it flags.
+      wrapped classifier, and marks by default the number of flagged samples of X.
     - ``groups``: group of each sample, such as its day. At each k, k samples of each group are
       selected. The curve is the mean over groups, and recall omits groups without positives.
       `from_cv_results` does not take groups.
-    - ``share_of_groups``: share of the groups in the band at each k, default 0.8. The band shows
-      the variation between groups, not the error of the mean.
+    - ``share_of_groups``: share of the groups whose metric is in the band at each k, default 0.8.
+      The band shows the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4): the axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
@@ -76,8 +76,8 @@ class BudgetCurveDisplay(CurveDisplay):
     Attributes
     ----------
     ax_, figure_, line_, chance_level_, ideal_, budget_, band_ : matplotlib artists
-        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds), `budget_` a mark.
-        `chance_level_`, `ideal_`, `budget_` and `band_` are None if not drawn.
+        `ax_` are the axes of `figure_`. `line_` is the curve (a list for folds), and `budget_` the
+        mark of `budget`. `chance_level_`, `ideal_`, `budget_` and `band_` are None if not drawn.
 
     Examples
     --------

@@ -98,12 +98,12 @@ class LossComparisonDisplay(Display):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences of the given scores from the baseline.
+        """Draw the differences between the scores of each loss and of the baseline.
 
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Finite scores of each loss (the key) in the same runs, at least two; larger is better.
+            Finite scores of each loss (the key) in the same two or more runs; larger is better.
         overlap : float
             Mean share of test samples that two runs have in common: 0 for one repetition of folds,
             (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
@@ -146,7 +146,7 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Arguments of `from_scores`, which raise the same errors. `overlap` is the mean share of
+            Arguments of `from_scores`, with the same errors. `overlap` is the mean share of
             test samples that two splits of the search have in common.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
