@@ -38,9 +38,9 @@ class PatMatClassifier(TopClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
-    Choose a tau that is at least the share of positives. With a smaller tau, t can be the score of
-    a positive, and giving all positives the same score would reduce the loss. In this case, use
-    :class:`RecallAtFPRClassifier`.
+    Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
+    With a smaller tau, t can be the score of a positive, and giving all positives the same score
+    would reduce the loss.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the j-th highest training score and the next lower one. `predict` may select a larger or smaller
