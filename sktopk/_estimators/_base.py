@@ -116,12 +116,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, `valid_score` is the mean of their top-1 and top-k accuracy (averaged over
-        classes for losses that correct for class frequencies). With `X_val`, `callbacks` or a
+        are held out, `valid_score` is the mean of their top-1 and top-k accuracy. Both are averaged
+        over classes if the loss corrects for class frequencies. With `X_val`, `callbacks` or a
         single network, `valid_loss` is the loss of the held-out samples.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
-        NaN if there is no such network. Only for several networks, and for at most 2**27 scores.
+        NaN if there is no such network. Absent with one network or more than 2**27 scores.
     oob_score_ : float
         Metric of `score` for the out-of-fold scores or, beyond 2**27 scores, for a part of them.
     calibration_ : tuple (float, float)

@@ -120,7 +120,7 @@ class RecallAtFPRClassifier(TopClassifier):
     quadratic surrogate, the loss is the original Pat&Mat-NP (eq. 11 of [1]_).
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
-    threshold that at most a share `fpr` of the training negatives exceeds. Use
+    threshold with a false-positive rate of at most `fpr` on the training set. Use
     :class:`BudgetClassifier` for a guarantee on other samples.
 
     Parameters

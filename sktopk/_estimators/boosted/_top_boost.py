@@ -310,7 +310,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             groups = encode_groups(groups, len(y))
         encode_labels(now.classes_, y)  # raises if the labels have another type
         if task.is_ranking and now.pos_label_ not in y:
-            warn(f"y has no label {now.pos_label_!r}, so that the score is 0")
+            warn(f"the score is 0: y has no positives (label {now.pos_label_!r})")
         return task.score(task.target(y), scores, weight, groups)
 
     def __sklearn_tags__(self):

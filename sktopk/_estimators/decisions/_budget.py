@@ -88,7 +88,7 @@ class BudgetClassifier(CalibratedDecision):
         of the samples have this label. For other labels, None chooses one, with a warning. If
         `estimator` has a parameter `pos_label` that is None, it is trained with the same label.
     random_state : int, RandomState or None, default=None
-        Seed to hold out samples, split them for "precision", and break ties in `hits_interval`.
+        Seed for held-out samples, for their split for "precision", and for ties in `hits_interval`.
 
     Attributes
     ----------
@@ -332,8 +332,8 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
             Number of samples to select from X or from each group, at least 1. None selects the
-            samples that `predict` flags, except that ``constraint="fdr"`` uses conformal selection
-            on the batch X, with the same guarantee.
+            samples that `predict` flags or, with ``constraint="fdr"``, the samples that conformal
+            selection chooses from the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
