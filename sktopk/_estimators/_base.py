@@ -57,7 +57,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     ----------
     log_loss_share : float, default=0.6
         Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
-        weight ``1 - log_loss_share``. With 0, only that loss is used, as in the references.
+        weight ``1 - log_loss_share``. With 0, there is no cross-entropy, as in the references.
     n_estimators : int or "auto", default="auto"
         Number of networks, whose scores are averaged. Each network has its own initial weights and
         holds out its own fold. "auto" is 8. For more than 1000 classes it is 1, with a warning.
@@ -116,12 +116,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, `valid_score` is the mean of their top-1 and top-k accuracy (averaged over
-        classes for losses that correct for class frequencies). With `X_val`, `callbacks` or a
+        are held out, `valid_score` is the mean of their top-1 and top-k accuracy. Both are averaged
+        over classes if the loss corrects for class frequencies. With `X_val`, `callbacks` or a
         single network, `valid_loss` is the loss of the held-out samples.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
-        NaN if there is no such network. Only for several networks, and for at most 2**27 scores.
+        NaN if there is no such network. Absent with one network or more than 2**27 scores.
     oob_score_ : float
         Metric of `score` for the out-of-fold scores or, beyond 2**27 scores, for a part of them.
     calibration_ : tuple (float, float)
@@ -210,7 +210,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             a minibatch. ``net_params={"iterator_train__num_workers": 4}`` reads with four worker
             processes. A custom `module` also accepts images (n_samples, channels, height, width).
         y : array-like of shape (n_samples,), default=None
-            Labels: integers, strings, booleans or categories. None uses the labels of a Dataset.
+            Labels: integers, strings, booleans or categories. None if X is a Dataset with labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
@@ -351,7 +351,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Returns
         -------
         y_score : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            For two classes, the score of the second class minus the first.
+            For two classes, the score of the second class minus the score of the first.
         """
         now, scores = self._scored(X)
         return now._task_.decide(scores, now)

@@ -24,7 +24,7 @@ def fit_temperature(scores, target, weight):
     the mean weight if this mean is below 1.
     """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
-    # Masked classes have the score -inf for every slope.
+    # A masked class has the score -inf, whatever the slope.
     present = scores > -np.inf
     distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
     spread = max(distance.max(where=present, initial=0.0), 1e-300)

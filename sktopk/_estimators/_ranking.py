@@ -50,8 +50,8 @@ class RankingClassifier(BaseNetClassifier):
         first if fewer than 25 % of the samples have the first label.
     log_loss_share : float, default=0.8
         Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
-        weight ``1 - log_loss_share``. With 0, only that loss is used, as in the references. The
-        networks may then give all samples nearly the same score if the classes overlap.
+        weight ``1 - log_loss_share``. With 0, there is no cross-entropy, as in the
+        references, and all samples may get nearly the same score if the classes overlap.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
         does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If both `calibration`
@@ -78,13 +78,13 @@ class RankingClassifier(BaseNetClassifier):
     Attributes
     ----------
     threshold_ : float
-        Decision threshold, which `decision_function` has already subtracted. `fit` computes it from
-        the scores of the training samples. If there are several networks and held-out samples,
+        Decision threshold, which `decision_function` subtracts from the scores. `fit` computes it
+        from scores of the training samples. If there are several networks and held-out samples,
         these scores are first corrected, so that they are distributed like scores of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
-        Number of groups passed to `fit`. Absent without groups, or if there is only one.
+        Number of groups passed to `fit`. Absent if `fit` got no groups or a single group.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
         are held out, `valid_score` is the area under their ROC curve with a logarithmic scale of
@@ -227,7 +227,7 @@ class RankingClassifier(BaseNetClassifier):
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-            True labels. None uses the labels of a Dataset.
+            True labels. None if X is a Dataset with labels.
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
             Group of each sample. The score is then the mean over the groups with both classes.
@@ -247,7 +247,7 @@ class RankingClassifier(BaseNetClassifier):
         groups = None if groups is None else encode_groups(groups, len(y))
         return now._task_.score((y == now.pos_label_).astype(int), scores, weight, groups)
 
-    # `threshold_` is just below the threshold t of the loss, so that a score of t is positive.
+    # `threshold_` is just below the threshold t of the loss: samples with the score t are positive.
     _midway = staticmethod(midway_below)
     _min_positives = 5
 

@@ -127,7 +127,7 @@ class RankingTask:
     cut: Callable | None = None
     training: Training | None = None
     models_proba: bool = False  # whether the sigmoid of the score estimates the probability
-    # Returns a threshold between the score t and the next score, from (scores, t).
+    # Returns a threshold between the score t and the next lower score, from (scores, t).
     midway: Callable = midway_below
 
     is_ranking, n_outputs = True, 1

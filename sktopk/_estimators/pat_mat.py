@@ -38,9 +38,9 @@ class PatMatClassifier(TopClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
-    Choose a tau that is at least the share of positives. With a smaller tau, t can be the score of
-    a positive, and giving all positives the same score would reduce the loss. In this case, use
-    :class:`RecallAtFPRClassifier`.
+    Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
+    With a smaller tau, t can be the score of a positive, and giving all positives the same score
+    would reduce the loss.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the j-th highest training score and the next lower one. `predict` may select a larger or smaller
@@ -120,7 +120,7 @@ class RecallAtFPRClassifier(TopClassifier):
     quadratic surrogate, the loss is the original Pat&Mat-NP (eq. 11 of [1]_).
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
-    threshold that at most a share `fpr` of the training negatives exceeds. Use
+    threshold with a false-positive rate of at most `fpr` on the training set. Use
     :class:`BudgetClassifier` for a guarantee on other samples.
 
     Parameters

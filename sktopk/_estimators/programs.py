@@ -143,7 +143,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     guarantee on new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision of at least p on the training set, or else the value of highest precision.
+    with a precision of at least p on the training set or, if there is none, with the highest one.
 
     Parameters
     ----------

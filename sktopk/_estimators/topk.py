@@ -143,7 +143,7 @@ class TopKClassifier(BaseNetClassifier):
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-            True labels. None uses the labels of a Dataset. Labels unseen in `fit` count as errors.
+            True labels. None if X is a Dataset with labels. Labels unseen in `fit` count as errors.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns

@@ -82,7 +82,7 @@ def test_classes_unseen_in_training_count_as_misses_and_no_score_is_nan(average,
 @pytest.mark.parametrize("n_classes", [3, 4])
 @pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
 def test_scores_of_pairs_of_classes_raise(n_classes, make):
-    """`decision_function` of three pairs of classes looks like scores of three classes."""
+    """Three classes have three pairs: scores of pairs have the same shape as scores of classes."""
     X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(ValueError, match=f"for each of its {n_classes} classes.*SVC"):

@@ -123,14 +123,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
-        For other labels, set `pos_label`: None chooses a label, with a warning.
+        Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.
     n_iter_no_change : int or None, default=None
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba`, which keeps the order of scores: a sigmoid (Platt), or for
-        more than two classes temperature scaling. Needs out-of-fold scores (``n_members > 1``, or
-        `n_iter_no_change`). With None, `predict_proba` exists only if the loss is the log loss.
+        more than two classes temperature scaling. Needs ``n_members > 1`` or `n_iter_no_change`.
+        With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
     n_jobs : int, default=None
@@ -149,22 +149,22 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Threshold for two classes, already subtracted in `decision_function`: 0 for the log loss,
-        else the threshold of the loss for out-of-fold scores or, without them, training scores. If
-        the loss has no threshold, the share of scores above `threshold_` is the share of positives.
+        Decision threshold of two classes, which `decision_function` subtracts: 0 for the log loss,
+        else the threshold of `loss` for out-of-fold scores (if none, training scores). If `loss`
+        has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
         Number of boosting rounds of each member.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the member that held the sample out. NaN
-        if there is no such member, as for samples of weight 0. Only for several members.
+        if there is no such member, as for samples of weight 0. Absent with ``n_members=1``.
     oob_score_ : float
-        Metric of `score` for `oob_decision_function_`. Only for several members.
+        Metric of `score` for `oob_decision_function_`. Absent with ``n_members=1``.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     n_groups_ : int
-        Number of groups in `fit`. Absent if there is only one.
+        Number of groups in `fit`. Absent if `fit` got no groups or a single group.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number of columns of X, and their names if X was a data frame with string names.
 
@@ -310,7 +310,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             groups = encode_groups(groups, len(y))
         encode_labels(now.classes_, y)  # raises if the labels have another type
         if task.is_ranking and now.pos_label_ not in y:
-            warn(f"y has no label {now.pos_label_!r}, so that the score is 0")
+            warn(f"the score is 0: y has no positives (label {now.pos_label_!r})")
         return task.score(task.target(y), scores, weight, groups)
 
     def __sklearn_tags__(self):
@@ -339,7 +339,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
-        # Statistics are shares of class 1: scores fall with them if class 0 is the positive class.
+        # Statistics are shares of class 1. If class 0 is positive, scores decrease with them.
         falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)

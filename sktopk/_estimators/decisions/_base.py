@@ -201,7 +201,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
             if not len(known):
-                raise ValueError("out-of-fold scores must not all be NaN: set cross_fit=False")
+                raise ValueError("all out-of-fold scores of estimator are NaN: set cross_fit=False")
             return Trained(estimator, take_rows(X, known), y[known], y, known, y_score[known])
         fraction = self.validation_fraction
         if groups is None:

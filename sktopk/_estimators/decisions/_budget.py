@@ -69,8 +69,8 @@ class BudgetClassifier(CalibratedDecision):
         Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
         number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Makes `budget` an upper bound of the share of flagged samples ("count"), false positive rate
-        or false discovery rate, or a lower bound of precision or recall.
+        Meaning of `budget`: the largest share of flagged samples ("count"), false positive rate or
+        false discovery rate, or the smallest precision or recall.
     delta : float, default=0.05
         Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
         or that the bounds of `hits_interval` [6]_ fail. Smaller values need more calibration
@@ -83,12 +83,12 @@ class BudgetClassifier(CalibratedDecision):
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True,
-        with a warning if more than 75 % of the samples have this label. For other labels, such as
-        "fraud" and "ok", set `pos_label`: None chooses one, with a warning. If `estimator` has a
-        parameter `pos_label` that is None, `estimator` is trained with this label, too.
+        Label of the samples to flag. Set `pos_label` for labels such as "fraud" and "ok". None
+        means the `pos_label_` of `estimator`, or else 1 or True, with a warning if more than 75 %
+        of the samples have this label. For other labels, None chooses one, with a warning. If
+        `estimator` has a parameter `pos_label` that is None, it is trained with the same label.
     random_state : int, RandomState or None, default=None
-        Seed to hold out samples, split them for "precision", and break ties in `hits_interval`.
+        Seed for held-out samples, for their split for "precision", and for ties in `hits_interval`.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class BudgetClassifier(CalibratedDecision):
         Label of the samples to flag.
     threshold_ : float
         Samples with a score above it are flagged: with -inf all, with inf none. The score is the
-        decision function of `estimator_` (negated if `pos_label_` is ``classes_[0]``), or else a
+        decision function of `estimator_` (negated if `pos_label_` is ``classes_[0]``), or else the
         probability. `decision_function` of this class returns the score minus the threshold.
     rates_ : dict
         Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
@@ -235,7 +235,7 @@ class BudgetClassifier(CalibratedDecision):
             if n_groups < LEAST_GROUPS:
                 warn(
                     f"only {n_groups} groups are held out, so new groups may violate the budget: "
-                    "add groups, or calibrate an old classifier in FrozenEstimator with new samples"
+                    "add groups, or calibrate a FrozenEstimator with samples of other groups"
                 )
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
@@ -332,8 +332,8 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
             Number of samples to select from X or from each group, at least 1. None selects the
-            samples that `predict` flags, except that ``constraint="fdr"`` uses conformal selection
-            on the batch X, with the same guarantee.
+            samples that `predict` flags or, with ``constraint="fdr"``, the samples that conformal
+            selection chooses from the batch X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
@@ -378,7 +378,7 @@ class BudgetClassifier(CalibratedDecision):
             Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a batch with its own interval of
-            level 1 - `delta`, for its n best samples (all if it has fewer). `n` must be an int.
+            level 1 - `delta`, for its n best samples, or all if it has fewer. Requires an int n.
 
         Returns
         -------
@@ -427,7 +427,7 @@ class BudgetClassifier(CalibratedDecision):
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` of the samples that `budget` allows;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` with k = `budget` as a share of samples;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -443,7 +443,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         score : float
-            In [0, 1]; larger is better. NaN, with a warning, if y lacks a class that is required.
+            From 0 to 1 (best). NaN, with a warning, if y lacks a class that the metric requires.
         """
         scores = self._scores(X)
         refuse_masked(y=y, sample_weight=sample_weight)

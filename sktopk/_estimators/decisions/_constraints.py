@@ -113,7 +113,7 @@ class FalsePositiveRate(_Constraint):
         if n_allowed < 0:
             needed = n_rows_needed(self.budget, self.delta)
             return np.inf, self._too_few("fpr <=", needed, negative, "negatives")
-        # The threshold is at least an order statistic of the negatives, and below the next score.
+        # The threshold is at least this order statistic of the negatives, and below the next score.
         low = negative[n_allowed]
         return _between(low, scores[scores > low].min(initial=np.inf)), None
 

@@ -68,9 +68,9 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Whether the coverage is guaranteed for all samples together, for each class, or for each of
-        the `groups` passed to `fit` and `predict_set`. With too few calibration samples, a class is
-        in every set, and the sets of a group contain all labels, with a warning.
+        Guarantee the coverage for all samples together (None), for each class, or for each of the
+        `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is in
+        every set, and the sets of a group with too few contain all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
@@ -127,7 +127,7 @@ class SetClassifier(CalibratedDecision):
     - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_. This avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
       Sets contain labels of rare classes more often, and labels of frequent classes less often.
-      Losses that correct for class frequencies already divide by :math:`\pi`: then use "lac".
+      Use "lac" for losses that correct for class frequencies: they already divide by :math:`\pi`.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples. No set contains a class without training samples; `fit` warns if many are likely.
@@ -202,12 +202,12 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Labels that a frozen estimator does not know count as not covered.
         sample_weight : array-like of shape (n_samples,), default=None
-            Training weights of `estimator` or its last step. Calibration drops samples of weight 0.
+            Training weights (of a pipeline's last step). Calibration drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out, and one
-            random sample of each held-out group calibrates. The guarantee then holds for one sample
+            random sample of each held-out group calibrates, so the guarantee holds for one sample
             of a new group. The `fit` of `estimator` also gets the groups if it takes groups. With
-            ``conditional="group"``, groups are not held out: the coverage holds within each group.
+            ``conditional="group"``, samples are held out, and the coverage holds within each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
