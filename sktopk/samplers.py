@@ -11,7 +11,7 @@ from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 
-# Groups that exceed a minibatch are cut. A minibatch joins parts of at most JOINED such groups.
+# Groups larger than a minibatch are cut into parts. A minibatch joins at most JOINED parts.
 JOINED = 10
 
 
@@ -112,7 +112,7 @@ class StratifiedBatchSampler:
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # tensor_split puts larger parts first. Reverse the parts of negatives: batch sizes balance.
+        # tensor_split puts larger parts first. Reverse the negatives to balance the batch sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
@@ -191,14 +191,14 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # Create enough minibatches, so that none contains two parts of the same group.
+        # Create enough minibatches so that none contains two parts of the same group.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
         # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # If the number of one-sample groups is odd, join the last one to the last entry.
+            # If one group of one sample remains, join this group to the last entry.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))
@@ -224,7 +224,7 @@ class GroupBatches:
         start, size = self._start[drawn], self._size[drawn]
         stop = size.cumsum(0)
         n_rows = int(stop[-1])
-        # Divide the samples equally: each group joins the minibatch that gets its middle sample.
+        # Divide the samples into equal intervals. A group joins the interval of its middle sample.
         batch = (2 * stop - size) * self._n_whole // (2 * n_rows)
         # Move groups into empty minibatches. The number of groups is always sufficient.
         place = torch.arange(len(batch))

@@ -14,16 +14,16 @@ from ._warnings import warn
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
-# Number of parts of the samples. Each part is encoded with statistics of the other parts.
+# Number of parts of the samples. Each part gets target statistics of the other parts.
 N_PARTS = 5
 # Prior weights m that are tried, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
-# A column of strings gets a warning if it has more different numbers than this.
+# Warn that a column of strings may be numeric if more than this number of strings are numbers.
 LEAST_NUMBERS = 12
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 # A prediction warns if a column has at least this number of values, all of unknown categories.
 LEAST_UNKNOWN = 10
-# Prefixes of the names of categorical and string dtypes in pandas, polars and pyarrow.
+# Prefixes of the names of categorical dtypes, and of string dtypes (pandas, polars, pyarrow).
 _CATEGORIES = ("categor", "enum", "dictionary")
 _STRINGS = ("object", "str", "large_string", "utf8")
 
@@ -248,7 +248,7 @@ def _check_categories(name, values, total):
         )
     numbers = list(filter(_is_decimal, known))
     others = [each for each in known if not _is_decimal(each)]
-    # Postal codes have equal lengths and no decimal points.
+    # Do not warn about postal codes, which have equal lengths and no decimal points.
     varies = any("." in each for each in numbers) or len({*map(len, numbers)}) > 1
     has_comma = (s.count(",") == 1 and _is_decimal(s.replace(",", ".")) for s in known)
     if len(known) > 2 and all(has_comma):
@@ -271,7 +271,7 @@ def _check_categories(name, values, total):
     elif len(values) > total.sum() / 2:
         kind = "strings" if known else "categories"
         warn(
-            f"column {name!r} of X has {len(values)} different {kind} in {total.sum()} rows, "
+            f"column {name!r} of X has {len(values)} different {kind} in {total.sum()} samples, "
             f"such as {values[-1]!r}; {(total == 1).sum() / total.sum():.0%} of the samples have a "
             "category of their own, which cannot be encoded. Drop identifiers, and convert dates "
             "and text to numbers"
@@ -356,7 +356,7 @@ def target_statistics(code, target, n_classes, weight, part):
         return found
 
     error = np.array([errors(m * unit).sum(axis=0) for m in _PRIOR_WEIGHTS])
-    # If errors are equal, the largest m depends least on single samples.
+    # If several m have the least error, use the largest, which depends least on single samples.
     best = error <= error.min(axis=0) + 1e-9 * total.sum()
     m = np.where(best, _PRIOR_WEIGHTS[:, np.newaxis], 0.0).max(axis=0) * unit
     gain = errors(np.inf) - errors(m)

@@ -265,7 +265,7 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        # In `classes`, each class occurs once. Repeat all classes, or scikit-learn would warn.
+        # `classes` has each class once. Repeat it, or scikit-learn would warn of too many classes.
         kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):
@@ -325,7 +325,7 @@ def _refuse_other_types(values, name):
     """Check that the labels are not enumerations or other objects."""
     if values.dtype.kind != "O" or values.ndim != 1:
         return
-    # scikit-learn has messages for sequences, such as the label sets of multi-label targets.
+    # Skip sequences, such as sets of labels, because scikit-learn raises its own error for them.
     known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
     other = next((label for label in values if not isinstance(label, known)), None)
     if other is not None:

@@ -46,7 +46,7 @@ class Samples(NamedTuple):
     def order(self, seed):
         """Return one random integer per sample, equal for a group and for equal samples."""
         if self.only_cells and self.groups is None:
-            # Give equal samples different integers, so that folds can divide a cell (`Categories`).
+            # Only categories: give equal samples different integers, so that folds can divide them.
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
@@ -161,7 +161,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # `tied`: samples equal to others in all columns so far. Each chunk of columns separates some.
+    # `tied`: samples that equal another sample in all columns so far. Each round adds columns.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -229,7 +229,7 @@ def deal(order, target, n_folds):
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
-    # Sort the classes by a hash of their samples: folds then do not depend on the class labels.
+    # Sort the classes by a hash of their samples, so that folds do not depend on class labels.
     content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
     place = np.argsort(np.argsort(content, kind="stable"))
     target, labels = place[target], place[labels]
@@ -345,7 +345,7 @@ def check_groups_of_both(target, groups):
     if not n_both:
         raise ValueError(f"{what}; got groups with one class, {which}")
     if n_both < LEAST_OF_BOTH * n_groups:
-        warn(f"{what}; only {which}, and groups with one class do not change the loss")
+        warn(f"{what}; only {which}. Groups with one class do not change the loss")
 
 
 def is_significant(gain, weight, cluster):

@@ -20,7 +20,7 @@ _LARGEST = 2**63 - 1
 _TIMES = ("date", "time", "period", "duration")
 _OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
 _OF_COMPLEX = "pass the real and the imaginary part as two columns"
-# Objects of these types raise an error with advice, because NumPy can convert some to numbers.
+# Values of these types raise an error. Otherwise, NumPy would convert some of them to numbers.
 _TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _COMPLEX_TYPES = (complex, np.complexfloating)
 
@@ -301,8 +301,8 @@ def positive_label(pos_label, classes, count):
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
                 f"of the samples. Set pos_label={labels[0]!r} if the rare samples are positives, "
-                f"else pos_label={labels[1]!r}. Inside a VotingClassifier or similar, labels are "
-                "0 and 1, in sorted order: set pos_label to 0 or 1"
+                f"else pos_label={labels[1]!r}. A VotingClassifier or similar replaces the "
+                "sorted labels by 0 and 1: inside, set pos_label to 0 or 1"
             )
         return labels[1]
     place = 0 if first_is_rare else 1

@@ -20,7 +20,7 @@ from sktopk._common._warnings import warn
 
 from ._net_state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 
-# Increase this number if older versions cannot continue from the files of the next version.
+# Increase this number if old versions cannot continue from the files of new versions.
 FORMAT = 1
 # Names and types of the values in a checkpoint file.
 KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor, "trainable": list}
@@ -172,7 +172,7 @@ class Checkpoint:
     def _refused(self, reason):
         return ValueError(
             f"checkpoint={self.name!r} {reason}. Delete the file to train anew, or pass another "
-            "path: each fit needs its own"
+            "path: each fit needs its own file"
         )
 
 

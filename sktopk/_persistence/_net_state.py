@@ -38,7 +38,7 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("param_groups must have the same params as the optimizer, in order")
+            raise ValueError("param_groups must have the optimizer's params in the same order")
         for name, value in found.items():
             # Callbacks may change numbers, such as learning rates, and may add new numbers.
             if not _is_number(value) and not _same(value, expected.get(name)):
@@ -69,7 +69,7 @@ def check_like(expected, found, name, weights):
         if not isinstance(found, list | tuple):
             raise ValueError(f"{name} must be a list; got {type(found).__name__}")
         for i, value in enumerate(found):
-            # `found` may be longer than `expected`: random states of devices, past steps of LBFGS.
+            # `found` may be longer: random states of more devices, or past steps of LBFGS.
             check_like(expected[i] if i < len(expected) else None, value, f"{name}.{i}", weights)
     elif _is_number(expected):
         if not _is_number(found) or (math.isfinite(expected) and not math.isfinite(found)):
@@ -93,7 +93,7 @@ def _check_tensor(expected, found, name):
         raise ValueError(f"{name} must have no gaps or overlaps; got strides {found.stride()}")
     if expected.dtype == torch.uint8 and expected.shape == (_GENERATOR_SIZE,):
         return _check_generator(found, name)
-    # torch's default dtype determines the dtype of counts such as `step`.
+    # Counts such as `step` have torch's default dtype, which may differ from the dtype in the file.
     same = found.dtype == expected.dtype or (
         found.ndim == expected.ndim == 0 and found.is_floating_point()
     )

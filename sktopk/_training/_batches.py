@@ -17,15 +17,15 @@ from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSample
 
 from ._objectives import Drawn, Lists, Totals
 
-# Networks draw the samples of a minibatch that they do not hold out. If the smallest number of such
-# samples is at least this share of the largest, all networks draw the smallest number.
+# Networks skip the samples that they hold out, so they draw different numbers of samples. If the
+# smallest number is at least this share of the largest, all networks draw the smallest number.
 LEAST_DRAWN = 0.8
 # Maximum size of a prediction chunk: all cores stay busy, and hidden layers fit into the cache.
 _CHUNK_BYTES = 1 << 23  # bytes of inputs, and of outputs
 _CHUNK_ROWS = 1 << 12  # samples, on a CPU
 _CHUNK_ROWS_OF_GPU = 1 << 14  # samples, on a GPU, which has more cores than a CPU
 _CHUNK_IMAGES = 256  # images, whose hidden layers need more memory than the images
-# Minimum number of samples per prediction chunk. Each chunk reads all weights of the last layer.
+# Minimum size of a prediction chunk, because each chunk reads all weights of the last layer.
 _CHUNK_LEAST = 32
 # Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
@@ -134,7 +134,7 @@ class Batch:
     """A minibatch, with the samples that each network draws."""
 
     x: object  # Tensor or SparseRows (n_samples, ...): the samples that any network draws
-    # Positions in x of the samples of each network: (n_members, longest). None: all of x.
+    # Positions in x of each network's samples: (n_members, longest). None: each uses all of x.
     own: torch.Tensor | None
     target: torch.Tensor  # (n_members, longest)
     weight: torch.Tensor | None  # (n_members, longest), float64
@@ -194,7 +194,7 @@ class MiniBatches:
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
-            # Blocks of 64 take less time, because their code and data stay in the cache.
+            # Drawing 64 minibatches at a time is faster, because code and data stay in the cache.
             blocks = iter(lambda: [*islice(plan, 64)], [])
             return ((*each, None) for block in blocks for each in block)
         index, own, lengths = zip(*plan, strict=True)
@@ -227,7 +227,7 @@ class MiniBatches:
                 repeated |= (fresh == fresh.mT).triu(1).any(1)
         weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
-        # All networks keep `n_hard` hard examples: each needs to draw at least this many samples.
+        # Networks must keep equally many hard examples: none if lengths differ and one is short.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
             whole = members == slice(None)
@@ -249,7 +249,7 @@ class MiniBatches:
         n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
         known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
         if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
-            raise ValueError(f"hard must have valid indices for each network; got {hard!r:.60}")
+            raise ValueError(f"hard must have sample indices for each network; got {hard!r:.60}")
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):
@@ -301,7 +301,7 @@ class Groups:
         self.codes = torch.from_numpy(codes).to(device)
         of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
         self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
-        # own[m, g]: network m trains on group g, so g is one of the groups over which it averages.
+        # own[m, g]: whether network m trains on group g. Its loss is the mean over these groups.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False
@@ -345,7 +345,7 @@ def make_batches(
     fold = None if folds is None else torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
-        # In distributed training, joined minibatches need equal sizes and no hard examples.
+        # Distributed processes join their minibatches. These need equal sizes and no hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
         check_single_process("groups")

@@ -66,7 +66,7 @@ def build_net(estimator, task, dtypes, seed, device):
             last = f"layers.{len(module_params['hidden_layer_sizes'])}.*"
             params.setdefault("optimizer__param_groups", [(last, {"weight_decay": 0.0})])
     if optimizer is torch.optim.AdamW:
-        # Most other optimizers use an L2 penalty, for which this value would be unsuitable.
+        # Optimizers other than AdamW mostly use an L2 penalty, which needs another value.
         params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
     accepted = inspect.signature(optimizer).parameters
     if "fused" in accepted and "optimizer__foreach" not in params:

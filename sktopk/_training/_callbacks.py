@@ -150,7 +150,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
                 raise ValueError(
                     f"callbacks: {kind} needs held-out samples. Set on_train=True, or {HOLD_OUT}"
                 )
-            warn(f"callbacks: {kind} records no score: partial_fit holds out no samples")
+            warn(f"callbacks: {kind} records no score, because partial_fit holds out no samples")
 
 
 def has_monitored(callback, net, has_val, is_fit):

@@ -39,7 +39,7 @@ MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 RATE_INCREASE = 0.1
 # Up to this number of values, the encoded training samples are kept in memory.
 MOST_ENCODED = 1 << 25
-# Up to this number of values, drawn samples are copied: a network then skips held-out samples.
+# Copy each network's drawn samples up to this size. Above, it also scores held-out samples.
 MOST_SELECTED = 1 << 24
 
 

@@ -41,8 +41,8 @@ class Drawn:
     """Facts for an objective about the samples that some networks have drawn."""
 
     totals: Totals  # totals of the training samples of these networks
-    # Number of samples of each network that are new (None: all). The samples after these are hard
-    # examples, kept from earlier minibatches, which only help to estimate a threshold.
+    # The first `n_fresh` samples of each network are new (None: all samples). The others are hard
+    # examples: samples of earlier minibatches that are only used to estimate a threshold.
     n_fresh: int | None = None
     # Mask (n_members, n_fresh) of new samples that occur again in the minibatch.
     repeated: torch.Tensor | None = None
@@ -54,12 +54,12 @@ class Drawn:
 class Lists:
     """Groups, or parts of groups, in a minibatch. Each has its own threshold."""
 
-    # Positions (n_lists, longest) of each list's samples in the n_members * n_samples samples.
+    # Indices of each list's samples in a flattened (n_members, n_samples): (n_lists, longest).
     place: torch.Tensor
     known: torch.Tensor  # mask of the entries of `place` that are not padding
     totals: Totals  # totals of the groups, with one column per list
-    # Factors (3, n_lists) for a list's losses of negatives, of positives, and of both classes. The
-    # mean loss of an epoch is then about the mean over all groups that have this class, or both.
+    # Factors (3, n_lists) of each list's losses of negatives, of positives, and of both classes.
+    # They make the mean loss of an epoch about the mean over all groups that have such a loss.
     share: torch.Tensor
 
 
@@ -175,7 +175,7 @@ def proportional(positive, weight, totals):
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     if weight is not None:
         n_samples, n_positives = (weight > 0).sum(1), (positive & (weight > 0)).sum(1)
-    # Estimate the total weight of a class: number of samples times mean weight.
+    # Estimate the total weight of a class: number of samples times mean weight in training.
     seen = torch.stack([n_samples - n_positives, n_positives]) * totals.mean
     share = totals.weight / totals.weight.sum(0) / seen.clamp(min=1e-300)
     return torch.where(positive, share[1].unsqueeze(1), share[0].unsqueeze(1))
@@ -210,7 +210,7 @@ class TopLoss(Objective):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
         self.kinds = check_errors(errors)
-        # Not fixed: a user's threshold, and `SurrogateQuantile` with Newton steps (not the hinge).
+        # Not fixed: a user's function, and quantiles by Newton steps (surrogates except the hinge).
         is_ours = hasattr(threshold, "of")
         self.is_fixed = is_ours and getattr(threshold, "surrogate", "hinge") == "hinge"
 
@@ -251,7 +251,7 @@ class TopLoss(Objective):
             above = kind == "false_positives"
             counted = ~positive if above else positive
             counted = counted if weight is None else counted & (weight > 0)
-            # Estimate the total weight: number of samples times mean weight (training set).
+            # Estimate the total weight: number of samples times mean weight in the training set.
             total = counted.sum(1) * totals.mean[int(not above)]
             total = total.masked_fill(total == 0, 1.0).unsqueeze(1)
             scale = (1.0 / total if weight is None else weight / total).to(scores.dtype)
@@ -356,7 +356,7 @@ class CustomLoss(Objective):
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=weight))
-            # Average below, because losses with "sum" or class weights return no weighted mean.
+            # Average over samples here: with "sum" or class weights, the loss returns another mean.
             self.loss.reduction = "none"
             try:
                 each = self._checked(self.loss(scores, target))

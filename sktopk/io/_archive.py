@@ -47,10 +47,10 @@ _PUBLIC = {
     "sklearn.metrics": ("_score", "_loss", "_error"),
     "sklearn.model_selection": ("Fold", "Split", "Out"),
 }
-# Increase this number if the current or the next version cannot read the other's files.
+# Increase this number if new versions cannot read old files, or old versions new files.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
-# skops may read a node of each type only from archive members whose names have these endings.
+# Required endings of the names of the archive members that nodes of these types refer to.
 _ENDINGS = {
     "NdArrayNode": ".npy",
     "SparseMatrixNode": ".npz",
@@ -120,10 +120,10 @@ def _check_array(archive, name):
         shape, _, dtype = read(file)
         n_bytes = archive.getinfo(name).file_size - file.tell()
     count, n_sides = math.prod(shape), math.prod(max(side, 1) for side in shape)
-    # Only NumPy's empty string has items of size 0. Limit the axes of empty arrays, too.
+    # The size in bytes limits neither items of 0 bytes (empty strings) nor axes of empty arrays.
     sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
     if count * dtype.itemsize != n_bytes or not sizes:
-        raise ValueError(f"{name} has {n_bytes} bytes of data, but shape {shape} and {dtype}")
+        raise ValueError(f"{name} has {n_bytes} bytes, wrong for shape {shape} and {dtype}")
 
 
 def _check_sparse(data, n_bytes):

@@ -21,7 +21,7 @@ from ._runs import VALIDATION_SHARE
 MOST_CLASSES_TO_BOOST = 30
 # Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
-# The rarest categories of a column share one code. Histogram boosting takes up to 255 categories.
+# Both encoders merge the rarest categories. Histogram boosting accepts at most 255 categories.
 ONE_HOT = OneHotEncoder(
     handle_unknown="infrequent_if_exist", max_categories=50, sparse_output=False
 )

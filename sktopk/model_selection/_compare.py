@@ -99,8 +99,8 @@ def compare_losses(
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for `fit`, and for `scoring` if it takes weights.
     groups : array-like of shape (n_samples,), default=None
-        Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. The held-out
-        quarter also consists of whole groups.
+        Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. The quarter
+        of the training samples that selects a setting also consists of whole groups.
     confidence : float, default=0.95
         Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -294,7 +294,7 @@ def candidates_of(estimators, grid):
     if len(set(sizes.values())) > 1:
         raise ValueError(
             "grid must have the same number of settings for every loss. A loss that is not in grid "
-            f"has {len(_RATES)} settings; got the numbers {sizes}"
+            f"has {len(_RATES)} settings; got numbers of settings {sizes}"
         )
     return candidates
 

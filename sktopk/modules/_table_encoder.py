@@ -233,7 +233,7 @@ def _scaling(values, weight, limits):
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # If half of the values equal the median, use the median distance of the other values.
+        # If half of the values equal the median, scale by the median distance of the others.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]

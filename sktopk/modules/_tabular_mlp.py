@@ -113,7 +113,7 @@ class TabularMLP(nn.Module):
         the encoder.
         """
         h = x if encoded else self.encoder(x)
-        # `h[own]` takes four times as long.
+        # `h[own]` takes four times as long as `index_select`.
         h = h if own is None else h.index_select(0, own.flatten()).unflatten(0, own.shape)
         drops = self.dropout.p and self.training
         plain = not drops and is_plain_training(h) and all(map(is_as_made, self.layers))
@@ -132,7 +132,7 @@ class TabularMLP(nn.Module):
             inplace = not torch.is_grad_enabled() and is_as_made(layer)
             h = F.relu(layer(h), inplace=inplace)
             if drops:
-                # Draw one mask for all members, because drawing is as slow as the multiplications.
+                # Use one mask for all members, because drawing a mask takes as long as a layer.
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 

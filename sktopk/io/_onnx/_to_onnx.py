@@ -77,7 +77,7 @@ def _check_equal(found, expected, classes, kind, recipe):
     errors = {"decision_function": _error(found["scores"], scores) / max(tolerance, 1e-300)}
     if "proba" in expected:
         errors["predict_proba"] = _error(found["proba"], expected["proba"]) / of_proba
-    # Compare the scores of the predicted labels: nearly equal scores can exchange two labels.
+    # Compare the scores of the labels, because labels with nearly equal scores can be exchanged.
     of_classes = scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
     labels = found["topk_labels"] if "topk_labels" in found else found["label"][:, None]
     place = {label: j for j, label in enumerate(classes.tolist())}
@@ -108,7 +108,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
     - "label" of all other classifiers: `predict`;
-    - "proba", if the estimator has this method: `predict_proba`.
+    - "proba": `predict_proba`, if the estimator has this method.
 
     Labels are int64, bool, float64 or strings. Scores may differ from the classifier by 1e-4
     (float32) or 1e-6 (float64) times the largest score, probabilities by 1e-3 or 1e-5. Labels whose
