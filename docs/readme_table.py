@@ -1,12 +1,13 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
-    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [tiny] [price]
-        [sizes] [lists] [dependent] [days] [molecules] [average]
+    OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [texts] [tiny]
+        [price] [sizes] [lists] [dependent] [days] [molecules] [average]
 
 Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
 Tails: gain of the correction for several classifiers, and of TopKClassifier("smooth_topk_adjusted")
 (benchmarks/results/top_of_the_table.jsonl) over them, on the four held-out long tails.
+Texts: probabilities divided by class frequencies on a long tail of banking77, logistic regression.
 Tiny: many classes with few samples each, and 256 columns as of an embedding (simulated).
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
@@ -26,6 +27,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy.signal import lfilter
 from scipy.stats import norm, t
 from sklearn.datasets import make_classification
@@ -36,6 +38,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     VotingClassifier,
 )
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
@@ -46,7 +49,7 @@ from sklearn.svm import SVC, SVR
 sys.path[:0] = [str(Path(__file__).parents[1] / each) for each in ("", "benchmarks")]
 
 import torch  # noqa: E402
-from _datasets import load_merck_cyp3a4, load_pmlb  # noqa: E402
+from _datasets import data_file, load_merck_cyp3a4, load_pmlb  # noqa: E402
 from lightgbm import LGBMClassifier, LGBMRanker  # noqa: E402
 from tables._data import HALF, TABLES, split_of  # noqa: E402
 from tables._jobs import fit_and_score  # noqa: E402
@@ -187,6 +190,28 @@ def tails():
         half = t.ppf(0.975, len(gain) - 1) * np.std(gain, axis=0, ddof=1) / len(gain) ** 0.5
         cells = [f"{m:+.1f} ± {h:.1f}" for m, h in zip(gain.mean(0), half, strict=True)]
         print(f"{title:45s} {cells}, top-1 by dataset {gain[:, 0].round(1)}")
+
+
+def texts():
+    frame = pd.concat(
+        [pd.read_csv(data_file(None, "banking77", f"{s}.csv")) for s in ("train", "test")]
+    )
+    for C in (1, 10, 100):
+        found = []
+        for seed in range(5):
+            train, test = train_test_split(
+                frame, train_size=0.75, stratify=frame.category, random_state=seed
+            )
+            row, y = make_long_tail(
+                np.arange(len(train))[:, None], train.category, factor=20, random_state=seed
+            )
+            labels, count = np.unique(y, return_counts=True)
+            clf = make_pipeline(TfidfVectorizer(), LogisticRegression(C=C, max_iter=1000))
+            proba = clf.fit(train.text.iloc[row[:, 0]], y).predict_proba(test.text)
+            scores = [proba / count**power for power in (0, 0.5, 1)]
+            found.append([accuracies(test.category, each, labels, count)[:3] for each in scores])
+        print(f"C={C}, {count.max()} to {count.min()} samples: balanced accuracy, top-5, accuracy")
+        print(np.mean(found, axis=0).round(1))
 
 
 def tiny():
@@ -478,7 +503,8 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    each = letters, corrected, tails, tiny, price, sizes, lists, dependent, days, molecules, average
+    labels = letters, corrected, tails, texts, tiny, price
+    each = *labels, sizes, lists, dependent, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")
