@@ -12,9 +12,8 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 # Neighbours share what a file sets up, so that each process takes a half of the files; the one
 # that is done first takes from the other's.
 PARALLEL := -n auto --dist worksteal
-# A process for each core: threads of scikit-learn's trees would wait for each other. Bytecode is
-# written, because tests start many processes that import the package.
-ONE_THREAD := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+# A process for each core: threads of scikit-learn's trees would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1
 # Tests of torch alone, of processes, of documentation and of files of this repository.
 OF_ANY_VERSION := tests/docs tests/gpu tests/losses tests/modules \
 	tests/test_concurrency.py tests/test_no_waiting.py tests/test_package.py \
