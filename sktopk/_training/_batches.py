@@ -230,11 +230,10 @@ class MiniBatches:
         # Networks must keep equally many hard examples: none if lengths differ and one is short.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
-            whole = members == slice(None)
             drawn = Drawn(
-                totals=self.totals if whole else self.totals.of(members),
+                totals=self.totals.of(members),
                 n_fresh=length if self.n_hard else None,
-                repeated=repeated if whole or repeated is None else repeated[members][:, :length],
+                repeated=None if repeated is None else repeated[members][:, :length],
                 n_hard=n_hard,
                 lists=None if self.groups is None else self.groups.lists(members, rows, length),
             )

@@ -204,10 +204,9 @@ def test_scorers_work_in_searches_and_cross_validation(scorer, frauds):
 @pytest.mark.parametrize("scorer", [*SCORERS, make_set_scorer("coverage")])
 def test_tuned_threshold_classifier_cv_raises_an_error_that_names_the_solution(scorer, frauds):
     X, y = frauds
+    tuned = sklearn.model_selection.TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2)
     with pytest.raises(AttributeError, match=r"TunedThresholdClassifierCV .*BudgetClassifier"):
-        sklearn.model_selection.TunedThresholdClassifierCV(GaussianNB(), scoring=scorer, cv=2).fit(
-            X, y
-        )
+        tuned.fit(X, y)
 
 
 def test_sample_weights_and_groups_reach_scorers_by_metadata_routing(frauds):
