@@ -219,7 +219,7 @@ class MiniBatches:
             own = torch.arange(n, device=device).expand(self.n_members, -1) if own is None else own
             place = torch.arange(n, len(every), device=device).view_as(hard)
             own = torch.cat([own, place], 1)
-        rows = index.expand(self.n_members, -1) if own is None else every[own]
+        rows = index.expand(self.n_members, -1) if own is None else every.take(own)
         if self.n_hard:
             fresh = rows[:, :n_fresh].unsqueeze(1)
             repeated = (fresh == hard.unsqueeze(2)).any(1)
@@ -241,7 +241,7 @@ class MiniBatches:
             if len(by_length) > 1:
                 columns = torch.cat([torch.arange(length), n_fresh + torch.arange(h)]).to(device)
             parts.append((members, columns, drawn))
-        return Batch(x, own, self.target[rows], weight, rows, parts)
+        return Batch(x, own, self.target.take(rows), weight, rows, parts)
 
     def load(self, hard):
         """Restore the hard examples, a tensor from a file."""

@@ -219,7 +219,7 @@ class TopLoss(Objective):
         if scores.dtype in (torch.float16, torch.bfloat16):
             scores = scores.float()
         if drawn.lists is None:
-            return self._losses(scores, positive, weight, drawn, drawn.totals, 1.0)
+            return self._losses(scores, positive, weight, drawn, drawn.totals, None)
         weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
         place, known = drawn.lists.place, drawn.lists.known
         scores, positive, weight = (each.flatten()[place] for each in (scores, positive, weight))
@@ -254,10 +254,11 @@ class TopLoss(Objective):
             # Estimate the total weight: number of samples times mean weight in the training set.
             total = counted.sum(1) * totals.mean[int(not above)]
             total = total.masked_fill(total == 0, 1.0).unsqueeze(1)
-            scale = (1.0 / total if weight is None else weight / total).to(scores.dtype)
+            scale = (total.reciprocal() if weight is None else weight / total).to(scores.dtype)
             wrong = distance(t.unsqueeze(1), scores, counted, kind)
-            of_lists = share if isinstance(share, float) else share[int(not above)]
-            losses.append(factor * of_lists * (self.surrogate(wrong) * scale).sum(1))
+            loss = (self.surrogate(wrong) * scale).sum(1)
+            loss = loss if share is None else share[int(not above)] * loss
+            losses.append(loss if factor == 1 else factor * loss)
         return nan_above(sum(losses[1:], losses[0]), largest)
 
     def threshold_of(self, scores, positive, counts):

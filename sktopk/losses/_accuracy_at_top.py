@@ -206,4 +206,4 @@ def distance(t, scores, counted, errors):
     """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
     # Samples that do not count get -inf, whose surrogate is 0. Their `wrong` could be NaN.
-    return wrong.masked_fill(~(counted & (t != -math.inf)), -math.inf)
+    return torch.where(counted & (t != -math.inf), wrong, -math.inf)

@@ -159,11 +159,12 @@ class TableEncoder(nn.Module):
         limits = torch.finfo(self.center.dtype)
         weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
         weight = weight.detach().double()
-        needed = torch.zeros(self.n_features, dtype=torch.long)
+        needed, found = torch.zeros(self.n_features, dtype=torch.long), {}
         for j in [j for j in range(self.n_features) if j not in self.n_categories]:
             values = _values(X[:, j], weight)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
-            needed[j] = n_distinct - 1 if n_distinct > 2 else 0
+            if n_distinct > 2 and self.n_encoded:
+                needed[j], found[j] = n_distinct - 1, values
         for buffer in (self.bin_column, self.bin_start, self.bin_slope):
             buffer.zero_()
         n_bins = next(
@@ -171,7 +172,7 @@ class TableEncoder(nn.Module):
         )
         filled = 0
         for j in needed.nonzero()[:, 0].tolist() if n_bins else []:
-            edges = _edges(*_values(X[:, j], weight), n_bins).to(self.center.device)
+            edges = _edges(*found[j], n_bins).to(self.center.device)
             edges = ((edges - self.center[j].double()) * self.scale[j].double()).clamp(-FAR, FAR)
             # Merge bins narrower than `_MIN_BIN_WIDTH`, which float32 cannot resolve.
             edges = edges[edges.diff(prepend=edges[:1] - 1) > _MIN_BIN_WIDTH]
@@ -222,8 +223,9 @@ def _values(column, weight):
 def _distinct(column, weight):
     column = column.detach().double()
     kept = column.isfinite() & (weight > 0)
-    values, index = column[kept].unique(return_inverse=True)
-    return values, torch.zeros_like(values).index_add_(0, index, weight[kept])
+    values, order = column[kept].sort(stable=True)
+    values, index = values.unique_consecutive(return_inverse=True)
+    return values, torch.zeros_like(values).index_add_(0, index, weight[kept][order])
 
 
 def _scaling(values, weight, limits):
