@@ -56,7 +56,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
         takes_images=clf.module not in OURS,
     )  # fmt: skip
     if hasattr(clf, "categories_") and world_size() > 1:
-        raise ValueError("X must hold numbers if several processes train: encode the categories")
+        raise ValueError("X must not have categories if several processes train: encode X first")
     found = clf.classes_ if resumed else None
     if classes is not None:
         found = clf._check_classes(check_labels(classes, "classes"), "classes")
@@ -71,8 +71,8 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     if (index < 0).any():
         raise ValueError(
             f"y has labels {np.unique(data.y[index < 0])} that are not among the classes "
-            f"{clf.classes_}: the first call of partial_fit needs all of them in `classes`; after "
-            "fit, call fit again with all samples"
+            f"{clf.classes_}: start again, with all labels as `classes` in the first call of "
+            "partial_fit, or with all samples in fit"
         )
     weight, n_classes = data.weight, len(clf.classes_)
     count = of_class = total(np.bincount(index, weight, n_classes))
@@ -307,7 +307,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         class_total=class_total,
     )
     if folds is not None:
-        # Sort the samples by the fold. `HeldOut` does not copy X.
+        # Sort labels, weights and groups by fold, like the samples in `HeldOut` (no copy of X).
         X, others = HeldOut(data.X, folds), (data.y, data.weight, data.groups, target)
         unseen = Samples(X, *(None if each is None else each[X.index] for each in others))
     if unseen is not None:

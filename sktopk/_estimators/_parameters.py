@@ -152,8 +152,8 @@ def check_callbacks(callbacks):
         is_callback = hasattr(callback, "on_epoch_end") and not isinstance(callback, type)
         if not is_callback or not is_list or not isinstance(name, str):
             raise TypeError(
-                "callbacks must be a list of skorch callbacks, instances of their classes, or "
-                f"(name, callback) pairs; got {each!r}"
+                "callbacks must be a list of instances of skorch callbacks, or of pairs "
+                f"(name, instance); got {each!r}"
             )
         if name and name in names | {"epoch_timer", "train_loss"}:
             raise ValueError(f"callbacks must have distinct names; got {name!r} twice")

@@ -60,8 +60,8 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. With hidden layers, the
         default also encodes numerical columns in 8 bins. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
-        `n_members` builds all networks of the ensemble at once.
+        :class:`~sktopk.modules.TableEncoder` as their first layer. If `module` has a parameter
+        `n_members`, one call builds all networks of the ensemble.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -326,8 +326,8 @@ class TopClassifier(RankingClassifier):
         Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples that each network adds to every minibatch to estimate the threshold:
-        earlier samples with the highest scores (lowest if t is a score of positives). 0 adds none.
+        Number of hard examples: samples with the highest scores (if t is a score of positives, the
+        lowest), which each network keeps from earlier minibatches to estimate t. 0 keeps none.
 
     References
     ----------

@@ -21,7 +21,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     name : str
         "topk_accuracy", or a name from :func:`sktopk.metrics.make_top_scorer`.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        The metric returns ``(name, score, True)`` to LightGBM, ``-score`` (minimized) to XGBoost.
+        Format of the result: ``(name, score, True)``, or ``-score`` (XGBoost minimizes metrics).
     **params
         Parameters of the metric, such as ``k=100``. They are checked as in `make_top_scorer`.
 

@@ -96,9 +96,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives if
-        the loss is "top_mean" or "top_push_k", and samples otherwise. For more classes, k counts
-        labels, and is reduced to at most n_classes - 1.
+        Number, or fraction in (0, 1), of the highest scores that the loss uses. For two classes, k
+        counts negatives ("top_mean", "top_push_k") or samples (other losses). For more classes, k
+        counts the labels of a sample, and is reduced to at most n_classes - 1.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -117,8 +117,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
         that it does not know; with ``"verbosity": 0`` it prints them.
     n_members : int, default=5
-        Number of ensemble members, whose scores are averaged. If there are several, each holds out
-        one fold of the samples. Identical samples are in the same fold.
+        Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
+        one fold of the samples from its training. Identical samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
@@ -129,7 +129,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba`, which keeps the order of scores: a sigmoid (Platt), or for
-        more than two classes temperature scaling. Needs ``n_members > 1`` or `n_iter_no_change`.
+        more than two classes temperature scaling. It needs ``n_members > 1`` or `n_iter_no_change`.
         With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. Folds depend on the samples only.
@@ -149,8 +149,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, which `decision_function` subtracts: 0 for the log loss,
-        else the threshold of `loss` for out-of-fold scores (if none, training scores). If `loss`
+        Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
+        loss, else the threshold of `loss` for out-of-fold scores (or training scores). If `loss`
         has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
@@ -160,7 +160,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         `decision_function` of each training sample, from the member that held the sample out. NaN
         if there is no such member, as for samples of weight 0. Absent with ``n_members=1``.
     oob_score_ : float
-        Metric of `score` for `oob_decision_function_`. Absent with ``n_members=1``.
+        Value of `score` computed from `oob_decision_function_`. Absent with ``n_members=1``.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     n_groups_ : int
@@ -339,7 +339,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
-        # Statistics are shares of class 1. If class 0 is positive, scores decrease with them.
+        # Target statistics are shares of class 1: scores decrease with them if class 0 is positive.
         falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)

@@ -134,8 +134,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Check the type before the training, which can take long. In scikit-learn 1.7, `get_tags`
-        # warns about estimators without tags.
+        # Check the type before the training. `get_tags` of scikit-learn 1.7 warns without tags.
         kind = None
         if hasattr(self.estimator, "__sklearn_tags__"):
             with suppress(AttributeError):
@@ -176,7 +175,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
         name = "groups" if get_config()["enable_metadata_routing"] else None
-        # A ranker (with `pos_label`) gets no groups: it would use one threshold for each group.
+        # Pass no groups to a ranker (with `pos_label`): it would train one threshold per group.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}

@@ -15,7 +15,7 @@ from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
-# Parameters of SetClassifier that not all methods use, and the methods that use each of them.
+# Parameters of SetClassifier that only some values of `method` use, and these values.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),
@@ -46,7 +46,7 @@ class Conformity:
 
     def draw(self, X, n_samples, seed):
         """Return for each sample a number u, a hash of sample and seed; 1 if u is not used."""
-        # Conformity is a fixed function of sample and label, so the guarantee holds for every seed.
+        # A hash makes conformity a fixed function of sample and label: each seed has the guarantee.
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
