@@ -27,8 +27,8 @@ def _best_of_groups(scores, group, n):
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:
         warn(
-            f"n={n} exceeds the size of some groups, whose samples are all selected: {len(short)} "
-            f"groups, the smallest with {short.min()} samples"
+            f"n={n} exceeds the size of some groups: all samples of these {len(short)} groups are "
+            f"selected (the smallest group has {short.min()})"
         )
     end = np.cumsum(size) - size + n_best
     kept = np.zeros(len(scores), dtype=bool)

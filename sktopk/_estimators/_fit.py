@@ -84,7 +84,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     clf.class_count_ = count + (clf.class_count_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
-        # A missing-value indicator that is constant in training would have untrained weights.
+        # Omit missing-value indicators that are constant in training: they would not be trained.
         missing, filled = (np.unique(joined(each)[0]) for each in columns_with_missing(data.X))
         clf._missing_ = tuple(np.intersect1d(missing, filled).tolist())
         if len(empty := np.setdiff1d(missing, filled)):
@@ -290,7 +290,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     """Train the network. Return a KeyboardInterrupt that ended this, or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
-    # `partial_fit` counts the samples of all calls.
+    # In `partial_fit`, use the total weight of each class in all calls so far.
     class_total = clf._class_total_[task.order] if resumed else None
     batches = make_batches(
         net.rows(data.X, resident=True) if resumed else net.encoded_rows(data.X),

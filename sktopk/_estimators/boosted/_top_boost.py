@@ -106,7 +106,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     loss_params : dict, default=None
         Parameters of the loss in addition to `k`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
-        Number of boosting rounds. Each grows one tree, or one per class for more than two classes.
+        Number of boosting rounds. A round grows one tree (one per class for more than two classes).
     learning_rate : float, default=0.1
         Factor by which the leaf values of each new tree are multiplied (shrinkage), positive.
     num_leaves : int, default=31
@@ -114,8 +114,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     min_child_samples : int, default=20
         Minimum number of samples in a leaf and in a group of categories (`min_data_per_group`).
     lightgbm_params : dict, default=None
-        Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
-        that it does not know; with ``"verbosity": 0`` it prints them.
+        Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores
+        unknown names without a warning. To print unknown names, add ``"verbosity": 0``.
     n_members : int, default=5
         Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
         one fold of the samples from its training. Identical samples are in the same fold.
@@ -132,7 +132,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         more than two classes temperature scaling. It needs ``n_members > 1`` or `n_iter_no_change`.
         With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
-        Seed of LightGBM. Folds depend on the samples only.
+        Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
         Number of threads. None means 1, or as set in joblib's ``parallel_config``. -1 is all cores.
 
@@ -382,7 +382,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             task = dataclasses.replace(task, cut=cut)
             vars(self).update(task.finish(scores, known.target, known.count, known.groups))
         elif task.is_ranking and not self._models_proba_:
-            # No tree has a split, so all scores are equal. The threshold is just above them.
+            # No tree has a split, so all scores are equal. A threshold above them flags no sample.
             scores = self._raw(self.boosters_, rows.X)[:, 0]
             self.threshold_ = midway_above(scores, float(scores[0]))
         self._finish_out_of_fold(data, rows, index, held_out)

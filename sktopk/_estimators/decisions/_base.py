@@ -231,8 +231,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         with suppress(AttributeError):  # AttributeError is a base class of NotFittedError
             check_is_fitted(self.estimator)
             warn(
-                "estimator is fitted, but fit trains a new copy of it with these samples. To keep "
-                "the fitted one and only calibrate, pass FrozenEstimator(estimator)"
+                "estimator is fitted, but fit trains a new copy of it with these samples. To only "
+                "calibrate the fitted estimator, pass FrozenEstimator(estimator)"
             )
 
     def _warn_if_seen(self, n_samples):

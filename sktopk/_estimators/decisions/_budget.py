@@ -341,7 +341,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         index : ndarray of int of shape (n_top,)
-            Sorted by decreasing score. Tied samples are in the order of X.
+            Positions by decreasing score. Tied samples are in the order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -375,7 +375,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
+            Number n, at most n_samples. All bounds for an array n hold jointly (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a batch with its own interval of
             level 1 - `delta` for its n best samples (all if the group has fewer). n must be an int.

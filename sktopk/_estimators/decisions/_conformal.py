@@ -23,7 +23,7 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# Numbers in a chunk (8 MB of float64), to limit the memory.
+# Number of values in a chunk (8 MB of float64). Chunks limit the memory.
 _CHUNK_SIZE = 2**20
 
 
@@ -137,7 +137,7 @@ def warn_of_single_samples(y, coverage, n_calibration):
 
 def conformal_threshold(scores, coverage):
     """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small."""
-    # A new score is at least the threshold with probability >= `coverage`: its rank is uniform.
+    # The rank of a new score is uniform, so P(new score >= threshold) is at least `coverage`.
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 

@@ -186,13 +186,13 @@ class Precision(_Constraint):
 class FalseDiscoveryRate(_Constraint):
     """An upper bound on the expected share of negatives among the flagged samples."""
 
-    # The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr,
-    # among the calibration scores and minus infinity. docs/promises_details.md has the proof.
+    # Among the calibration scores and minus infinity, the threshold is the lowest t with
+    # (1 + negatives above t) / (1 + samples above t) <= fdr. Proof: docs/promises_details.md.
 
     def find_threshold(self, scores, positive, n_samples, random):
         fdr = self.budget
-        # Use a score as the threshold. A threshold between two scores would depend on the higher
-        # one, and would not be a stopping time, which the proof needs.
+        # The proof needs a stopping time. Therefore the threshold is a score: the midpoint of two
+        # scores would also depend on the higher score.
         thresholds = np.append(-np.inf, np.unique(scores))
         n_above, n_right = _count_above(scores, positive, thresholds)
         # The term 1e-9 allows for rounding: 0.07 * 100 is above 7.

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, false_discovery_control, hypergeom
 
-# Warn of drift below this p-value. It is small, because each call is another test.
+# Warn of drift below this p-value, which is small because each call of `predict` is a test.
 _DRIFT_P_VALUE = 1e-6
 # Warn about perfectly separated classes only if each class has at least this number of samples.
 _SOME_SAMPLES = 20
@@ -74,7 +74,7 @@ def hits_interval(old, positive, new, n, delta, random):
     def tail(function, count, hits):
         return function(count, n_above + n, n_positive + hits, n_above)
 
-    # Both tails are monotone in the number of positives (hits), so bisection finds the bounds.
+    # Both tail probabilities are monotone in the number h of positives: bisect for the bounds.
     low = bisect_left(numbers, True, key=lambda h: tail(hypergeom.sf, n_positive - 1, h) > half)
     high = bisect_left(numbers, True, key=lambda h: tail(hypergeom.cdf, n_positive, h) <= half)
     return low, high - 1

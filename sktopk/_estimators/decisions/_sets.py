@@ -104,7 +104,7 @@ class SetClassifier(CalibratedDecision):
     k_ : int or float
         Value of k that `fit` used: `k`, or the number of classes if `k` is larger.
     n_calibration_ : int
-        Number of calibration samples; 0 for "topk".
+        Number of calibration samples; 0 for ``method="topk"``.
     prevalence_ : ndarray of shape (n_classes,) or None
         Share of each class, by which "pas" divides probabilities. None for other methods.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
