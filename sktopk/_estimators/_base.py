@@ -374,8 +374,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Not available with ``calibration=None`` and ``log_loss_share=0``, except for losses such as
-        "cross_entropy" whose softmax estimates probabilities. Probabilities rank the classes like
+        Requires `calibration`, ``log_loss_share > 0``, or a loss such as "cross_entropy", whose
+        softmax of the scores estimates probabilities. Probabilities rank the classes like
         `decision_function`. Losses that correct for class frequencies estimate the probabilities
         that would hold if all classes were equally frequent.
 

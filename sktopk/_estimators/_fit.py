@@ -375,6 +375,6 @@ def finite(scores, name="X"):
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
             f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
-            "weight is not finite. Scale X, or lower learning_rate and fit again"
+            "network weight is not finite. Scale X, or lower learning_rate and fit again"
         )
     return scores

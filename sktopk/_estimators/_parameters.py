@@ -124,9 +124,9 @@ def check_net_params(estimator):
         if part in FEEDING and not (part.startswith("iterator") and argument in LOADING):
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator sets minibatches and loss. "
-                "Allowed are arguments of skorch, such as optimizer, module__*, optimizer__* and "
-                "callbacks__*, precision and compile; of the iterators only "
-                "iterator_train__num_workers and iterator_valid__num_workers (for predictions)"
+                "Allowed are precision, compile and arguments of skorch such as optimizer, "
+                "module__*, optimizer__* and callbacks__*. For iterator_train__* and "
+                f"iterator_valid__* (predictions), * must be one of {', '.join(LOADING)}"
             )
     if (precision := net_params.get("precision")) not in PRECISIONS:
         allowed = ", ".join(map(repr, PRECISIONS))

@@ -24,8 +24,7 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Distance between a score and the threshold, above 0. A sample has no loss only if its score
-        is on the correct side of the threshold, at this distance or farther.
+        Distance from the threshold, above 0, at which a sample on the correct side has no loss.
 
     References
     ----------

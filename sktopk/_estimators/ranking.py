@@ -185,8 +185,9 @@ class ThresholdClassifier(TopClassifier):
     The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
-    `score` is the share of samples on the correct side of the threshold, among the classes that
-    `errors` selects. On the training set, `threshold_` is between t and the next lower score.
+    `score` is the share of the positives ("false_negatives" in `errors`) or of the negatives
+    ("false_positives") on the correct side of the threshold, or the weighted mean of both shares.
+    On the training set, `threshold_` is between t and the next lower score.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     ) -> Self:
         """Return a fitted estimator that is calibrated with existing scores.
 
-        Instead of X, the methods of this estimator take scores with the same columns as `y_score`.
+        The methods of the returned estimator take scores in the format of `y_score` instead of X.
 
         Parameters
         ----------
