@@ -251,10 +251,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             if X_val is not None or y_val is not None:
                 validation = _fit.check_validation(new, X_val, y_val)
                 if groups is not None:
-                    scored = "as one group" if new._task_.is_ranking else "instead of groups of X"
                     warn(
-                        f"groups do not apply to X_val, which is held out {scored}. To hold out "
-                        "whole groups of X, omit X_val and y_val"
+                        "groups do not apply to X_val, which is held out and scored as a whole. To "
+                        "hold out whole groups of X instead, omit X_val and y_val"
                     )
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:

@@ -186,12 +186,12 @@ class TopKClassifier(BaseNetClassifier):
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise TypeError(f"loss_params must be a dict with string keys; got {given!r}")
         if unknown := sorted(given.keys() - known):
-            allowed, own = "is not a name: use functools.partial, or arguments of the module", []
+            has, own = "is not a name: use functools.partial, or arguments of the module", []
             if isinstance(loss, str):
-                allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
+                has = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
                 own = [f". Set {each} of the estimator" for each in unknown if hasattr(self, each)]
             raise ValueError(
-                f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
+                f"loss_params must be parameters of loss={self.loss!r}, which {has}; got "
                 f"{unknown}{''.join(own)}"
             )
         if "k" in given:

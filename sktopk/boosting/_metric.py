@@ -21,7 +21,8 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     name : str
         Name of the metric: "topk_accuracy", or one of :func:`sktopk.metrics.make_top_scorer`.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        Format of the result: ``(name, score, True)``, or ``-score`` (XGBoost minimizes metrics).
+        Library that calls the metric. The result is ``(name, score, True)`` for LightGBM, and
+        ``-score`` for XGBoost, which minimizes metrics.
     **params
         Parameters of the metric, such as ``k=100``. They are checked as in `make_top_scorer`.
 

@@ -150,7 +150,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Label of the positives. Absent for more than two classes.
     threshold_ : float
         Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
-        loss, else the threshold of `loss` for out-of-fold scores (or training scores). If `loss`
+        loss, else the threshold of `loss` for out-of-fold scores (else, training scores). If `loss`
         has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.

@@ -66,8 +66,8 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. For a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
-        Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also an
-        integer: the number of samples to flag if `predict` gets as many samples as `fit`.
+        Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also
+        an integer: the number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate that `budget` bounds: the largest share of flagged samples ("count"), false positive
         rate ("fpr") or false discovery rate ("fdr"), or the smallest precision or recall.

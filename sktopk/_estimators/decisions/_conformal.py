@@ -127,11 +127,11 @@ def warn_of_single_samples(y, coverage, n_calibration):
     if coverage * (1 - possible) <= 1 / (n_calibration + 1):
         return
     needed = coverage / possible
-    advice = f"Set coverage={needed:.4f}, merge" if needed < 0.9999 else "Merge"
+    or_set = f", or set coverage={needed:.4f}" if needed < 0.9999 else ""
     warn(
         f"the coverage will be about {coverage * possible:.2f} instead of {coverage}, and cannot "
         f"exceed {possible:.2f}, because {n_single} of {len(counts)} classes have only one sample. "
-        f"{advice} rare classes, or add samples"
+        f"Merge rare classes or add samples{or_set}"
     )
 
 
@@ -149,14 +149,14 @@ def conditional_thresholds(scores, code, n_codes, coverage, conditional, units="
     threshold = np.array([conformal_threshold(part, coverage) for part in parts])
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
-        where, which = "class", "classes have fewer, and are in every set"
+        each, have_fewer = "class", "classes have fewer, and are in every set"
         if conditional == "group":
-            where = "group, with labels known to estimator"
-            which = "groups have fewer, and their sets have all classes"
+            each = "group, with labels known to estimator"
+            have_fewer = "groups have fewer, and their sets have all classes"
         warn(
             f'coverage={coverage} with conditional="{conditional}" needs {n_needed(coverage)} '
-            f"calibration {units} per {where}; {n_few} of {n_codes} {which}. Use more {units} or a "
-            "lower coverage"
+            f"calibration {units} per {each}; {n_few} of {n_codes} {have_fewer}. Use more {units} "
+            "or a lower coverage"
         )
     return threshold
 
