@@ -56,7 +56,7 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Function l of the score difference, negative minus positive. "squared_hinge" is "quadratic".
+        Function l of a negative's score minus a positive's score. "squared_hinge" is "quadratic".
     margin : float, default=1.0
         Difference of two scores, above 0. With the hinge, a pair of a positive and a negative has
         no loss if the positive scores higher by at least `margin`.
