@@ -174,7 +174,7 @@ def test_the_method_score_returns_the_metric_of_the_estimator(classifier, rare):
 def test_predict_top_keeps_the_order_of_ties(rare):
     clf = quick(sktopk.DeepTopPushClassifier()).fit(*rare[:2])
     for groups in (None, [7] * 4):
-        with pytest.warns(UserWarning, match="4 samples tie at rank n"):
+        with pytest.warns(UserWarning, match="4 samples tie at rank 3"):
             assert clf.predict_top(np.zeros((4, 6)), n=3, groups=groups).tolist() == [0, 1, 2]
     with pytest.warns(UserWarning, match="n=5 exceeds the number of samples"):
         assert clf.predict_top(np.zeros((4, 6)), n=5).tolist() == [0, 1, 2, 3]
@@ -216,7 +216,7 @@ def test_the_method_score_is_the_accuracy_in_the_classes_whose_errors_count(rare
     expected = sum(share * right[kind] for kind, share in shares.items())
     assert clf.score(X, y, weight) == pytest.approx(expected)
     if errors == "false_negatives":
-        with pytest.warns(UserWarning, match="no samples that can be false negatives"):
+        with pytest.warns(UserWarning, match="y must have positives with a weight"):
             assert np.isnan(clf.score(X[y == 0], y[y == 0]))
 
 

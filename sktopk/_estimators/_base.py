@@ -64,8 +64,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. Other networks need scaled
-        data, or :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a
-        parameter `n_members` builds all networks of the ensemble at once.
+        data, or :class:`~sktopk.modules.TableEncoder` as their first layer. If `module` has a
+        parameter `n_members`, one call builds all networks of the ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -89,8 +89,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
-        Other arguments of skorch's net: "optimizer", "compile", "module__x", "optimizer__x" and so
-        on. ``{"precision": "bf16"}`` uses mixed precision. ``set_params(module__x=1)`` also works.
+        Arguments of skorch's net such as "optimizer", "compile", "module__x" and "optimizer__x", or
+        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets one of them.
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
@@ -116,14 +116,14 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, `valid_score` is the mean of their top-1 and top-k accuracy. Both are averaged
+        are held out, `valid_score` is the mean of their top-1 and top-k accuracy, which are means
         over classes if the loss corrects for class frequencies. With `X_val`, `callbacks` or a
         single network, `valid_loss` is the loss of the held-out samples.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
         NaN if there is no such network. Absent with one network or more than 2**27 scores.
     oob_score_ : float
-        Metric of `score` for the out-of-fold scores or, beyond 2**27 scores, for a part of them.
+        Value of `score` computed from the out-of-fold scores (from a part if more than 2**27).
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
@@ -214,9 +214,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as the plant on a photo. A network holds out whole groups. In
-            a search, `groups` reach only the splitter. To reach this method, too, use metadata
-            routing or, for a pipeline step "clf", ``search.fit(X, y, groups=g, clf__groups=g)``.
+            Group of each sample, such as the plant on a photo. A network holds out whole groups. A
+            search passes its `groups` to the splitter only. To pass them to this method, use
+            metadata routing or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
             Samples and labels for early stopping and calibration. If they are passed, `fit` holds
             out no training samples.
@@ -251,10 +251,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             if X_val is not None or y_val is not None:
                 validation = _fit.check_validation(new, X_val, y_val)
                 if groups is not None:
-                    scored = "scored as one list" if new._task_.is_ranking else "held out"
                     warn(
-                        f"groups do not apply to X_val, which is {scored}. To hold out whole "
-                        "groups of X instead, omit X_val and y_val"
+                        "groups do not apply to X_val, which is held out and scored as a whole. To "
+                        "hold out whole groups of X instead, omit X_val and y_val"
                     )
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
@@ -266,8 +265,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 if folds is None and validation is None:
                     units = "samples" if groups is None else "groups"
                     warn(
-                        f"the classes have too few {units} to hold some out: probabilities are not "
-                        f"calibrated, and the last epoch is kept. Add {units}, or pass X_val"
+                        f"no {units} are held out, because the classes have too few: predict_proba "
+                        f"is not calibrated, and the last epoch is kept. Add {units} or pass X_val"
                     )
             _fit.build(new, train, seed)
             try:
@@ -374,8 +373,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Not available with ``calibration=None`` and ``log_loss_share=0``, except for losses such as
-        "cross_entropy" whose softmax estimates probabilities. Probabilities rank the classes like
+        Requires `calibration`, ``log_loss_share > 0``, or a loss such as "cross_entropy", whose
+        softmax of the scores estimates probabilities. Probabilities rank the classes like
         `decision_function`. Losses that correct for class frequencies estimate the probabilities
         that would hold if all classes were equally frequent.
 

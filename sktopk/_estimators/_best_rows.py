@@ -17,7 +17,7 @@ def rows_on_top(scores, n, groups=None):
     if n > len(scores):
         warn(f"n={n} exceeds the number of samples of X ({len(scores)}): all are selected")
     elif n < len(scores) and (cut := scores[order[n - 1]]) == scores[order[n]]:
-        warn(f"{np.count_nonzero(scores == cut)} samples tie at rank n: the first in X are kept")
+        warn(f"{np.count_nonzero(scores == cut)} samples tie at rank {n}: the first in X are taken")
     return order[:n]
 
 
@@ -27,8 +27,8 @@ def _best_of_groups(scores, group, n):
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:
         warn(
-            f"n={n} exceeds the size of some groups, whose samples are all selected: {len(short)} "
-            f"groups, the smallest with {short.min()} samples"
+            f"n={n} exceeds the size of some groups: all samples of these {len(short)} groups are "
+            f"selected (the smallest group has {short.min()})"
         )
     end = np.cumsum(size) - size + n_best
     kept = np.zeros(len(scores), dtype=bool)
@@ -39,7 +39,7 @@ def _best_of_groups(scores, group, n):
     tied = (n_best < size) & (cut == ranked[np.minimum(end, len(scores) - 1)])
     if tied.any():
         warn(
-            f"{np.count_nonzero(tied[group] & (scores == cut[group]))} samples tie at rank n in "
-            f"{np.count_nonzero(tied)} groups: the first samples in X are kept"
+            f"{np.count_nonzero(tied[group] & (scores == cut[group]))} samples tie at rank {n} of "
+            f"their groups ({np.count_nonzero(tied)} groups): the first in X are taken"
         )
     return kept

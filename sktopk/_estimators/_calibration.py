@@ -24,7 +24,7 @@ def fit_temperature(scores, target, weight):
     the mean weight if this mean is below 1.
     """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
-    # A masked class has the score -inf, whatever the slope.
+    # Classes with the score -inf are masked: the slope does not change their probability of 0.
     present = scores > -np.inf
     distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
     spread = max(distance.max(where=present, initial=0.0), 1e-300)
@@ -41,7 +41,7 @@ def fit_temperature(scores, target, weight):
         each = (1 - rest) * log_proba[rows, target] + rest * log_proba[rows, other]
         return -np.average(each, weights=weight)
 
-    # The softmax is nearly uniform at the lower bound, and nearly one-hot at the upper bound.
+    # Bounds of the log slope, at which the softmax is nearly uniform and nearly one-hot.
     bounds = np.log(1e-3 / spread), np.log(1e4 / spread)
     return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x)), 0.0
 
@@ -130,7 +130,7 @@ def _shift(seen, weight, other, other_weight):
     values, ranks = _mid_ranks(seen, weight)
     others, other_ranks = _mid_ranks(other, other_weight)
     shift = others - np.interp(other_ranks, ranks, values)
-    # Interpolate `shift` between the ranks of `other`. np.interp is constant beyond these ranks.
+    # `shift` is known at the ranks of `other`. np.interp is linear in between, constant beyond.
     return np.interp(np.interp(seen, values, ranks), other_ranks, shift)
 
 

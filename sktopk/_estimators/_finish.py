@@ -48,7 +48,7 @@ def check_learned(clf, data, totals):
     target, weight = data.target, data.weight
     share = np.average(target, weights=weight)
     dtype = str(clf.net_.settings.dtype).removeprefix("torch.")
-    # Two constant scores: 0, and the log-odds of the class frequencies, which minimize log loss.
+    # The smaller loss of two constant scores: 0, and the log-odds of the share of positives.
     constant = min(
         loss_of(clf.net_, np.full((len(target), 1), each, dtype=dtype), target, weight, totals)
         for each in (0.0, np.log(share / (1 - share)))

@@ -56,7 +56,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
         takes_images=clf.module not in OURS,
     )  # fmt: skip
     if hasattr(clf, "categories_") and world_size() > 1:
-        raise ValueError("X must hold numbers if several processes train: encode the categories")
+        raise ValueError("X must not have categories if several processes train: encode X first")
     found = clf.classes_ if resumed else None
     if classes is not None:
         found = clf._check_classes(check_labels(classes, "classes"), "classes")
@@ -71,8 +71,8 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     if (index < 0).any():
         raise ValueError(
             f"y has labels {np.unique(data.y[index < 0])} that are not among the classes "
-            f"{clf.classes_}: the first call of partial_fit needs all of them in `classes`; after "
-            "fit, call fit again with all samples"
+            f"{clf.classes_}: start again, with all labels as `classes` in the first call of "
+            "partial_fit, or with all samples in fit"
         )
     weight, n_classes = data.weight, len(clf.classes_)
     count = of_class = total(np.bincount(index, weight, n_classes))
@@ -84,7 +84,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
     clf.class_count_ = count + (clf.class_count_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
-        # A missing-value indicator that is constant in training would have untrained weights.
+        # Omit missing-value indicators that are constant in training: they would not be trained.
         missing, filled = (np.unique(joined(each)[0]) for each in columns_with_missing(data.X))
         clf._missing_ = tuple(np.intersect1d(missing, filled).tolist())
         if len(empty := np.setdiff1d(missing, filled)):
@@ -290,7 +290,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     """Train the network. Return a KeyboardInterrupt that ended this, or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
-    # `partial_fit` counts the samples of all calls.
+    # In `partial_fit`, use the total weight of each class in all calls so far.
     class_total = clf._class_total_[task.order] if resumed else None
     batches = make_batches(
         net.rows(data.X, resident=True) if resumed else net.encoded_rows(data.X),
@@ -307,7 +307,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         class_total=class_total,
     )
     if folds is not None:
-        # Sort the samples by the fold. `HeldOut` does not copy X.
+        # Sort labels, weights and groups by fold, like the samples in `HeldOut` (no copy of X).
         X, others = HeldOut(data.X, folds), (data.y, data.weight, data.groups, target)
         unseen = Samples(X, *(None if each is None else each[X.index] for each in others))
     if unseen is not None:
@@ -375,6 +375,6 @@ def finite(scores, name="X"):
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
             f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "
-            "weight is not finite. Scale X, or lower learning_rate and fit again"
+            "network weight is not finite. Scale X, or lower learning_rate and fit again"
         )
     return scores

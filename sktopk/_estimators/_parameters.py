@@ -124,9 +124,9 @@ def check_net_params(estimator):
         if part in FEEDING and not (part.startswith("iterator") and argument in LOADING):
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator sets minibatches and loss. "
-                "Allowed are arguments of skorch, such as optimizer, module__*, optimizer__* and "
-                "callbacks__*, precision and compile; of the iterators only "
-                "iterator_train__num_workers and iterator_valid__num_workers (for predictions)"
+                "Allowed are precision, compile and arguments of skorch such as optimizer, "
+                "module__*, optimizer__* and callbacks__*. For iterator_train__* and "
+                f"iterator_valid__* (predictions), * must be one of {', '.join(LOADING)}"
             )
     if (precision := net_params.get("precision")) not in PRECISIONS:
         allowed = ", ".join(map(repr, PRECISIONS))
@@ -152,8 +152,8 @@ def check_callbacks(callbacks):
         is_callback = hasattr(callback, "on_epoch_end") and not isinstance(callback, type)
         if not is_callback or not is_list or not isinstance(name, str):
             raise TypeError(
-                "callbacks must be a list of skorch callbacks, instances of their classes, or "
-                f"(name, callback) pairs; got {each!r}"
+                "callbacks must be a list of instances of skorch callbacks, or of pairs "
+                f"(name, instance); got {each!r}"
             )
         if name and name in names | {"epoch_timer", "train_loss"}:
             raise ValueError(f"callbacks must have distinct names; got {name!r} twice")

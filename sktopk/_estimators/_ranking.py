@@ -31,7 +31,7 @@ from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
 from ._task import RankingTask, Training, midway_below
 
-# Parameters that both a loss and its metric have. A ranker has at most one of them.
+# Parameters that the loss and the metric of a ranker share. Each ranker has at most one of them.
 OF_METRICS = ("k", "tau", "fpr", "recall", "precision", "beta")
 
 
@@ -60,14 +60,14 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. With hidden layers, the
         default also encodes numerical columns in 8 bins. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. A module with a parameter
-        `n_members` builds all networks of the ensemble at once.
+        :class:`~sktopk.modules.TableEncoder` as their first layer. If `module` has a parameter
+        `n_members`, one call builds all networks of the ensemble.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
-        Another value of a parameter such as `fpr` or `k` for the loss only: ``{"fpr": 0.05}``.
-        `score` and `threshold_` still use the parameter itself. In `set_params` and searches, the
-        name is ``loss__fpr``. A search over this name compares all candidates by the same metric.
+        Parameters with another value in the loss: ``{"fpr": 0.05}`` trains for a rate of 0.05, but
+        `score` and `threshold_` still use `fpr`. In `set_params` and searches, this value is called
+        ``loss__fpr``. A search over ``loss__fpr`` compares all candidates by the same metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -163,8 +163,8 @@ class RankingClassifier(BaseNetClassifier):
         Parameters
         ----------
         X, y, classes, sample_weight
-            Parameters of :meth:`TopKClassifier.partial_fit`, which raises the same errors. X, y and
-            `sample_weight` are a part of the data, and `classes` contains all possible labels.
+            X, y and `sample_weight` are a part of the data, and `classes` contains all possible
+            labels. Formats and errors are the same as in :meth:`TopKClassifier.partial_fit`.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, as in `fit`. Pass all samples of a group in the same call.
 
@@ -202,12 +202,12 @@ class RankingClassifier(BaseNetClassifier):
             Number of samples, at least 1 (else ValueError or TypeError). With groups, the number
             per group. If there are fewer samples, all are returned, with a warning.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, to select n samples per group. New groups are allowed.
+            Group of each sample, to select n samples per group. Groups can be new (not in `fit`).
 
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Sorted by decreasing score, not by group. Tied samples are in the order of X.
+            Positions by decreasing score, not by group. Tied samples are in the order of X.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -326,8 +326,8 @@ class TopClassifier(RankingClassifier):
         Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples that each network adds to every minibatch to estimate the threshold:
-        earlier samples with the highest scores (lowest if t is a score of positives). 0 adds none.
+        Number of hard examples: samples with the highest scores (if t is a score of positives, the
+        lowest), which each network keeps from earlier minibatches to estimate t. 0 keeps none.
 
     References
     ----------

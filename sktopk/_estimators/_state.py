@@ -26,7 +26,7 @@ from ._fit import check_device
 DTYPES = ("float32", "float64")
 # A network from a file may have this number of tensor elements in addition to its weights.
 _MORE_NUMBERS = 1 << 22
-# Parameters that `partial_fit` reads in every call. The others keep their values of the first call.
+# Parameters that `partial_fit` reads in every call. It uses all others as in the first call.
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 

@@ -123,11 +123,11 @@ class RankingTask:
     classes: np.ndarray
     pos_label: Label
     metric: Callable  # metric of `score`, a function of (positive, scores, weight)
-    # Returns the lowest score predicted as positive, from tensors (scores, positive, weight).
+    # Function of tensors (scores, positive, weight): returns the lowest score predicted positive.
     cut: Callable | None = None
     training: Training | None = None
     models_proba: bool = False  # whether the sigmoid of the score estimates the probability
-    # Returns a threshold between the score t and the next lower score, from (scores, t).
+    # Function of (scores, t): returns a threshold between the score t and the next lower score.
     midway: Callable = midway_below
 
     is_ranking, n_outputs = True, 1

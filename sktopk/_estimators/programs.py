@@ -24,8 +24,7 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Distance from the threshold, positive. A sample has no loss only if its score is on the
-        correct side of the threshold, at this distance or farther.
+        Distance from the threshold, above 0, at which a sample on the correct side has no loss.
 
     References
     ----------
@@ -57,10 +56,10 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Function l of the score difference. "squared_hinge" is another name for "quadratic".
+        Function l of a negative's score minus a positive's score. "squared_hinge" is "quadratic".
     margin : float, default=1.0
-        Margin, above 0. With the hinge, a pair of a positive and a negative has no loss if the
-        positive scores higher by at least `margin`.
+        Difference of two scores, above 0. With the hinge, a pair of a positive and a negative has
+        no loss if the positive scores higher by at least `margin`.
     """
 
     surrogate: str = "hinge"
@@ -74,7 +73,7 @@ class AUCClassifier(BatchClassifier):
 
     def _metric(self, positive, scores, weight):
         if not (weight[positive].any() and weight[~positive].any()):
-            warn("score is NaN: y must have samples of both classes that fit has seen")
+            warn("score is NaN: y must have positives and negatives with a weight above 0")
             return np.nan
         return float(roc_auc_score(positive, scores, sample_weight=weight))
 
@@ -143,7 +142,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     guarantee on new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision of at least p on the training set or, if there is none, with the highest one.
+    with a precision of at least p on the training set (if none, with the highest precision).
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        Rank of the threshold among scores of negatives, reduced to at most the number of negatives.
+        The threshold t is the k-th highest score of the negatives (the lowest if k is too large).
 
     Attributes
     ----------
@@ -185,15 +185,16 @@ class ThresholdClassifier(TopClassifier):
     The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
-    `score` is the share of samples on the correct side of the threshold, among the classes that
-    `errors` selects. On the training set, `threshold_` is between t and the next lower score.
+    `score` is the share of the positives ("false_negatives" in `errors`) or of the negatives
+    ("false_positives") on the correct side of the threshold, or the weighted mean of both shares.
+    On the training set, `threshold_` is between t and the next lower score.
 
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. A rank k is counted in the whole training set.
+        :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below t or negatives above t. For both, pass the weights
         lambda_1 and lambda_2 as a dict: ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -240,7 +241,8 @@ class ThresholdClassifier(TopClassifier):
         for kind, factor in kinds:
             counted = weight * (positive if kind == "false_negatives" else ~positive)
             if factor and not counted.any():
-                warn(f"score is NaN: y has no samples that can be {kind.replace('_', ' ')}")
+                needed = "positives" if kind == "false_negatives" else "negatives"
+                warn(f"score is NaN: y must have {needed} with a weight above 0")
                 return np.nan
             if factor:
                 score += factor * float((counted * is_right).sum() / counted.sum())

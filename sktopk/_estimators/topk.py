@@ -64,7 +64,7 @@ class TopKClassifier(BaseNetClassifier):
         Number of labels for the loss and `predict_topk`, reduced to at most n_classes - 1. A dict
         such as ``{1: 0.1, 5: 0.9}`` trains the weighted mean of the losses for several k.
     tau : float, default=0.2
-        Temperature > 0 of "smooth_topk" and "smooth_topk_adjusted". A larger tau smooths the loss.
+        Temperature > 0 of "smooth_topk" and "smooth_topk_adjusted". Larger values smooth more.
     sigma : float, default=0.2
         Standard deviation of the noise in "noised_topk" and "noised_topk_imbalanced".
     loss_params : dict, default=None
@@ -186,12 +186,12 @@ class TopKClassifier(BaseNetClassifier):
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise TypeError(f"loss_params must be a dict with string keys; got {given!r}")
         if unknown := sorted(given.keys() - known):
-            allowed, own = "is not a name: use functools.partial, or arguments of the module", []
+            has, own = "is not a name: use functools.partial, or arguments of the module", []
             if isinstance(loss, str):
-                allowed = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
+                has = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
                 own = [f". Set {each} of the estimator" for each in unknown if hasattr(self, each)]
             raise ValueError(
-                f"loss_params must be parameters of loss={self.loss!r}, which {allowed}; got "
+                f"loss_params must be parameters of loss={self.loss!r}, which {has}; got "
                 f"{unknown}{''.join(own)}"
             )
         if "k" in given:
@@ -305,6 +305,6 @@ def make_partner(named, parameters):
     scale = float(parameters["scale"]) if named.cosines else 1.0
     tau = 0.0
     if named.log_prior:
-        # The factor of the log-prior is tau, but 1 in smooth losses, where tau is a temperature.
+        # Factor of the log-prior. In smooth losses, tau is a temperature, and the factor is 1.
         tau = 1.0 if "tau" in named.params else float(parameters["tau"])
     return CrossEntropy(scale, tau)

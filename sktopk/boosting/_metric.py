@@ -19,9 +19,10 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     Parameters
     ----------
     name : str
-        "topk_accuracy", or a name from :func:`sktopk.metrics.make_top_scorer`.
+        Name of the metric: "topk_accuracy", or one of :func:`sktopk.metrics.make_top_scorer`.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        The metric returns ``(name, score, True)`` to LightGBM, ``-score`` (minimized) to XGBoost.
+        Library that calls the metric. The result is ``(name, score, True)`` for LightGBM, and
+        ``-score`` for XGBoost, which minimizes metrics.
     **params
         Parameters of the metric, such as ``k=100``. They are checked as in `make_top_scorer`.
 

@@ -33,8 +33,8 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
     low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
     if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():
         raise ValueError(
-            "X must have numbers other than 0 in the samples of each member; got none. "
-            f"LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"
+            "X must have numbers other than 0 in the training samples of each ensemble member; got "
+            f"only zeros. LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"
         )
 
     def data(rows, reference=None):
@@ -61,9 +61,9 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 def constraints(statistics, direction, n_features):
     """Return the parameters of LightGBM for the columns with target statistics of each class."""
-    # Scores may only increase (direction 1) or decrease (-1) with each target statistic. Otherwise,
-    # trees fit the noise of the statistics. LightGBM uses this direction for trees of all classes.
-    # With several classes, each path from root to leaf uses the statistics of one class only.
+    # Without constraints, trees fit the noise of the target statistics. Therefore scores may only
+    # increase with a statistic (direction 1) or decrease (-1), in the trees of all classes. With
+    # several classes, a path from root to leaf uses the statistics of one class only.
     if not statistics:
         return {}
     monotone = np.zeros(n_features, dtype=int)
@@ -80,9 +80,9 @@ def have_splits(boosters, min_child_samples, n_samples):
     if any(booster.feature_importance().any() for booster in boosters):
         return True
     warn(
-        "no tree has a split, and all samples have the same score: min_child_samples="
-        f"{min_child_samples} requires {2 * min_child_samples} samples, a column that is not "
-        f"constant and weights near 1; an ensemble member trains on {n_samples} samples. Set "
-        "min_child_samples lower, or divide the weights by their mean"
+        "no tree has a split, so all samples have the same score. For a split, min_child_samples="
+        f"{min_child_samples} requires {2 * min_child_samples} samples and a column that is not "
+        f"constant; an ensemble member trains on {n_samples} samples. Set min_child_samples lower. "
+        "If the sample weights are far below 1, divide them by their mean"
     )
     return False

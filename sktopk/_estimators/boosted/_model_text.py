@@ -23,7 +23,7 @@ _OF_NODES = {
     "internal_count": int,
 }  # fmt: skip
 _OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
-# Required fields. The others are training statistics, which a tree with one leaf does not have.
+# Required fields. All other fields describe the training, and a tree with one leaf lacks them.
 _NEEDED = "split_feature threshold decision_type left_child right_child leaf_value".split()
 
 

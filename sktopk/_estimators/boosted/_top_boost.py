@@ -96,9 +96,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives if
-        the loss is "top_mean" or "top_push_k", and samples otherwise. For more classes, k counts
-        labels, and is reduced to at most n_classes - 1.
+        Number, or fraction in (0, 1), of the highest scores that the loss uses. For two classes, k
+        counts negatives ("top_mean", "top_push_k") or samples (other losses). For more classes, k
+        counts the labels of a sample, and is reduced to at most n_classes - 1.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -106,7 +106,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     loss_params : dict, default=None
         Parameters of the loss in addition to `k`, such as ``{"tau": 0.01}`` for "pat_mat".
     n_estimators : int, default=100
-        Number of boosting rounds. Each grows one tree, or one per class for more than two classes.
+        Number of boosting rounds. A round grows one tree (one per class for more than two classes).
     learning_rate : float, default=0.1
         Factor by which the leaf values of each new tree are multiplied (shrinkage), positive.
     num_leaves : int, default=31
@@ -114,11 +114,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     min_child_samples : int, default=20
         Minimum number of samples in a leaf and in a group of categories (`min_data_per_group`).
     lightgbm_params : dict, default=None
-        Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores names
-        that it does not know; with ``"verbosity": 0`` it prints them.
+        Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores
+        unknown names without a warning. To print unknown names, add ``"verbosity": 0``.
     n_members : int, default=5
-        Number of ensemble members, whose scores are averaged. If there are several, each holds out
-        one fold of the samples. Identical samples are in the same fold.
+        Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
+        one fold of the samples from its training. Identical samples are in the same fold.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
@@ -129,10 +129,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba`, which keeps the order of scores: a sigmoid (Platt), or for
-        more than two classes temperature scaling. Needs ``n_members > 1`` or `n_iter_no_change`.
+        more than two classes temperature scaling. It needs ``n_members > 1`` or `n_iter_no_change`.
         With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
-        Seed of LightGBM. Folds depend on the samples only.
+        Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
         Number of threads. None means 1, or as set in joblib's ``parallel_config``. -1 is all cores.
 
@@ -149,8 +149,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, which `decision_function` subtracts: 0 for the log loss,
-        else the threshold of `loss` for out-of-fold scores (if none, training scores). If `loss`
+        Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
+        loss, else the threshold of `loss` for out-of-fold scores (else, training scores). If `loss`
         has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
@@ -160,7 +160,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         `decision_function` of each training sample, from the member that held the sample out. NaN
         if there is no such member, as for samples of weight 0. Absent with ``n_members=1``.
     oob_score_ : float
-        Metric of `score` for `oob_decision_function_`. Absent with ``n_members=1``.
+        Value of `score` computed from `oob_decision_function_`. Absent with ``n_members=1``.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     n_groups_ : int
@@ -339,7 +339,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._models_proba_ = self._trains_log_loss()
         share = 1 if self._models_proba_ else self.log_loss_share
         categories = getattr(self, "categories_", Categories({}))
-        # Statistics are shares of class 1. If class 0 is positive, scores decrease with them.
+        # Target statistics are shares of class 1: scores decrease with them if class 0 is positive.
         falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
@@ -382,7 +382,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             task = dataclasses.replace(task, cut=cut)
             vars(self).update(task.finish(scores, known.target, known.count, known.groups))
         elif task.is_ranking and not self._models_proba_:
-            # No tree has a split, so all scores are equal. The threshold is just above them.
+            # No tree has a split, so all scores are equal. A threshold above them flags no sample.
             scores = self._raw(self.boosters_, rows.X)[:, 0]
             self.threshold_ = midway_above(scores, float(scores[0]))
         self._finish_out_of_fold(data, rows, index, held_out)

@@ -160,7 +160,7 @@ def name_in_fit(estimator, name, *, keywords=False):
         found = name_in_fit(last, name, keywords=keywords)
         return found and f"{step}__{found}"
     params = inspect.signature(estimator.fit).parameters
-    # The `fit` of a search takes the groups for its splitter from the keywords.
+    # A search (with `refit`) takes groups for its splitter as a keyword argument of `fit`.
     keywords = keywords or hasattr(estimator, "refit")
     any_keyword = keywords and any(p.kind == p.VAR_KEYWORD for p in params.values())
     return name if name in params or any_keyword else None

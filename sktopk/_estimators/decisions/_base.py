@@ -78,7 +78,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     ) -> Self:
         """Return a fitted estimator that is calibrated with existing scores.
 
-        Instead of X, the methods of this estimator take scores with the same columns as `y_score`.
+        The methods of the returned estimator take scores in the format of `y_score` instead of X.
 
         Parameters
         ----------
@@ -134,8 +134,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Check the type before the training, which can take long. In scikit-learn 1.7, `get_tags`
-        # warns about estimators without tags.
+        # Check the type before the training. `get_tags` of scikit-learn 1.7 warns without tags.
         kind = None
         if hasattr(self.estimator, "__sklearn_tags__"):
             with suppress(AttributeError):
@@ -176,7 +175,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
         name = "groups" if get_config()["enable_metadata_routing"] else None
-        # A ranker (with `pos_label`) gets no groups: it would use one threshold for each group.
+        # Pass no groups to a ranker (with `pos_label`): it would train one threshold per group.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
         return fit_params if groups is None or name is None else fit_params | {name: groups}
@@ -232,8 +231,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         with suppress(AttributeError):  # AttributeError is a base class of NotFittedError
             check_is_fitted(self.estimator)
             warn(
-                "estimator is fitted, but fit trains a new copy of it with these samples. To keep "
-                "the fitted one and only calibrate, pass FrozenEstimator(estimator)"
+                "estimator is fitted, but fit trains a new copy of it with these samples. To only "
+                "calibrate the fitted estimator, pass FrozenEstimator(estimator)"
             )
 
     def _warn_if_seen(self, n_samples):

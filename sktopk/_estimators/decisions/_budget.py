@@ -41,7 +41,7 @@ from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 
-# `fit` warns if a limit on a rate is calibrated on fewer held-out groups than this.
+# `fit` warns if it computes a threshold with a guarantee from fewer held-out groups than this.
 LEAST_GROUPS = 20
 
 
@@ -66,29 +66,29 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. For a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
-        Limit for the rate that `constraint` names, in (0, 1). "count" also allows an integer: the
-        number of samples to flag if `predict` gets as many samples as `fit`.
+        Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also
+        an integer: the number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Meaning of `budget`: the largest share of flagged samples ("count"), false positive rate or
-        false discovery rate, or the smallest precision or recall.
+        Rate that `budget` bounds: the largest share of flagged samples ("count"), false positive
+        rate ("fpr") or false discovery rate ("fdr"), or the smallest precision or recall.
     delta : float, default=0.05
-        Largest probability, in (0, 1), that the guarantee for "fpr", "precision" or "recall" fails,
-        or that the bounds of `hits_interval` [6]_ fail. Smaller values need more calibration
-        samples. The intervals in `rates_` have the level 1 - `delta`.
+        Largest probability of an error, in (0, 1): the guarantee for "fpr", "precision" or "recall"
+        holds with probability >= 1 - `delta`, like the bounds of `hits_interval` [6]_ and each
+        interval in `rates_`. Smaller values need more calibration samples.
     cross_fit : bool, default=False
-        If True, `estimator` is trained on all samples, and calibrated with its out-of-fold scores
-        `oob_decision_function_`, without a proven guarantee. Possible for networks of this package,
-        `TopBoostClassifier` and random forests with ``oob_score=True``. Not allowed with "fdr".
+        If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
+        `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this
+        package, `TopBoostClassifier` and random forests with ``oob_score=True``, but not for "fdr".
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. Set `pos_label` for labels such as "fraud" and "ok". None
-        means the `pos_label_` of `estimator`, or else 1 or True, with a warning if more than 75 %
-        of the samples have this label. For other labels, None chooses one, with a warning. If
-        `estimator` has a parameter `pos_label` that is None, it is trained with the same label.
+        Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True.
+        Set `pos_label` if the labels are words such as "fraud" and "ok", or if more than 75 % of
+        the samples have the label 1: None then chooses a label, with a warning. If `estimator` has
+        ``pos_label=None``, it is trained with the `pos_label` set here.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, for their split for "precision", and for ties in `hits_interval`.
+        Seed for the held-out samples, their split for "precision", and the ties in `hits_interval`.
 
     Attributes
     ----------
@@ -99,9 +99,9 @@ class BudgetClassifier(CalibratedDecision):
     pos_label_ : int, float, bool or str
         Label of the samples to flag.
     threshold_ : float
-        Samples with a score above it are flagged: with -inf all, with inf none. The score is the
-        decision function of `estimator_` (negated if `pos_label_` is ``classes_[0]``), or else the
-        probability. `decision_function` of this class returns the score minus the threshold.
+        Samples with a score above `threshold_` are flagged: all if it is -inf, none if it is inf.
+        The score is the decision function of `estimator_` (negated if `pos_label_` is
+        ``classes_[0]``) or, if `estimator_` has none, the probability of `pos_label_`.
     rates_ : dict
         Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
         Each rate is a named tuple (count, n, value, low, high): value is count / n, and [low, high]
@@ -206,9 +206,9 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
             Training weights. Calibration ignores weights, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its customer. Whole groups are held out, so that the
-            guarantee is approximately kept if samples of a group are alike. Rankers are trained
-            without groups: to use groups, fit the ranker first, and pass it in a FrozenEstimator.
+            Group of each sample, such as its customer. Pass groups if samples of a group are alike:
+            whole groups are then held out, and the guarantee holds approximately. Rankers are
+            trained without groups; to use them, fit a ranker, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -235,7 +235,7 @@ class BudgetClassifier(CalibratedDecision):
             if n_groups < LEAST_GROUPS:
                 warn(
                     f"only {n_groups} groups are held out, so new groups may violate the budget: "
-                    "add groups, or calibrate a FrozenEstimator with samples of other groups"
+                    "add groups, or calibrate a FrozenEstimator with groups not used for training"
                 )
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
@@ -243,7 +243,7 @@ class BudgetClassifier(CalibratedDecision):
         own = own_pos_label(trained.estimator)
         pos_label = own if self.pos_label is None else self.pos_label
         if own is not None and own != pos_label:
-            warn(f"pos_label={pos_label!r} is not pos_label_={own!r} of estimator: check both")
+            warn(f"pos_label={pos_label!r} is not pos_label_={own!r} of estimator: set both equal")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
         if trained.y_score is None:
@@ -282,7 +282,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_`, which can be infinite.
+        """Return the score of each sample minus `threshold_` (infinite if the threshold is).
 
         Parameters
         ----------
@@ -325,7 +325,7 @@ class BudgetClassifier(CalibratedDecision):
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Return the positions of the samples to review, best first, for ``X.iloc[index]``.
+        """Return the positions in X of the samples to review, best first (for ``X.iloc[index]``).
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         index : ndarray of int of shape (n_top,)
-            Sorted by decreasing score. Tied samples are in the order of X.
+            Positions by decreasing score. Tied samples are in the order of X.
         """
         refuse_masked(groups=groups)
         if n is not None:
@@ -375,15 +375,15 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
+            Number n, at most n_samples. All bounds for an array n hold jointly (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a batch with its own interval of
-            level 1 - `delta`, for its n best samples, or all if it has fewer. Requires an int n.
+            level 1 - `delta` for its n best samples (all if the group has fewer). n must be an int.
 
         Returns
         -------
         low, high : int, or ndarray of int of shape (n_numbers,) or (n_groups,)
-            Bounds for each n or group. Groups have the order of ``pandas.unique(groups)``.
+            Bounds for each n, or for each group in the order of ``pandas.unique(groups)``.
 
         Notes
         -----

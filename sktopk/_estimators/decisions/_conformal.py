@@ -15,7 +15,7 @@ from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
-# Parameters of SetClassifier that not all methods use, and the methods that use each of them.
+# Parameters of SetClassifier that only some values of `method` use, and these values.
 USERS = {
     "k": ("topk", "average_k", "raps"),
     "coverage": ("lac", "aps", "raps", "pas"),
@@ -23,7 +23,7 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# Numbers in a chunk (8 MB of float64), to limit the memory.
+# Number of values in a chunk (8 MB of float64). Chunks limit the memory.
 _CHUNK_SIZE = 2**20
 
 
@@ -46,7 +46,7 @@ class Conformity:
 
     def draw(self, X, n_samples, seed):
         """Return for each sample a number u, a hash of sample and seed; 1 if u is not used."""
-        # Conformity is a fixed function of sample and label, so the guarantee holds for every seed.
+        # A hash makes conformity a fixed function of sample and label: each seed has the guarantee.
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 
@@ -127,17 +127,17 @@ def warn_of_single_samples(y, coverage, n_calibration):
     if coverage * (1 - possible) <= 1 / (n_calibration + 1):
         return
     needed = coverage / possible
-    advice = f"Set coverage={needed:.4f}, merge" if needed < 0.9999 else "Merge"
+    or_set = f", or set coverage={needed:.4f}" if needed < 0.9999 else ""
     warn(
         f"the coverage will be about {coverage * possible:.2f} instead of {coverage}, and cannot "
         f"exceed {possible:.2f}, because {n_single} of {len(counts)} classes have only one sample. "
-        f"{advice} rare classes, or add samples"
+        f"Merge rare classes or add samples{or_set}"
     )
 
 
 def conformal_threshold(scores, coverage):
     """Return the ceil((n + 1) coverage)-th largest of n scores; -infinity if n is too small."""
-    # A new score is at least the threshold with probability >= `coverage`: its rank is uniform.
+    # The rank of a new score is uniform, so P(new score >= threshold) is at least `coverage`.
     rank = n_kept(coverage, len(scores) + 1)
     return float(np.partition(scores, -rank)[-rank]) if rank <= len(scores) else -np.inf
 
@@ -149,14 +149,14 @@ def conditional_thresholds(scores, code, n_codes, coverage, conditional, units="
     threshold = np.array([conformal_threshold(part, coverage) for part in parts])
     n_few = np.count_nonzero(np.isneginf(threshold))
     if n_few:
-        where, which = "class", "classes have fewer, and are in every set"
+        each, have_fewer = "class", "classes have fewer, and are in every set"
         if conditional == "group":
-            where = "group, with labels known to estimator"
-            which = "groups have fewer, and their sets have all classes"
+            each = "group, with labels known to estimator"
+            have_fewer = "groups have fewer, and their sets have all classes"
         warn(
             f'coverage={coverage} with conditional="{conditional}" needs {n_needed(coverage)} '
-            f"calibration {units} per {where}; {n_few} of {n_codes} {which}. Use more {units} or a "
-            "lower coverage"
+            f"calibration {units} per {each}; {n_few} of {n_codes} {have_fewer}. Use more {units} "
+            "or a lower coverage"
         )
     return threshold
 

@@ -174,7 +174,7 @@ class Precision(_Constraint):
             f"no threshold has precision >= {self.budget:g} with probability {1 - self.delta:g}: "
             f"{count} of {n} calibration samples above the best threshold are positive"
         )
-        # Steps of 10 % are enough for an estimate. Do not advise more than ten times the samples.
+        # Increase the number of samples in steps of 10 %, to at most ten times (1.1 ** 24 = 9.85).
         for factor in 1.1 ** np.arange(25):
             grown = math.ceil(count * factor), math.ceil(n * factor)
             if binom.sf(grown[0] - 1, grown[1], self.budget) <= self.delta:
@@ -186,13 +186,13 @@ class Precision(_Constraint):
 class FalseDiscoveryRate(_Constraint):
     """An upper bound on the expected share of negatives among the flagged samples."""
 
-    # The threshold is the lowest t with (1 + negatives above t) / (1 + samples above t) <= fdr,
-    # among the calibration scores and minus infinity. docs/promises_details.md has the proof.
+    # Among the calibration scores and minus infinity, the threshold is the lowest t with
+    # (1 + negatives above t) / (1 + samples above t) <= fdr. Proof: docs/promises_details.md.
 
     def find_threshold(self, scores, positive, n_samples, random):
         fdr = self.budget
-        # Use a score as the threshold. A threshold between two scores would depend on the higher
-        # one, and would not be a stopping time, which the proof needs.
+        # The proof needs a stopping time. Therefore the threshold is a score: the midpoint of two
+        # scores would also depend on the higher score.
         thresholds = np.append(-np.inf, np.unique(scores))
         n_above, n_right = _count_above(scores, positive, thresholds)
         # The term 1e-9 allows for rounding: 0.07 * 100 is above 7.

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, false_discovery_control, hypergeom
 
-# Warn of drift below this p-value. It is small, because each call is another test.
+# Warn of drift below this p-value, which is small because each call of `predict` is a test.
 _DRIFT_P_VALUE = 1e-6
 # Warn about perfectly separated classes only if each class has at least this number of samples.
 _SOME_SAMPLES = 20
@@ -37,7 +37,7 @@ def calibration_rates(flagged, positive, level):
 
 def clopper_pearson(count, n, level):
     """Return the exact two-sided confidence interval of the rate `count` / `n`."""
-    # The limits are quantiles of a beta distribution: P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
+    # Both bounds are quantiles of beta distributions: P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
     count, n, tail = int(count), int(n), (1 - level) / 2
     low = betaincinv(count, n - count + 1, tail) if count else 0.0
     high = betainccinv(count + 1, n - count, tail) if count < n else 1.0
@@ -74,7 +74,7 @@ def hits_interval(old, positive, new, n, delta, random):
     def tail(function, count, hits):
         return function(count, n_above + n, n_positive + hits, n_above)
 
-    # Both tails are monotone in the number of positives (hits), so bisection finds the bounds.
+    # Both tail probabilities are monotone in the number h of positives: bisect for the bounds.
     low = bisect_left(numbers, True, key=lambda h: tail(hypergeom.sf, n_positive - 1, h) > half)
     high = bisect_left(numbers, True, key=lambda h: tail(hypergeom.cdf, n_positive, h) <= half)
     return low, high - 1
@@ -82,8 +82,8 @@ def hits_interval(old, positive, new, n, delta, random):
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
     """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta."""
-    # Each interval has the level 1 - delta / len(ns) (Bonferroni). Narrow each one by the other
-    # intervals: if n increases by m, the number of positives increases by 0 to m.
+    # Each interval has the level 1 - delta / len(ns) (Bonferroni). If n increases by m, the number
+    # of positives increases by 0 to m: the interval of each n therefore also bounds all others.
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
     more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])
@@ -98,7 +98,7 @@ def _labels_above(old, positive, new, n, random):
     above, tied = old > cut, old == cut
     if tied.any():
         # Break ties at random: all orders of the tied samples are equally probable. The relative
-        # place of the (n + 1)-th new sample among them then has a beta distribution.
+        # place of the (n + 1)-th new sample among the tied samples then has a beta distribution.
         n_taken, n_tied = n - np.count_nonzero(new > cut), np.count_nonzero(new == cut)
         place = random.beta(n_taken + 1, n_tied - n_taken)
         above |= tied & (random.random(len(tied)) < place)

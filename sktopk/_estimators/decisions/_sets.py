@@ -58,8 +58,8 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier. Without `predict_proba`, the softmax of `decision_function` is used. A fitted
-        classifier in a :class:`~sklearn.frozen.FrozenEstimator` is calibrated with all samples.
+        Classifier. If it has no `predict_proba`, the softmax of `decision_function` is used. `fit`
+        only calibrates a :class:`~sklearn.frozen.FrozenEstimator`, with all samples.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes). "topk" and "average_k" do not guarantee a coverage.
     k : int or float, default=5
@@ -68,24 +68,24 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Guarantee the coverage for all samples together (None), for each class, or for each of the
-        `groups` passed to `fit` and `predict_set`. A class with too few calibration samples is in
-        every set, and the sets of a group with too few contain all labels, with a warning.
+        Whether the coverage holds for all samples together (None), within each class, or within
+        each of the `groups` passed to `fit` and `predict_set`. A class with too few calibration
+        samples is in every set. A group with too few gets sets of all labels. Both give a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random u instead of u = 1 (see Notes). A
         random u makes the coverage exact and some sets empty.
     penalty : float, default=0.1
-        For "raps": penalty for each rank beyond k, at least 0 (lambda in [5]_).
+        For "raps": number >= 0, subtracted from score s for each rank beyond k (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
         counts the training samples or, for a frozen estimator, uses its ``class_count_``. Without
         this attribute, None counts the calibration samples, and the coverage is approximate.
     cross_fit : bool, default=False
-        If True, `estimator` is trained on all samples, and calibrated with its out-of-fold scores
-        `oob_decision_function_`, without a proven guarantee. Possible for networks of this package,
-        `TopBoostClassifier` and random forests with ``oob_score=True``.
+        If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
+        `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this
+        package, `TopBoostClassifier` and random forests with ``oob_score=True``.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
@@ -104,9 +104,9 @@ class SetClassifier(CalibratedDecision):
     k_ : int or float
         Value of k that `fit` used: `k`, or the number of classes if `k` is larger.
     n_calibration_ : int
-        Number of calibration samples; 0 for "topk".
+        Number of calibration samples; 0 for ``method="topk"``.
     prevalence_ : ndarray of shape (n_classes,) or None
-        Share of each class, by which "pas" divides (see `prevalence`). None for other methods.
+        Share of each class, by which "pas" divides probabilities. None for other methods.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
 
@@ -200,13 +200,13 @@ class SetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts. ``method="topk"`` trains with all samples.
         y : array-like of shape (n_samples,)
-            Class labels. Labels that a frozen estimator does not know count as not covered.
+            Class labels. If a frozen estimator does not know a label, no set contains this label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Training weights (of a pipeline's last step). Calibration drops samples of weight 0.
+            Training weights, passed to a pipeline's last step. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its plant or patient. Whole groups are held out, and one
-            random sample of each held-out group calibrates, so the guarantee holds for one sample
-            of a new group. The `fit` of `estimator` also gets the groups if it takes groups. With
+            Group of each sample, such as its plant or patient. Whole groups are held out. One
+            sample per group is used for calibration: the guarantee holds for one random sample of a
+            new group. The `fit` of `estimator` also gets the groups if it takes groups. With
             ``conditional="group"``, samples are held out, and the coverage holds within each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
@@ -270,7 +270,7 @@ class SetClassifier(CalibratedDecision):
             n_calibration_=len(code) if calibrates else 0,
             _conformity_=conformity,
             _seed_=seed,
-            # With `cross_fit`, calibration and prediction both use decision scores.
+            # `predict_set` must use decision scores after `cross_fit`, which calibrates with them.
             _use_scores_=trained.y_score is not None,
             **fitted,
         )
@@ -314,7 +314,7 @@ class SetClassifier(CalibratedDecision):
         columns, start = self._conformity_.sets(proba, u, threshold, max_size, self.empty)
         if output == "labels":
             return np.split(self.classes_[columns], start[1:-1])
-        # A dense array is still smaller than the probabilities, which have the same shape.
+        # A dense bool array is smaller than the probabilities, so a sparse array is not needed.
         y_set = np.zeros((n_samples, n_classes), dtype=bool)
         y_set[np.repeat(np.arange(n_samples), np.diff(start)), columns] = True
         return y_set
