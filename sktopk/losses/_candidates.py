@@ -60,7 +60,7 @@ def sample_candidates(
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the weight of each candidate. If a class is listed again, -inf.
+            Logarithm of the weight of each candidate; -inf if its class was already listed.
 
     Raises
     ------

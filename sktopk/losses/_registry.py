@@ -21,8 +21,8 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # Samples among which the threshold is a score, and the parameter for the rank (or the share) of
-    # this score: None for rank 1, "" without such a parameter. Example: ("positives", "recall").
+    # (samples, parameter): the threshold is a score of these samples, and the parameter sets the rank
+    # or the share of this score. None means rank 1, "" means that the loss has no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise

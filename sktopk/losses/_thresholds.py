@@ -170,7 +170,7 @@ class KthLargest(_Ranked):
     def _of_one(self, scores, order, own, reached):
         rank = self.rank(reached[..., -1:])
         most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[..., 1:])
-        # Omit the last sample from the count, so that `place` is at most its position.
+        # Omit the last sample from the count: the sum is then at most the position of this sample.
         place = (reached[..., :-1] + most < rank).sum(-1, keepdim=True)
         return scores.gather(-1, order.gather(-1, place)).squeeze(-1)
 

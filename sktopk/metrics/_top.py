@@ -78,7 +78,7 @@ def precision_at_k_score(
     n_places = places.sum()
     if n_places - selected > 1e-9 * n_places:
         warn(
-            f"precision_at_k_score: k={k!r} exceeds the samples in the data or in a group: only "
+            f"precision_at_k_score: k={k!r} exceeds the size of y_true or of a group: only "
             f"{selected:g} samples are selected, but the score divides by {n_places:g}. Reduce k"
         )
     return float(found / n_places)
@@ -193,14 +193,14 @@ def precision_at_recall_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     recall : float
         Share r of the positives that must score at or above the threshold, in (0, 1].
 
     Returns
     -------
     score : float
-        In [0, 1]. Without negatives, 1. Without positives, NaN with a warning.
+        In [0, 1]. 1 if there are no negatives. NaN, with a warning, if there are no positives.
 
     References
     ----------
@@ -240,7 +240,7 @@ def recall_at_precision_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     precision : float
         Minimum share p of positives among the samples at or above the threshold, in (0, 1].
 
@@ -336,7 +336,7 @@ def true_positive_rate_at_fpr_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     fpr : float
         Largest allowed false positive rate f, in [0, 1]. f = 0 gives `positives_at_top_score`.
 

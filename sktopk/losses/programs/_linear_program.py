@@ -80,7 +80,7 @@ def linear_program(
         is a smooth lower bound of the optimum (see the notes). "highs" calls
         :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Only for "penalty": epsilon in the notes, positive. Smaller is more accurate, less smooth.
+        Epsilon of "penalty" (see the notes), positive. A small epsilon is accurate, a large smooth.
     tol : float, default=None
         Relative tolerance for constraints, dual residual and gap, positive. None means 1e-9, or
         1e-6 for "newton" if an input is not float64. Not used by "highs". A program counts as
@@ -171,7 +171,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # Redundant equations contradict each other in float32, which only "penalty" tolerates.
+        # Redundant equations, rounded to float32, are contradictory. Only "penalty" tolerates them.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)

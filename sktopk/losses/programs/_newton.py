@@ -33,8 +33,8 @@ _ARMIJO, _MAX_HALVINGS = 1e-4, 60
 # After a step shorter than _SHORT times Newton's step, the damping is multiplied by _MORE_DAMPING.
 # After a full step, it is divided by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
-# Due to rounding, a proof of "no optimum" excludes only solutions up to some norm. The solver wants
-# at least the norm _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
+# Due to rounding, a proof of "no optimum" excludes only solutions up to a norm. This norm must be
+# at least _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 

@@ -179,7 +179,7 @@ def recall_at_fpr_loss(
     where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors, so the
     false-positive rate at the best threshold :math:`\tau` is at most :math:`\varphi`. The recall is
     at least 1 minus the loss. This linear program always has a solution. Sorting finds the solution
-    in O(n log n). Pat&Mat-NP [1]_ with the hinge and :class:`SurrogateQuantile` is the same loss.
+    in O(n log n). This is Pat&Mat-NP [1]_ with the hinge and the threshold `SurrogateQuantile`.
 
     Parameters
     ----------

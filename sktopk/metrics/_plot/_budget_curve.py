@@ -61,11 +61,11 @@ class BudgetCurveDisplay(CurveDisplay):
     k, score : array-like of shape (n_points,) or list of arrays
         Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
-        Which metric `score` holds. Sets the label and the limits of the y axis.
+        Metric in `score`. It determines the label and the range of the y axis.
     chance, ideal : array-like of shape (n_points,), default=None
         The metric at each k for a random order and for the best order. None draws no line.
     low, high : array-like of shape (n_points,), default=None
-        Lower and upper limit of the band at each k. None draws no band.
+        Lower and upper edge of the band at each k. None draws no band.
     budget : int, default=None
         The k to mark on the curve. None, or a number that is not in `k`, draws no mark.
     name : str, default=None
