@@ -21,7 +21,7 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # (samples, parameter): the threshold is a score of these samples, and the parameter sets the rank
+    # (samples, parameter): the threshold is a score of these samples. The parameter sets the rank
     # or the share of this score. None means rank 1, "" means that the loss has no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes

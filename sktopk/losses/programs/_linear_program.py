@@ -80,7 +80,7 @@ def linear_program(
         is a smooth lower bound of the optimum (see the notes). "highs" calls
         :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of "penalty" (see the notes), positive. A small epsilon is accurate, a large smooth.
+        Epsilon of "penalty" (see the notes), positive. A small value is accurate, not smooth.
     tol : float, default=None
         Relative tolerance for constraints, dual residual and gap, positive. None means 1e-9, or
         1e-6 for "newton" if an input is not float64. Not used by "highs". A program counts as
