@@ -101,16 +101,16 @@ def accuracy_at_top_loss(
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function, called as
         ``threshold(scores, positive, weight)``, with group numbers as fourth argument if `groups`
-        is given. A function also gets samples of weight 0, whose NaN and inf scores are set to 0.
+        is given. A function also gets samples of weight 0. Their NaN and inf scores are set to 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        The kind of errors that counts, with :math:`\lambda = 1`. A dict sets the weights of both
-        kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
+        Kind of errors in the loss, with the weight :math:`\lambda` = 1. A dict sets the weights of
+        both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z). "quadratic" is max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic"
         is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. Reduction
-        "mean" averages the loss of positives (negatives) over groups with positives (negatives).
+        Group of each sample, such as a day or a query. Each group has its own threshold. With
+        reduction "mean", each term of L is a mean over the groups with samples of its class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -205,5 +205,5 @@ def largest_score(scores, weight):
 def distance(t, scores, counted, errors):
     """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
-    # Samples that do not count get -inf, whose surrogate is 0. Their `wrong` could be NaN.
+    # For all other samples, replace `wrong`, which may be NaN, by -inf, where the surrogate is 0.
     return torch.where(counted & (t != -math.inf), wrong, -math.inf)

@@ -53,14 +53,14 @@ def sample_candidates(
     -------
     candidates : tuple (classes, target, log_weight)
         A named tuple of tensors on the device of `target`, with m = min(n_samples + n_candidates,
-        C). If m = C, all classes have the weight 1, and the loss is exact.
+        C). If m = C, all classes are candidates of weight 1, so the loss is exact.
 
         classes : Tensor of shape (m,)
-            Class indices in ascending order.
+            Class indices in ascending order. A class can be listed several times.
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the weight of each candidate; -inf for repetitions of a class.
+            Logarithm of the weight of each candidate; -inf if its class was already listed.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def cross_entropy_loss(
     hard = not target.is_floating_point()
     plain = not label_smoothing and sample_weight is None and reduction == "mean"
     if hard and plain and len(scores):
-        # torch computes this case in one kernel. Set `ignore_index`: torch would ignore class -100.
+        # One kernel of torch is fastest. Its default `ignore_index` would ignore targets of -100.
         return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)
     loss = negative_log_likelihood(log_proba, target)
@@ -121,8 +121,8 @@ def focal_loss(
     scores, target = check_hard(scores, target, sample_weight, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # Clamp 1 - q_y above 0, because its power has an infinite slope at 0 if gamma < 1. If q_y is 0,
-    # replace 1 - q_y by the constant 1: its gradient is 0, but the chain rule would give 0 * inf.
+    # Clamp 1 - q_y above 0: if gamma < 1, the power (1 - q_y)^gamma has an infinite slope at 0. If
+    # q_y is 0, replace 1 - q_y by the constant 1, because the chain rule would give 0 * inf.
     absent = cross_entropy == torch.inf
     miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
     miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)

@@ -80,7 +80,7 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 def _polynomial_of_power_sums(p, out):
     """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
-    # Cancellation here does no harm: the terms of the top classes dominate the final sums.
+    # Lost digits of these alternating sums are harmless: the k best classes dominate the results.
     k = len(p)
     signed = p.flip(0)
     signed[k % 2 :: 2] *= -1  # p_2, p_4, ...
@@ -130,7 +130,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
         exponent = torch.arange(1, k + 1, device=u.device, dtype=u.dtype).unsqueeze(1)
         _polynomial_of_power_sums(p / tilt**exponent, out=products[0][1:, 1])
     odds = torch.stack([u * tilt, v / tilt], dim=1)
-    # Multiply by (1 - p) + p x. The zero before the coefficients serves as coefficient -1.
+    # Multiply by (1 - p) + p x: mix each coefficient with the previous one, the first with 0.
     for i, proba in enumerate(odds / (1.0 + odds)):
         torch.lerp(products[i][1:], products[i][:-1], proba, out=products[i + 1][1:])
     # Z_d = sum_j T_(j+d) R_j
@@ -153,7 +153,7 @@ def head_inclusion(sums):
     k = len(odds)
     proba = odds / (1.0 + odds)
     adjoint, other = _zeros(2, *products[0].shape, like=z)
-    # d Z_0 / d T_i = R_i and d Z_1 / d R_i = T_(i+1).
+    # Derivatives of the sums Z in the module docstring: dZ_0 / dT_i = R_i, dZ_1 / dR_i = T_(i+1).
     adjoint[:-1, 0] = products[k][1:, 1]
     adjoint[:-2, 1] = products[k][2:, 0]
     share = torch.empty_like(odds)
@@ -162,7 +162,7 @@ def head_inclusion(sums):
         torch.lerp(adjoint[:-1], adjoint[1:], proba[i], out=other[:-1])
         adjoint, other = other, adjoint
     share = share * proba / z[:2]
-    # `share[:, 0]` has the probability that a k-subset omits each class of the top.
+    # `share[:, 0]` has, for each of the k best classes, the probability that a k-subset omits it.
     top, middle_less_1 = 1.0 - share[:, 0], share[:, 1]
     top_less_1 = 1.0 - odds[:, 0] * ratio * top
     middle = odds[:, 1] / ratio * (1.0 - middle_less_1)

@@ -24,4 +24,4 @@ def check_k_distribution(k):
     if not isinstance(k, dict):
         raise TypeError(f"k must be a dict {{k: weight}}, such as {{1: 0.1, 5: 0.9}}; got {k!r}")
     if not k or not all(0 < weight < float("inf") for weight in k.values()):
-        raise ValueError(f"k must have at least one key and finite positive weights; got {k!r}")
+        raise ValueError(f"k must be a nonempty dict with finite positive weights; got {k!r}")

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ._loss import check_count, check_nonnegative, check_tensor, nan_above, value_range
 
-# The quadrature covers this number of standard deviations on both sides of the k-th largest score.
+# The quadrature covers the k-th largest score plus or minus so many standard deviations of noise.
 _REACH = 7.5
 
 
@@ -80,11 +80,11 @@ def expected_kth_largest(scores, k, sigma):
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
     # If the k-th largest noised score has variance v, the quadrature error is
-    # exp(-2 (pi / step)^2 v). n equal scores have the smallest v: about 1 / (2 k log n).
+    # exp(-2 (pi / step)^2 v). If all n scores are equal, v is smallest: about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
     offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
-    # At infinite levels, the second derivative of ndtr would be NaN.
+    # Clamp scores of -inf: the second derivative of `ndtr` at infinity would be NaN.
     scores = scores.clamp(min=1e-4 * torch.finfo(scores.dtype).min)
     level = ((centre.unsqueeze(1) - scores) / sigma).unsqueeze(1) + offset.unsqueeze(1)
     factors = [torch.special.ndtr(level), torch.special.ndtr(-level)]
@@ -122,7 +122,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # If 2 k + 6 classes exceed a level on average, fewer than k rarely do (k = 6: 1 in 3000).
+    # If 2 k + 6 noised scores exceed a level on average, fewer than k rarely do (k = 6: 1 in 3000).
     return 2 * k + 6
 
 
@@ -162,7 +162,7 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     level = (scores.mean(1) + sigma * quantile).repeat_interleave(n_draws)
     level = torch.maximum(level, best[:, -1])
     bound = top.amin(1).repeat_interleave(n_draws)
-    # If level and bound are -inf, all classes outside `top` are masked: a = inf means no noise.
+    # If `level` and `bound` are -inf, all classes outside `top` are masked. Draw no noise: a = inf.
     a = ((level - bound) / sigma).nan_to_num(torch.inf, torch.inf).double()
     draw, cls, z = _exceedances(a, n_classes, generator)
     value = rest.take(draw // n_draws * n_classes + cls).add_(z.mul_(sigma))
@@ -193,7 +193,7 @@ def _exceedances(level, n_classes, generator):
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
     n_arrivals = int(torch.poisson(ends[-1], generator=generator))
-    # Arrival times are sorted uniform numbers. Draw them as scaled sums of exponentials.
+    # Draw the arrival times, which are sorted uniform numbers, as scaled sums of exponentials.
     times = _uniform(n_arrivals + 1, level, generator).log_().cumsum_(0)
     times = times[:-1].mul_(ends[-1] / times[-1])
     last = torch.searchsorted(times, ends)

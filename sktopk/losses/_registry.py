@@ -14,15 +14,15 @@ from ._loss import LossModule
 
 class NamedLoss(NamedTuple):
     function: Callable
-    # "labels": compares the classes of a sample. "ranking": compares the samples of two classes.
-    # "both": can be used for both. "pairs": compares the samples of any number of classes.
+    # What the loss compares. "labels": the classes of a sample. "ranking": samples of two classes.
+    # "both": classes or samples, depending on its use. "pairs": samples of any number of classes.
     of: str = "labels"
     params: tuple = ()  # parameters of TopKClassifier that the function takes
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # ("positives", "recall"): the threshold is a score of the positives, at a rank or share set by
-    # the parameter `recall`. A second entry None means rank 1, and "" means no such parameter.
+    # (samples, parameter): the threshold is a score of these samples. The parameter sets the rank
+    # or the share of this score. None means rank 1, "" means that the loss has no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise

@@ -86,14 +86,14 @@ def smooth_topk_loss(
     without :math:`e_y`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
     is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
     per sample is O(k n_classes). In your own training loop, add cross-entropy of the same scores,
-    as :class:`sktopk.TopKClassifier` does. The smooth loss alone does not order the k best labels,
-    and needs score differences that are k tau times as large as for cross-entropy.
+    as :class:`sktopk.TopKClassifier` does: the smooth loss alone does not order the k best labels.
+    Scores must differ k tau times as much as the scores of a network trained by cross-entropy.
 
     Parameters
     ----------
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or nonnegative weights of the classes. With weights, the loss is
-        the weighted sum over the classes, and each nonzero weight takes the time of one sample.
+        the weighted sum over the classes, in a time proportional to the number of nonzero weights.
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0

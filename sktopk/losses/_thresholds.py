@@ -121,7 +121,7 @@ class _Ranked(_OfGroup):
             return total
         share = total * float(self.tau)
         least = share - rank_tolerance(share)
-        # Do not round ranks below 1 up to 1: if all weights sum to 1, rank 1 is the smallest score.
+        # Do not round a rank below 1 up to 1: if all weights sum to 1, the last sample has rank 1.
         return torch.minimum(torch.where(least < 1, share, least.ceil()), total)
 
 
@@ -135,9 +135,9 @@ class KthLargest(_Ranked):
     gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call an
     instance as ``threshold(scores, positive, weight=None, groups=None)``; `positive` is Boolean.
 
-    With sample weights, n is the total weight of the selected samples, and j is :math:`n \tau`, not
-    1, if :math:`n \tau < 1`. From the largest score down, t is the first score at which the
-    cumulative weight reaches j, or the smallest score if n is less than j.
+    With sample weights, n is the total weight of the selected samples. If :math:`n \tau < 1`, j is
+    :math:`n \tau` instead of 1. The threshold t is the largest score such that the samples at or
+    above t have a total weight of at least j, or the smallest score if n is less than j.
 
     Parameters
     ----------
@@ -170,13 +170,13 @@ class KthLargest(_Ranked):
     def _of_one(self, scores, order, own, reached):
         rank = self.rank(reached[..., -1:])
         most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[..., 1:])
-        # Do not count the last sample, so that the position is always valid.
+        # Omit the last sample from the count: the sum is then at most the position of this sample.
         place = (reached[..., :-1] + most < rank).sum(-1, keepdim=True)
         return scores.gather(-1, order.gather(-1, place)).squeeze(-1)
 
     def _of_each(self, scores, order, own, total, groups):
         rank, sums, last = self.rank(total), own.cumsum(0), groups.stop - 1
-        # Rounding could move the goal above the cumulative sum at the end of the group.
+        # `goal` is the cumulative weight at t. Rounding must not move it past the end of the group.
         goal = torch.minimum(groups.before_first(sums) + rank, sums[last])
         place = torch.searchsorted(sums, goal)
         place = torch.minimum(torch.maximum(place, groups.start), last).clamp(min=0)
@@ -276,8 +276,8 @@ class SurrogateQuantile(_OfGroup):
 
     def _of_hinge(self, scores, share):
         """Return the thresholds of rows for the hinge."""
-        # The sum of the hinges, which must be n tau, is the maximum over m of the sums of 1 + s - t
-        # over the m largest scores. Solve for t with each m: the threshold is the largest solution.
+        # The sum of the hinges is the largest of n sums of 1 + s - t: over the m best samples, for
+        # m = 1, ..., n. Setting each sum to n tau gives n solutions t. The largest is the result.
         with torch.no_grad():
             order = torch.argsort(falling(scores, share), dim=-1, stable=True)
             own = share.gather(-1, order)
@@ -305,7 +305,7 @@ class SurrogateQuantile(_OfGroup):
         total = groups.sum(share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # Start below the root: by Jensen's inequality, the mean surrogate at this t exceeds tau.
+        # Start at a t below the solution: by Jensen's inequality, the mean surrogate exceeds tau.
         mean = groups.sum(torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:

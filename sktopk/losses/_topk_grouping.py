@@ -75,7 +75,7 @@ def topk_transition_loss(
         L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t), \qquad Q = \sum_{i=1}^k q_{[i]}
 
     where :math:`q` is the softmax, :math:`q_{[i]}` its i-th largest entry and :math:`L_k` is
-    :func:`topk_grouping_loss` [1]_. Cross-entropy brings the label into the top k.
+    :func:`topk_grouping_loss` [1]_. Cross-entropy moves the label into the top k.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _group(scores, k):
     least = values.amin(1, keepdim=True)
     ends = value_range(least)
     if ends is None or not ends[0] > -math.inf:
-        # With fewer than k scores above -inf, the group has all classes, not only those in `top`.
+        # With fewer than k scores above -inf, all classes count as one class, so the loss is 0.
         few = (least == -math.inf) & (joint <= 0)
         log_grouped = log_grouped.masked_fill(few, 0.0)
     return log_proba, log_grouped, top

@@ -121,9 +121,9 @@ def topk_hinge_convex_loss(
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     label_score = scores.gather(1, label)
     violation = lead(best, label_score) + margin
-    # `best` omits the label, so the label's violation 0 replaces a k-th violation below 0.
+    # `best` omits the label. The label's violation 0 replaces a k-th violation that is below 0.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
-    # A label of score -inf has infinite violations. With fewer than k finite scores, the loss is 0.
+    # With fewer than k scores above -inf, the loss is 0, even if the label has the score -inf.
     n_present = (best > -torch.inf).sum(1, keepdim=True)
     few = (label_score == -torch.inf) & (n_present < k)
     loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])

@@ -20,10 +20,10 @@ def budget_table(
     pos_label: Label | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> dict[str, np.ndarray]:
-    r"""Compute hits, precision and recall of review budgets, with confidence intervals.
+    r"""Compute found positives, precision and recall of review budgets, with confidence intervals.
 
-    A review budget of b means that b of the `n_rows` samples of a day are selected. The function
-    selects the same share of the n given samples, and returns the expected numbers per day:
+    A review budget b selects the b highest scores of the `n_rows` samples of a day. The function
+    selects the same share of the n given samples. The hits are the positives found per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
@@ -32,8 +32,8 @@ def budget_table(
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
     with :math:`y_i \in \{0, 1\}` sorted by decreasing score. The sums are means over all orders of
-    tied samples, and are interpolated if k is not an integer. The intervals are bootstrap
-    percentiles of the mean over many days; the hits of a single day vary more.
+    tied samples. If k is not an integer, the sums are interpolated. The intervals are bootstrap
+    percentiles of the mean over many days. The hits of a single day vary more.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def budget_table(
     Returns
     -------
     table : dict of str to ndarray of shape (n_budgets,)
-        Columns for ``pandas.DataFrame(table)``: "budget", "hits", "precision", "recall", and the
-        ends of intervals, such as "hits_low" and "hits_high". Recall is NaN without positives.
+        Columns for ``pandas.DataFrame(table)``: "budget", "hits", "precision" and "recall", with
+        interval ends such as "hits_low" and "hits_high". Recall is NaN without positives.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def budget_table(
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
     """Return the number of positives among the k best, and in total, for each bootstrap sample."""
-    # Draw the multinomial counts of blocks of ties. To save time, merge blocks far below max(k).
+    # To save time, merge the blocks of tied samples whose ranks are far beyond the largest budget.
     n = int(selected[-1])
     deepest = k.max() + 8 * np.sqrt(k.max()) + 16
     last = min(np.searchsorted(selected, deepest) + 1, len(selected))

@@ -101,8 +101,8 @@ class Ranking:
         if isinstance(k, Integral):
             places = np.full(len(size), float(k))
         else:
-            # `size` is the weight of each group. Round k * size up to an integer or, if k * size
-            # is below 1, to a multiple of the mean sample weight.
+            # k * size is the weight to select in each group, rounded up to an integer. If k * size
+            # is below 1, round to a multiple of the group's mean sample weight instead.
             mean = size / np.bincount(nth_group, weights=self.count)
             row = np.where(k * size < 1, np.minimum(mean, 1.0), 1.0)
             places = np.array([n_kept(k, n) for n in size / row]) * row
@@ -126,7 +126,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # Each pass doubles the blocks per sum. Differences of sums over all groups lose small weights.
+    # Sum 1, 2, 4, ... blocks of a group. Differences of cumulative sums would lose small weights.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():
@@ -223,7 +223,7 @@ def is_positive(y_true, pos_label):
             held = " and ".join(map(repr, sorted(labels)))
             raise ValueError(
                 f"pos_label must be given if the labels are not 0 and 1, -1 and 1, or booleans; "
-                f"got pos_label=None and only {held} in y_true"
+                f"got pos_label=None and these labels in y_true: {held}"
             )
         pos_label = 1
     elif len(named) > 2:

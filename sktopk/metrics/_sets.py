@@ -12,7 +12,7 @@ from ._ranking import row_weights, undefined
 from ._scorer import Scorer
 from ._topk import LabelRanks, _clip_to_range, columns_of_labels
 
-# Keys: scores of `make_set_scorer`. Values: `average` of `set_coverage_score`, None for set sizes.
+# For each `score` of `make_set_scorer`: `average` of `set_coverage_score`, or None for set sizes.
 _AVERAGES = {"coverage": "micro", "macro_coverage": "macro", "neg_size": None}
 
 
@@ -45,8 +45,8 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. A true label that is not in `labels` is not covered and, with "macro", a class of
-        coverage 0. NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. A sample whose label is not in `labels` is not covered. With "macro", the label
+        is a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------
@@ -116,8 +116,8 @@ def make_set_scorer(score: str) -> "SetScorer":
     Returns
     -------
     scorer : SetScorer
-        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. It
-        calls ``predict_set`` of the estimator (TypeError if missing), with `groups` if given. With
+        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
+        estimator needs ``predict_set`` (else TypeError), which gets `groups` if given. With
         metadata routing, ``set_score_request(sample_weight=True, groups=True)`` requests both.
 
     Examples

@@ -47,7 +47,7 @@ class PairedDifference(NamedTuple):
         # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         times_rows = (half_width / allowed) ** 2 if allowed > 0 else inf
         spread = self.error / sqrt(_variance_of_mean(self.n_runs, self.overlap))
-        # With m folds per repetition, n runs have the overlap test_fraction * (n - m) / (n - 1).
+        # With m folds per repetition, n runs overlap by test_fraction * (n - m) / (n - 1). Find m.
         n_disjoint = self.n_runs
         if test_fraction:
             n_disjoint -= (self.n_runs - 1) * self.overlap / test_fraction

@@ -47,13 +47,13 @@ def precision_at_k_score(
         Group of each sample, such as its day. The k best samples of each group are selected. The
         score is the number of all selected positives, divided by the sum of k over the groups.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights. A sample of weight 2 counts as two samples, also for `k`.
+        Nonnegative weights. A sample of weight 2 counts as two samples, and as two of the best k.
 
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. With
-        fewer than k samples (in a group), the divisor is still k, with a warning.
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. If the
+        data or a group has fewer than k samples, positives are still divided by k, with a warning.
 
     Raises
     ------
@@ -78,8 +78,8 @@ def precision_at_k_score(
     n_places = places.sum()
     if n_places - selected > 1e-9 * n_places:
         warn(
-            f"precision_at_k_score: k={k!r} exceeds the number of samples (of a group): only "
-            f"{selected:g} samples are selected, but the divisor is {n_places:g}; use a smaller k"
+            f"precision_at_k_score: k={k!r} exceeds the size of y_true or of a group: only "
+            f"{selected:g} samples are selected, but the score divides by {n_places:g}. Reduce k"
         )
     return float(found / n_places)
 
@@ -99,7 +99,7 @@ def recall_at_k_score(
     .. math::
         \frac{\sum_i w_i y_i a_i}{\sum_i w_i y_i}
 
-    where :math:`a_i` is 1 for selected samples, else 0 (for ties, see `precision_at_k_score`).
+    where :math:`a_i` is 1 for the k best samples, else 0 (for ties, see `precision_at_k_score`).
 
     Parameters
     ----------
@@ -193,14 +193,14 @@ def precision_at_recall_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     recall : float
-        Share r of the positives to find, in (0, 1].
+        Share r of the positives that must score at or above the threshold, in (0, 1].
 
     Returns
     -------
     score : float
-        In [0, 1]. Without negatives, 1. Without positives, NaN with a warning.
+        In [0, 1]. 1 if there are no negatives. NaN, with a warning, if there are no positives.
 
     References
     ----------
@@ -240,7 +240,7 @@ def recall_at_precision_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     precision : float
         Minimum share p of positives among the samples at or above the threshold, in (0, 1].
 
@@ -336,7 +336,7 @@ def true_positive_rate_at_fpr_score(
     Parameters
     ----------
     y_true, y_score, pos_label, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     fpr : float
         Largest allowed false positive rate f, in [0, 1]. f = 0 gives `positives_at_top_score`.
 

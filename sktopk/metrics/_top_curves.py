@@ -39,8 +39,8 @@ def auc_at_quantile_score(
         return undefined("auc_at_quantile_score", "no positives")
     end = quantile * selected[-1]
     start, width = selected[:-1], np.diff(np.minimum(selected, end))
-    # Integrate the precision, found / selected. In a block, found = rate * selected + rest, so the
-    # integral is rate * width + rest * log(1 + width / start). In the first block, rest is 0.
+    # Integrate found / selected over selected. In a block of ties, found is rate * selected + rest,
+    # and the integral is rate * width + rest * log(1 + width / start). The first rest is 0.
     rate = ranking.value / ranking.weight
     rest = found[:-1] - rate * start
     log = np.log1p(np.divide(width, start, out=np.zeros_like(width), where=start > 0))
@@ -72,9 +72,9 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        Parameters of `precision_at_k_score`. A common factor of all weights has no effect.
+        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     alpha : float, default=20.0
-        How much the top ranks count, above 0. The first :math:`1.6 n / \alpha` ranks have 80 % of
+        Emphasis on the first ranks, above 0. The first :math:`1.6 n / \alpha` ranks have 80 % of
         the sum of all weights :math:`e^{-\alpha r / n}`.
 
     Returns

@@ -74,7 +74,7 @@ def make_top_scorer(
     over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
     `max_fpr` (default 0.05). "auc_at_quantile" is the mean, over :math:`\tau` from 0 to
     :math:`\alpha` = `quantile`, of the precision :math:`P(\tau)` among the share :math:`\tau` of
-    samples with the highest scores [1]_. ``normalize=True`` divides the mean by its largest value.
+    samples of highest score [1]_. ``normalize=True`` divides by the mean for a perfect ranking.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad

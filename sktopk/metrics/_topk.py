@@ -47,16 +47,16 @@ def topk_accuracy_score(
     average : {"micro", "macro"}, default="micro"
         "micro": mean over samples. "macro": mean over classes with positive sample weights [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        The hit :math:`h_i` of a label that is tied at the k-th place. "expected" is the probability
-        that a random choice includes the label, "optimistic" is 1 and "pessimistic" is 0.
+        Value of :math:`h_i` if the label's score is tied at rank k. "expected" is the probability
+        that a random choice of tied classes has the label, "optimistic" is 1, "pessimistic" is 0.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A true label that is not in `labels` is a miss and, with "macro", a class of
-        accuracy 0. NaN, with an `UndefinedMetricWarning`, if no sample has positive weight.
+        In [0, 1]. A sample whose label is not in `labels` is an error. With "macro", the label is a
+        class of accuracy 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------
@@ -96,8 +96,8 @@ def shot_accuracy_score(
     .. math::
         A_G = \frac{1}{|G|} \sum_{c \in G} a_c
 
-    where :math:`a_c` is the top-k accuracy of class c, and G is the set of the classes with test
-    samples and many, medium or few training samples [1]_.
+    where :math:`a_c` is the top-k accuracy of class c, and G is the group of the classes with many,
+    medium or few training samples [1]_. Classes without test samples are not in G.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def shot_accuracy_score(
         Parameters of `topk_accuracy_score`, with the same meaning and defaults.
     class_counts : array-like of shape (n_classes,), Series or dict
         Number of training samples of each class: an array in the order of `labels`, or a dict or
-        Series with labels as keys, such as ``y_train.value_counts()``. Other labels count 0.
+        Series with labels as keys, such as ``y_train.value_counts()``. A missing key means 0.
     few, many : float, default=20 and 100
         Few-shot classes have fewer than `few` training samples, many-shot classes more than `many`.
 

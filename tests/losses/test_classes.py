@@ -167,8 +167,8 @@ def test_smooth_losses_of_several_k_divide_scores_by_the_same_number(params):
     ("k", "error", "message"),
     [
         (3, TypeError, "k must be a dict"),
-        ({}, ValueError, "k must have at least one key"),
-        ({1: 0.0}, ValueError, "k must have at least one key and finite positive weights"),
+        ({}, ValueError, "k must be a nonempty dict"),
+        ({1: 0.0}, ValueError, "k must be a nonempty dict with finite positive weights"),
         ({9: 1}, ValueError, "k=9 must be smaller than the number of classes"),
         ({0: 1, 2: 1}, ValueError, "k=0 must be at least 1"),
     ],

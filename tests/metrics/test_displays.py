@@ -225,14 +225,14 @@ def test_a_budget_curve_with_groups_is_the_mean_of_the_curves_of_the_groups(metr
 
 def test_recall_without_positives_is_nan_with_a_warning(data):
     for groups in (None, ["a", "b"]):
-        with pytest.warns(UndefinedMetricWarning, match="no positives, recall is NaN"):
+        with pytest.warns(UndefinedMetricWarning, match="no positives in y_true, so recall is NaN"):
             display = BudgetCurveDisplay.from_predictions([0, 0], [1, 2], groups=groups)
         assert np.isnan(display.score).all()
     X, y, *_ = data
     y = np.where(np.arange(300) < 100, 0, y == "yes")
     of_folds = {"return_estimator": True, "return_indices": True}
     results = cross_validate(GaussianNB(), X, y, cv=KFold(3), **of_folds)
-    with pytest.warns(UndefinedMetricWarning, match="no positives, recall is NaN"):
+    with pytest.warns(UndefinedMetricWarning, match="no positives in y_true, so recall is NaN"):
         display = BudgetCurveDisplay.from_cv_results(results, X, y)
     # A fold without positives does not change the lines of the other folds.
     np.testing.assert_allclose(display.chance, np.arange(1, 101) / 100)
@@ -279,8 +279,8 @@ def test_the_axis_ends_at_four_times_the_budget_unless_parameters_extend_it(para
     ("options", "error", "message"),
     [
         ({"metric": "money"}, ValueError, "metric must be one of .* got 'money'"),
-        ({"metric": "value"}, ValueError, "must come together; got no value"),
-        ({"metric": "recall", "value": [1, 2]}, ValueError, "must come together; got a value"),
+        ({"metric": "value"}, ValueError, "if and only if .* got no value"),
+        ({"metric": "recall", "value": [1, 2]}, ValueError, "if and only if .* got a value"),
         ({"value": [1, -2]}, ValueError, "value must be finite and nonnegative; got -2"),
         ({"value": [1, 2, 3]}, ValueError, "value must be 2 numbers"),
         ({"max_k": 0}, ValueError, "max_k must be at least 1; got 0"),

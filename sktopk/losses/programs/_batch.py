@@ -119,7 +119,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # A loss that depends on a score of -inf is raised to at least `bound`.
+                # Scores of -inf are finite numbers here: raise losses that use them to `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -131,8 +131,8 @@ def check_solver(solver, has_groups):
     check_name(solver, "solver", ("closed_form", "program"))
     if solver == "program" and has_groups:
         raise ValueError(
-            "groups must be None for solver='program', which solves one program. Call the loss for "
-            "each group, or use solver='closed_form'"
+            "groups must be None for solver='program', which handles a single group. Call the loss "
+            "once for each group, or use solver='closed_form'"
         )
 
 
@@ -162,7 +162,7 @@ class Kinks(NamedTuple):
     negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # Hinge sums are sums over gaps of slope * gap. No term is negative, so that no digits cancel.
+    # A sum of hinges adds slope * gap for each gap. No term is negative, so that no digits cancel.
 
     @property
     def gap(self):

@@ -6,7 +6,7 @@ from sktopk.losses._loss import check_once
 
 from ._newton import INFEASIBLE, OPTIMAL, REFINEMENTS, UNBOUNDED, ScaledProgram
 
-# Above the damping of `_newton`: if x is not unique, terms of size 1 / _DAMPING cancel inexactly.
+# Larger than _POLISHING_DAMPING, because rounding errors grow by 1 / _DAMPING if x is not unique.
 _DAMPING = 1e-9
 
 
@@ -36,7 +36,7 @@ def differentiable_optimum(program, solution, width):
         value = lagrangian.detach()
     else:
         lagrangian = cost + (solution.multipliers * slack).sum(-1)
-        # If the solver stopped early, return the cost of x, as the Lagrangian may be far from it.
+        # If the solver stopped early, return the cost of x: the Lagrangian is not the optimum.
         value = torch.where(status == OPTIMAL, lagrangian, cost).detach()
     value = value.masked_fill(status == INFEASIBLE, torch.inf)
     value = value.masked_fill(status == UNBOUNDED, -torch.inf)

@@ -48,7 +48,7 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    :class:`LinearProgramLoss` makes a training loss of such a program. The variables may be
+    The optimum p can be a training loss (see :class:`LinearProgramLoss`). The variables may be
     negative, unlike the default of :func:`scipy.optimize.linprog`. By the envelope theorem, with
     the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
 
@@ -66,7 +66,7 @@ def linear_program(
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix must have no
-        leading dimensions, or those of the batch. Only its stored entries have a gradient.
+        leading dimensions, or all of the batch. Only the stored entries have a gradient.
         None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
@@ -76,19 +76,19 @@ def linear_program(
         Right side of the equations. None if `A_eq` is None.
     method : {"newton", "penalty", "highs"}, default="newton"
         "newton" is the proximal method of multipliers [3]_. It solves all programs at once on the
-        device of `c`. "penalty" omits the multipliers, as in [1]_: `fun` and its gradient belong to
-        a smooth lower bound of the optimum (see the notes). "highs" calls
+        device of `c`. "penalty" minimizes the costs plus a penalty on violations, as in [1]_: `fun`
+        is a smooth lower bound of the optimum (see the notes). "highs" calls
         :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of "penalty" (see the notes), positive. Smaller is less smooth, but more accurate.
+        Epsilon of "penalty" (see the notes), positive. A small value is accurate, not smooth.
     tol : float, default=None
-        Largest relative violation, dual residual and gap of a solution, positive. Not for "highs".
-        A program counts as having no optimum if all its solutions have a norm above 1e-3 / `tol`
-        (clipped to [1e2, 1e6]). None means 1e-9, or 1e-6 for "newton" if an input is not float64.
+        Relative tolerance for constraints, dual residual and gap, positive. None means 1e-9, or
+        1e-6 for "newton" if an input is not float64. Not used by "highs". A program counts as
+        having no optimum if all solutions have norms above 1e-3 / `tol`, clipped to [1e2, 1e6].
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        RuntimeWarning, RuntimeError or nothing for an unsolved program, which has the gradient 0.
+        Reaction to an unsolved program: RuntimeWarning, RuntimeError or nothing. Its gradient is 0.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def linear_program(
         primal_residual : Tensor of shape (...)
             Largest violation of a constraint.
         dual_residual : Tensor of shape (...)
-            Largest entry of :math:`c + A_{ub}^\top v + A_{eq}^\top u`, in magnitude.
+            Largest absolute entry of :math:`c + A_{ub}^\top v + A_{eq}^\top u`.
         gap : Tensor of shape (...)
             Distance between the primal and the dual value.
         n_iter : Tensor of shape (...), int64
@@ -128,8 +128,8 @@ def linear_program(
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
     where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. The minimum is smooth in b,
-    at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`, and depends on the
-    scale of each row. The minimum of an infeasible program is finite, and its `status` is not 2.
+    at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. Scaling a row of A
+    and b changes the minimum. An infeasible program has a finite minimum, and never `status` 2.
 
     Newton's method is fast for sparse matrices if most variables occur in few rows, as in programs
     with a threshold. For other sparse matrices, "highs" is faster. Redundant rows are allowed.
@@ -171,7 +171,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # Rounding to float32 makes dependent rows inconsistent, which only "penalty" tolerates.
+        # Redundant equations, rounded to float32, are contradictory. Only "penalty" tolerates them.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
@@ -233,7 +233,7 @@ def _check_rows(matrix, rhs, kind, c):
 def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     """Return the common batch shape of the linear programs."""
     if not A_ub.shape[-2] + A_eq.shape[-2]:
-        raise ValueError("A_ub and A_eq must have at least one row together; got none")
+        raise ValueError("A_ub or A_eq must have at least one row; got none in both")
     shapes = {"c": c.shape[:-1], "A_ub": A_ub.shape[:-2], "b_ub": b_ub.shape[:-1]}
     shapes |= {"A_eq": A_eq.shape[:-2], "b_eq": b_eq.shape[:-1]}
     try:
@@ -244,8 +244,8 @@ def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     for name, matrix in (("A_ub", A_ub), ("A_eq", A_eq)):
         if matrix.layout != torch.strided and shapes[name] not in (torch.Size(), batch_shape):
             raise ValueError(
-                f"sparse {name} must have no leading dimensions, or those of the batch, "
-                f"{tuple(batch_shape)}; got {tuple(shapes[name])}"
+                f"sparse {name} must have no leading dimensions, or the broadcast dimensions "
+                f"{tuple(batch_shape)} of all arguments; got {tuple(shapes[name])}"
             )
     return batch_shape
 
@@ -332,7 +332,7 @@ def _linprog(arguments, method="highs", bounds=(None, None)):
 
 def _decided(arguments, found):
     """Return the result for a linear program for which HiGHS returned no definite status."""
-    # Find a feasible point, then a descent ray. HiGHS without presolve finds both, but may print.
+    # Find a feasible point, then a descent ray. One run without presolve would do, but may print.
     feasible = _linprog(arguments | {"c": 0 * arguments["c"]})
     if feasible.status != OPTIMAL:
         return feasible

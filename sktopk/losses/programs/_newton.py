@@ -33,8 +33,8 @@ _ARMIJO, _MAX_HALVINGS = 1e-4, 60
 # After a step shorter than _SHORT times Newton's step, the damping is multiplied by _MORE_DAMPING.
 # After a full step, it is divided by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
-# In floating point, a proof that there is no optimum excludes only solutions up to some norm. This
-# norm must be at least _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
+# Due to rounding, a proof of "no optimum" excludes only solutions up to a norm. This norm must be
+# at least _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 
@@ -178,7 +178,7 @@ class _Newton:
         exact = ((length == 1) & (self.damping == 0)).squeeze(-1) & (self.active == before).all(-1)
         self.stalled = exact | ~accepted
         self.n_iter = self.n_iter + (self.status < 0)
-        # Without damping, each variable that occurs in no active row would need its own step.
+        # Without damping, each variable without an active row would need a Newton step of its own.
         more = (_MORE_DAMPING * torch.maximum(self.damping, least)).clamp(max=1.0)
         less = self.damping / _MORE_DAMPING
         less = torch.where(less < least, 0.0, less)

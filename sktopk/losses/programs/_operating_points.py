@@ -81,7 +81,7 @@ def beta_shares(beta):
 
 
 def _closed_form(batch, beta):
-    # Divide numerator and denominator by 1 + beta^2.
+    # The formulas below divide the numerator and the denominator of the loss by 1 + beta^2.
     recall, precision = beta_shares(beta)
     batch = batch.balanced
     kinks = sort_kinks(batch)
@@ -104,7 +104,7 @@ def fbeta_program(batch, beta):
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
     entries, right, i = hinge_rows(batch)
     n, t, zero = len(i), len(i) + 1, right.new_zeros(1)
-    # The right-hand side is multiplied by the variable t, so it moves to the column of t.
+    # After multiplication by t, the right-hand side becomes the coefficient of the variable t.
     entries += [(i, t, -right[:n]), (2 * n, t, -1.0)]
     denominator = [(0, 1 + i, precision * (negative - positive)), (0, t, 1.0)]
     return {
@@ -128,7 +128,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the mean hinge of negatives at a threshold that limits the mean hinge of positives.
+    r"""Compute the smallest mean hinge of negatives for a limited mean hinge of positives.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -136,9 +136,9 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    This linear program, from [1]_, always has a solution. Hinges are upper bounds of errors, so the
-    recall at the best threshold is at least r, and the false-positive rate is at most the loss.
-    Sorting finds this threshold in O(n log n).
+    where m is `margin` and r is `recall`. Hinges are upper bounds of errors, so the recall at the
+    best threshold :math:`\tau` is at least r, and the false-positive rate is at most the loss. This
+    linear program, from [1]_, always has a solution. Sorting finds the solution in O(n log n).
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the mean hinge of positives at a threshold that limits the mean hinge of negatives.
+    r"""Compute the smallest mean hinge of positives for a limited mean hinge of negatives.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -176,10 +176,10 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    This linear program always has a solution. Hinges are upper bounds of errors, so the
-    false-positive rate at the best threshold is at most :math:`\varphi`, and the recall is at least
-    1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge as surrogate and
-    :class:`SurrogateQuantile` as threshold. Sorting finds the threshold in O(n log n).
+    where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors, so the
+    false-positive rate at the best threshold :math:`\tau` is at most :math:`\varphi`. The recall is
+    at least 1 minus the loss. This linear program always has a solution. Sorting finds the solution
+    in O(n log n). This is Pat&Mat-NP [1]_ with the hinge and the threshold `SurrogateQuantile`.
 
     Parameters
     ----------

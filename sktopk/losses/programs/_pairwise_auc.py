@@ -199,13 +199,13 @@ def _around_gaps(kink, rise, fall, groups):
 
 
 def _hinge_pairs(scores, positive, negative, groups):
-    # The hinge of a pair is the length of (s_i - 1, s_j), the sum of the gaps in this interval.
+    # A hinge is the distance from s_i - 1 up to s_j: a sum of distances between adjacent kinks.
     gap, before, after, _ = _around_gaps(scores - positive.sign(), positive, negative, groups)
     return (gap * (before * after)).sum(-1)
 
 
 def _quadratic_pairs(scores, positive, negative, groups):
-    # A squared hinge is twice the integral of the hinge. In each gap, the hinge is linear.
+    # A squared hinge is twice the integral of the hinge, which is linear between adjacent kinks.
     kink = scores - positive.sign()
     gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
@@ -215,16 +215,16 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # For large s_i, s_i - 1 would round to s_i. Clip gaps between scores to 2: no ramp changes.
+    # For large s_i, s_i - 1 would round to s_i. Shrink distances above 2: they do not affect ramps.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
-    # The ramp of positive i and negative j is the length of (s_i - 1, min(s_i, s_j)). As a
-    # function of s_j, it bends at s_i - 1 and at s_i.
+    # The ramp of a positive i and a negative j is the length of the interval from s_i - 1 to
+    # min(s_i, s_j). As a function of s_j, the ramp has kinks at s_i - 1 and at s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # Sum in float64. In float32 on a GPU, weights at s_i - 1 and s_i would not cancel exactly.
+    # Use float64, because a weight minus the same weight is not exactly 0 in a GPU's float32 sums.
     again = positive[..., rows]
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)

@@ -34,8 +34,8 @@ def recall_at_precision_loss(
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
     where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
-    the threshold is at least p, and the recall is at least :math:`1 - P / n_+`. V has a penalty
-    instead of a constraint, because often no threshold satisfies :math:`V \le 0`. The loss is a
+    the best tau is at least p, and the recall is at least :math:`1 - P / n_+`. A positive V
+    is penalized, not excluded, because often no threshold satisfies :math:`V \le 0`. The loss is a
     linear program, as in [1]_. Sorting finds the minimum in O(n log n).
 
     Parameters
@@ -43,7 +43,7 @@ def recall_at_precision_loss(
     precision : float
         Required precision p, in (0, 1].
     penalty : float, default=2.0
-        Penalty M, positive. A violation V as large as the number of negatives costs M.
+        Penalty M, positive. If V equals the number of negatives, it adds M to the loss.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def _elastic(batch, precision, penalty):
     violation = precision * N + (1 - precision) * (P - in_all)
     price = penalty / n_negative
     error, at_kink = groups.least(P / in_all + groups.of_rows(price) * violation.relu())
-    # The minimum may also be between two kinks, where V falls to 0. The multiplier of V at this
-    # point makes the slope of P / n_+ + multiplier * V zero.
+    # The minimum may also be between two kinks, at the tau where V falls to 0. At this tau, the
+    # multiplier of V is the number for which P / n_+ + multiplier * V has the slope 0.
     start = groups.previous(violation)
     way = start / (start - violation)
     root = torch.lerp(groups.previous(P), P, way) / in_all
@@ -120,18 +120,18 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where :math:`T^*` runs over the sets of k samples with the most positives. The first maximum is
-    from the structured hinge [1]_, the second from the ramp loss [2]_. If each class has at least
-    k samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` for i = 1 to k,
-    with the i-th largest scores :math:`s^+_{[i]}` of positives and :math:`s^-_{[i]}` of negatives.
-    The loss is at least 1 minus the precision at k. With more than k positives, it is not convex,
-    and only the k positives with the largest scores have an effect.
+    where :math:`T^*` runs over the sets of k samples with the most positives. The maximum over T is
+    from the structured hinge [1]_, the maximum over :math:`T^*` from the ramp loss [2]_. With k or
+    more samples in each class, L is the mean over i = 1, ..., k of
+    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`. The i-th largest scores of positives and
+    negatives are :math:`s^+_{[i]}` and :math:`s^-_{[i]}`. L is at least 1 minus the precision at k.
+    With more than k positives, L is not convex and depends only on the k best positives.
 
     Parameters
     ----------
     k : int
-        Number of samples at the top (of each group), ``1 <= k <= n_samples``. If the weights sum to
-        less than k, all samples are at the top.
+        Number of samples of highest score (in each group) whose precision counts, from 1 to
+        n_samples. If the weights (of a group) sum to less than k, their sum replaces k.
 
     Returns
     -------

@@ -22,13 +22,13 @@ _XLABELS = {
     "rows": "k (selected samples, best first)",
     "group": "k (selected samples of each group, best first)",
 }
-# This `gid` (a name in matplotlib) identifies the lines that mark budgets.
+# matplotlib's `gid` of the lines that mark budgets, to find these lines among the lines of an axes.
 _BUDGET = "budget"
 
 
 @dataclass(eq=False, repr=False)
 class BudgetCurveDisplay(CurveDisplay):
-    r"""Curve of the precision, recall or value of a review budget of k samples.
+    r"""Curve of the precision, recall or value of the k samples of highest score, against k.
 
     The labels :math:`y_i \in \{0, 1\}` and values :math:`v_i` are sorted by decreasing score:
 
@@ -53,19 +53,19 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``share_of_groups``: share of the groups whose metric is in the band at each k, default 0.8.
       The band shows the variation between groups, not the error of the mean.
 
-    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
-    4): the axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
+    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True). The x axis ends at
+    ``n_budgets`` (default 4) times the largest marked k. ``n_budgets=None`` shows all k.
 
     Parameters
     ----------
     k, score : array-like of shape (n_points,) or list of arrays
         Numbers of selected samples, and the metric at each k. A list has one array per fold.
     metric : {"precision", "recall", "value"}, default="recall"
-        Which metric `score` holds. Sets the label and the limits of the y axis.
+        Metric in `score`. It determines the label and the range of the y axis.
     chance, ideal : array-like of shape (n_points,), default=None
         The metric at each k for a random order and for the best order. None draws no line.
     low, high : array-like of shape (n_points,), default=None
-        Lower and upper limit of the band at each k. None draws no band.
+        Lower and upper edge of the band at each k. None draws no band.
     budget : int, default=None
         The k to mark on the curve. None, or a number that is not in `k`, draws no mark.
     name : str, default=None
@@ -229,7 +229,7 @@ def _curves(gain, y_score, metric):
     elif metric == "recall" and gain.any():
         curves /= gain.sum()
     elif metric == "recall":
-        warn("BudgetCurveDisplay: no positives, recall is NaN", UndefinedMetricWarning)
+        warn("BudgetCurveDisplay: no positives in y_true, so recall is NaN", UndefinedMetricWarning)
         curves[:] = np.nan
     return curves
 
@@ -243,5 +243,5 @@ def _checked(metric=None, value=None, max_k=None, budget=None):
             check_count(count, name)
     if (metric == "value") != (value is not None):
         got = "no value" if value is None else "a value"
-        raise ValueError(f'value and metric="value" must come together; got {got}, {metric=}')
+        raise ValueError(f'pass value if and only if metric="value"; got {got} and {metric=}')
     return metric, value, max_k, budget

@@ -69,7 +69,7 @@ class TopKCurveDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("k", "accuracy")}
-        # Extend all chance levels to the largest k. If k is at least n_classes, the level is 1.
+        # Extend the chance levels of all folds to the same k. From n_classes on, the level is 1.
         longest = max(joined["k"], key=len)
         chances = [np.minimum(1.0, longest * fold["chance"][0]) for fold in folds]
         return joined | {"chance": np.mean(chances, axis=0), "average": folds[0]["average"]}

@@ -108,7 +108,7 @@ class LossComparisonDisplay(Display):
             Mean share of test samples that two runs have in common: 0 for one repetition of folds,
             (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
-            Parameters of the constructor and of `plot`.
+            Parameters of `LossComparisonDisplay`. The method `plot` gets `ax` and `kwargs`.
 
         Returns
         -------
@@ -146,8 +146,8 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Arguments of `from_scores`, with the same errors. `overlap` is the mean share of
-            test samples that two splits of the search have in common.
+            Arguments of `from_scores`, which raises errors if they are wrong. `overlap` is the
+            mean share of test samples that two splits of the search have in common.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
