@@ -227,8 +227,7 @@ class MiniBatches:
                 repeated |= (fresh == fresh.mT).triu(1).any(1)
         weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
-        # All networks keep equally many hard examples, or none if they draw different numbers of
-        # samples, and one of these numbers is less than `n_hard`.
+        # If networks draw different numbers of samples, some below `n_hard`, keep no hard examples.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
             drawn = Drawn(

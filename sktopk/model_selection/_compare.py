@@ -224,8 +224,8 @@ def _scorer(estimator, prefix, scoring, n_classes):
         )
     if prefix is None:
         raise ValueError(
-            "scoring must be a scorer, such as sktopk.metrics.make_top_scorer('recall_at_k', k=100), "
-            "because estimator has no TopKClassifier; got None"
+            "scoring must be a scorer if estimator has no TopKClassifier, for example "
+            "sktopk.metrics.make_top_scorer('true_positive_rate_at_fpr', fpr=0.01); got None"
         )
     k = estimator.get_params()[f"{prefix}k"]
     k = min(int(max(k) if isinstance(k, Mapping) else k), n_classes - 1)

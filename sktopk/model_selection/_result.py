@@ -140,7 +140,7 @@ class LossComparison:
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
             A conclusive verdict needs about `more_folds` additional folds, or `times_rows` times as
-            many samples: 0 and 1 if the verdict is already conclusive. Both numbers can be infinite.
+            many samples: 0 and 1 if the verdict is conclusive. Both numbers can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
