@@ -22,7 +22,7 @@ class StratifiedBatchSampler:
     batch size and m `min_positives`.
 
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
-      sample is in exactly one batch, and both classes are spread evenly.
+      sample is in exactly one batch, and each class is spread evenly over the batches.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
       with m positives each. Each negative is in one batch. Positives are repeated in rounds, in
       which each positive is drawn once. A batch that spans two rounds may contain a positive twice.

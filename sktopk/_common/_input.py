@@ -282,8 +282,8 @@ def check_labels(y, name="y"):
         raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
     if kind.startswith("continuous") and values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
-            f"{name} must hold one class label per sample; got shape {values.shape}. Repeat "
-            "a sample with n labels n times, with one label each, and divide its sample_weight by n"
+            f"{name} must hold one class label per sample; got shape {values.shape}. If a "
+            "sample has n labels, repeat it with each label, and divide its sample_weight by n"
         )
     if kind.startswith("continuous"):
         raise ValueError(

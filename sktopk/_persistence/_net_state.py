@@ -40,7 +40,7 @@ def check_net_state(net, state):
         if found["params"] != expected["params"]:
             raise ValueError("params in param_groups must be those of the optimizer, in order")
         for name, value in found.items():
-            # Callbacks may change numbers, such as learning rates, and may add new numbers.
+            # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):
                 raise ValueError(f"{name} in param_groups must match the optimizer; got {value!r}")
 

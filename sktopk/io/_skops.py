@@ -23,7 +23,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Parameters
     ----------
     estimator : estimator
-        A classifier of this package, or a scikit-learn estimator that contains some.
+        A classifier of this package, or a scikit-learn estimator that contains such a classifier.
     path : str or path-like
         File to write. An existing file is replaced atomically.
 
@@ -94,7 +94,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     Returns
     -------
     estimator : estimator
-        Estimator with the predictions of the saved one. The parameters `checkpoint`, `compile`,
+        Estimator that predicts like the saved one. The parameters `checkpoint`, `compile`,
         `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested estimators.
         Networks trained on a GPU are loaded to the CPU if there is no GPU.
 

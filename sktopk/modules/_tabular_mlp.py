@@ -43,7 +43,7 @@ class TabularMLP(nn.Module):
     n_bins, n_encoded, missing_indicator, n_categories
         Parameters of the encoder, see :class:`TableEncoder`.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`, which losses with margins need.
+        Whether the last layer is a :class:`NormalizedLinear`. Losses with margins need one.
     dtype : torch.dtype, default=None
         Data type of the weights, and `dtype` of the encoder. None means torch's default.
     generator : torch.Generator, default=None
@@ -210,7 +210,7 @@ class MemberLayers(torch.autograd.Function):
             found[2 * layer + 1] = gradient.sum(1)
             if layer > lowest:
                 weight = parameters[2 * layer]
-                # With one output, the outer product is faster.
+                # With one output, the outer product is faster than `bmm`.
                 product = torch.mul if weight.shape[1] == 1 else torch.bmm
                 gradient = product(gradient, weight)
                 gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0)

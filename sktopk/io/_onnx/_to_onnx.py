@@ -102,17 +102,17 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
-    The input of the graph is "X": any number of samples, with the floating-point type of X in
-    `fit`, or with the type of the weights if `module` is a custom network. The outputs are:
+    The input of the graph is "X", any number of samples. Their type is the floating-point type of X
+    in `fit` or, if `module` is a custom network, the type of its weights. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. Scores may differ from the classifier by 1e-4
-    (float32) or 1e-6 (float64) times the largest score, probabilities by 1e-3 or 1e-5. Labels whose
-    scores are equal within this tolerance can be exchanged.
+    Labels are int64, bool, float64 or strings. Scores of graph and classifier differ by at most
+    1e-4 (float32) or 1e-6 (float64) times the largest score, probabilities by at most 1e-3 or 1e-5.
+    Labels whose scores are equal within this tolerance can be exchanged.
 
     Parameters
     ----------
