@@ -46,7 +46,7 @@ class Samples(NamedTuple):
     def order(self, seed):
         """Return one random integer per sample, equal for a group and for equal samples."""
         if self.only_cells and self.groups is None:
-            # If all columns are categories, many samples are equal. Let folds divide equal samples.
+            # If all columns are categories, many samples are equal. Allow these in different folds.
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 

@@ -103,7 +103,7 @@ class Checkpoint:
             for name, callback in net.callbacks_:
                 if name in found["callbacks"]:
                     part, state = _part(callback), found["callbacks"][name]
-                    # Only known types have known entries. A user's callback may save any state.
+                    # Check the entries of known types. A user's callback may save any state.
                     is_known = isinstance(part, torch.optim.lr_scheduler.LRScheduler)
                     is_known |= type(part).__module__.startswith("sktopk.")
                     expected = mapped(part.state_dict(), _plain) if is_known else None

@@ -29,7 +29,7 @@ _CHUNK_IMAGES = 256  # images, whose hidden layers need more memory than the ima
 _CHUNK_LEAST = 32
 # Largest share of a GPU's free memory that X can use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Sparse multiplication beats dense multiplication up to this density and from this many columns.
+# Sparse multiplication is faster than dense up to this density and from this number of columns.
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 

@@ -331,7 +331,7 @@ class Net(NeuralNetClassifier):
                 named = list(self.module_.named_parameters())
                 shown = {"named_parameters": named, "batch": tuple(batch), "training": True}
                 callback.on_grad_computed(self, **shown)
-            # Some optimizers call `closure` several times per step. Keep the first loss.
+            # Some optimizers call `closure` several times per step. Keep the first result.
             if not result:
                 result.extend((loss.detach(), scores.detach(), threshold))
             return loss
