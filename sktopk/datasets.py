@@ -96,7 +96,7 @@ def _groups_of_classes(y, groups):
         return classes, groups
     classes = np.unique(np.array(list(groups)))
     if len(unknown := np.setdiff1d(y, classes)):
-        raise ValueError(f"groups must have each label of y as key; got no {unknown.tolist()[0]!r}")
+        raise ValueError(f"each label of y must be a key of groups; {unknown.tolist()[0]!r} is not")
     return classes, np.array([groups[label] for label in classes.tolist()])
 
 

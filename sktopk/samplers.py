@@ -11,7 +11,7 @@ from ._common._scalars import check_number
 
 __all__ = ["StratifiedBatchSampler"]
 
-# Groups larger than a minibatch are cut into parts. A minibatch joins at most JOINED parts.
+# Groups larger than a minibatch are cut into parts. A minibatch has at most JOINED of these parts.
 JOINED = 10
 
 
@@ -22,7 +22,7 @@ class StratifiedBatchSampler:
     batch size and m `min_positives`.
 
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
-      sample is in exactly one batch, and both classes are spread evenly.
+      sample is in exactly one batch, and each class is spread evenly over the batches.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
       with m positives each. Each negative is in one batch. Positives are repeated in rounds, in
       which each positive is drawn once. A batch that spans two rounds may contain a positive twice.
@@ -39,7 +39,7 @@ class StratifiedBatchSampler:
     min_positives : int, default=5
         Smallest number of positives per batch. With 0, a batch may have none.
     generator : torch.Generator, default=None
-        Source of the random order of each epoch. None means a new generator with seed 0.
+        Random generator for the order in each epoch. None means a new generator with seed 0.
 
     Raises
     ------
@@ -112,7 +112,7 @@ class StratifiedBatchSampler:
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[Tensor]:
-        # tensor_split puts larger parts first. Reverse the negatives to balance the batch sizes.
+        # tensor_split puts larger parts first. Reverse the parts of negatives to balance the sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
@@ -135,7 +135,7 @@ def evenly(rows, fold, generator):
     of_row = fold[rows] + 1
     order, size = of_row.argsort(stable=True), torch.bincount(of_row)
     start = size.cumsum(0) - size
-    # The i-th of n samples of a fold is sorted by (i + u) / n. u is a random number per fold.
+    # Sort all samples by (i + u) / n, for the i-th of n samples of a fold. u is random per fold.
     shift = torch.rand(len(size), generator=generator, dtype=torch.float64)
     of_place = of_row[order]
     place = (torch.arange(len(rows)) - start[of_place] + shift[of_place]) / size[of_place]
@@ -191,14 +191,14 @@ class GroupBatches:
             self.n_parts[group] = len(sampler)
             self._cut.append((torch.from_numpy(rows), sampler))
         of_each = self.n_parts[large]
-        # Create enough minibatches so that none contains two parts of the same group.
+        # Make enough minibatches to put all parts of each group into different minibatches.
         self._n_cut = max(-(-int(of_each.sum()) // self.n_joined), int(of_each.max(initial=0)))
         # Join groups of one sample in pairs, because batch normalization needs two samples.
         own, several = groups[order], (size > 1) & ~large
         rows, single = order[several[own]], order[size[own] == 1]
         together = np.concatenate([size[several], np.full(len(single) // 2, 2)])
         if len(single) % 2:
-            # If one group of one sample remains, join this group to the last entry.
+            # If a single group of one sample remains, add it to the last group or pair.
             together = np.append(together[:-1], together[-1:].sum() + 1)
         self._order = torch.from_numpy(np.concatenate([rows, single]))
         self._start, self._size = map(torch.from_numpy, (np.cumsum(together) - together, together))

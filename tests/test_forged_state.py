@@ -182,7 +182,7 @@ def test_a_forged_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_pa
     state["state"]["pos"] = 2**30
     random.set_state(state)
     path = dump(TopKClassifier(random_state=random), tmp_path / "file")
-    with pytest.raises(ValueError, match=r"generator must have pos in .*624\]; got 10"):
+    with pytest.raises(ValueError, match=r"random state must have pos in .*624\]; got 10"):
         load(path)
 
 

@@ -14,11 +14,11 @@ from ._warnings import warn
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
-# Number of parts of the samples. Each part gets target statistics of the other parts.
+# Number of parts of the samples. Each part is encoded by target statistics of all other parts.
 N_PARTS = 5
-# Prior weights m that are tried, in multiples of the mean weight of a category.
+# Candidates for the prior weight m of target statistics, times the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
-# Warn that a column of strings may be numeric if more than this number of strings are numbers.
+# If more than this number of the strings of a column are numbers, warn that it may be numeric.
 LEAST_NUMBERS = 12
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 # A prediction warns if a column has at least this number of values, all of unknown categories.
@@ -49,7 +49,7 @@ def explain(X, error, takes_missing=False):
         else:
             if X[name].dtype == object and any(type(v).__name__ == "NAType" for v in values):
                 raise TypeError(
-                    f"X must hold numbers; got pd.NA in column {name!r} of objects: convert the "
+                    f"X must hold numbers; got pd.NA in column {name!r} (object): convert the "
                     "column, for example with .astype('Float64')"
                 ) from error
             missing, infinite = _missing_objects(name, values, error, takes_missing), np.False_
@@ -273,7 +273,7 @@ def _check_categories(name, values, total):
         warn(
             f"column {name!r} of X has {len(values)} different {kind} in {total.sum()} samples, "
             f"such as {values[-1]!r}; {(total == 1).sum() / total.sum():.0%} of the samples have a "
-            "category of their own, which cannot be encoded. Drop identifiers, and convert dates "
+            "category that occurs once and predicts nothing. Drop identifiers, and convert dates "
             "and text to numbers"
         )
 
@@ -356,7 +356,7 @@ def target_statistics(code, target, n_classes, weight, part):
         return found
 
     error = np.array([errors(m * unit).sum(axis=0) for m in _PRIOR_WEIGHTS])
-    # If several m have the least error, use the largest, which depends least on single samples.
+    # Of all prior weights m with the least error, use the largest: single samples matter less.
     best = error <= error.min(axis=0) + 1e-9 * total.sum()
     m = np.where(best, _PRIOR_WEIGHTS[:, np.newaxis], 0.0).max(axis=0) * unit
     gain = errors(np.inf) - errors(m)
@@ -374,7 +374,7 @@ def target_statistics(code, target, n_classes, weight, part):
 def _smoothed(columns, total, m):
     """Return the statistics from sums of weights. The last row has the shares in all samples."""
     prior = columns.sum(axis=0) / max(total.sum(), 1e-300)
-    # The maximum removes negative rounding errors of differences.
+    # `columns` and `total` may be differences. Replace negative rounding errors by 0.
     share = 1 / (1 + np.maximum(total, 0) / m)  # weight of the prior
     of_each = (1 - share) * np.maximum(columns, 0) / np.maximum(total, 1e-300) + share * prior
     return np.vstack([of_each, prior])

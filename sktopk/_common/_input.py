@@ -18,7 +18,7 @@ from ._samples import LazyRows, Samples, several_groups
 from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_complex
 from ._warnings import warn
 
-# Below this limit, products of weights with n_samples and n_classes are finite.
+# Largest sum of sample weights: its products with n_samples and n_classes are finite in float64.
 _LARGEST = 1e150
 # Number of classes that a message shows.
 _SHOWN = 5
@@ -65,7 +65,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
         estimator._missing_ = () if takes_tables else None
     takes_missing = getattr(estimator, "_missing_", None) is not None and n_dim == 2
     if isinstance(X, LazyRows):
-        # Check only the shape of lazy rows. The values are checked when they are read.
+        # Check only the shape of a Dataset. The values are checked when they are read.
         if n_dim < 2:
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         X = _encode(estimator, X, is_frame=False)
@@ -265,7 +265,7 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        # `classes` has each class once. Repeat it, or scikit-learn would warn of too many classes.
+        # `classes` has each class once. Repeat the classes, or scikit-learn warns of too many.
         kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):
@@ -282,8 +282,8 @@ def check_labels(y, name="y"):
         raise ValueError(f"{name} must hold one class label per sample; got a {kind} target")
     if kind.startswith("continuous") and values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
-            f"{name} must hold one class label per sample; got shape {values.shape}. Repeat "
-            "a sample with n labels n times, with one label each, and divide its sample_weight by n"
+            f"{name} must hold one class label per sample; got shape {values.shape}. If a "
+            "sample has n labels, repeat it with each label, and divide its sample_weight by n"
         )
     if kind.startswith("continuous"):
         raise ValueError(
@@ -325,7 +325,7 @@ def _refuse_other_types(values, name):
     """Check that the labels are not enumerations or other objects."""
     if values.dtype.kind != "O" or values.ndim != 1:
         return
-    # Skip sequences, such as sets of labels, because scikit-learn raises its own error for them.
+    # Allow sequences here, such as lists of labels: scikit-learn raises its own error for them.
     known = str, bytes, list, tuple, np.ndarray, *_NUMBERS
     other = next((label for label in values if not isinstance(label, known)), None)
     if other is not None:

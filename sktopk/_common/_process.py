@@ -153,7 +153,7 @@ def joined_samples(*tensors):
         distributed.all_gather(parts, padded)
         parts = [part[:, :size].to(own.dtype) for part, size in zip(parts, sizes, strict=True)]
         if own.requires_grad:
-            # `in_parallel` divides gradients by the number of processes. The factor cancels this.
+            # `in_parallel` divides gradients by the number of processes. `len(sizes)` cancels this.
             parts[rank()] = len(sizes) * own + (1 - len(sizes)) * own.detach()
         return torch.cat(parts, 1)
 

@@ -46,7 +46,7 @@ class Samples(NamedTuple):
     def order(self, seed):
         """Return one random integer per sample, equal for a group and for equal samples."""
         if self.only_cells and self.groups is None:
-            # Only categories: give equal samples different integers, so that folds can divide them.
+            # If all columns are categories, many samples are equal. Allow these in different folds.
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
@@ -161,7 +161,7 @@ def sample_ranks(X):
         table, next_keys = _canonical(table), _sparse_keys
     else:
         table, next_keys = table.reshape(len(table), -1), _dense_keys
-    # `tied`: samples that equal another sample in all columns so far. Each round adds columns.
+    # Each round compares more columns of `tied`, the samples that equal another sample so far.
     n_smaller, tied, start = np.zeros(n_samples, dtype=np.intp), np.arange(n_samples), 0
     while len(tied):
         keys, start = next_keys(table, index[tied], start)
@@ -210,7 +210,7 @@ def _sparse_keys(X, index, number):
     column, value = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), X.dtype)
     value[there] = X.data[place[there]]
     column[there] = X.shape[1] - X.indices[place[there]]
-    # A negative entry ranks its sample below samples with 0 in this column, a positive one above.
+    # Sort samples with a negative entry before samples with 0, and with a positive entry after.
     return [np.where(value < 0, -column, column), value], number + 1
 
 

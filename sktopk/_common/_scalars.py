@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state, check_scalar
 
 from ._warnings import warn
 
-# A label with less than this share of the sample weight is rare. Positives are usually rare.
+# A label with less than this share of all sample weights is rare. Positives are usually rare.
 _RARE = 0.25
 # NumPy's indices are integers up to this limit.
 _LARGEST = 2**63 - 1
@@ -69,7 +69,7 @@ def n_kept(k, n):
     check_k(k)
     if isinstance(k, Integral):
         return int(k)
-    # Round before ceil: in floating point, 0.07 * 100 is above 7. Keep a tiny size above 0.
+    # Round before ceil: in floating point, 0.07 * 100 is above 7. Do not round tiny sizes to 0.
     size = float(k * n)
     return math.ceil(round(size, 9) or size)
 
@@ -249,7 +249,7 @@ def _read(values, copies):
     except (RuntimeError, TypeError):
         if not copies:
             raise
-    # CuPy copies with `get`. Other libraries copy through DLPack (array API standard 2023.12).
+    # CuPy copies to the CPU by `get`, other libraries by DLPack (array API standard 2023.12).
     return values.get() if hasattr(values, "get") else np.from_dlpack(values, device="cpu")
 
 
@@ -301,8 +301,8 @@ def positive_label(pos_label, classes, count):
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
                 f"of the samples. Set pos_label={labels[0]!r} if the rare samples are positives, "
-                f"else pos_label={labels[1]!r}. A VotingClassifier or similar replaces the "
-                "sorted labels by 0 and 1: inside, set pos_label to 0 or 1"
+                f"else pos_label={labels[1]!r}. Estimators inside a VotingClassifier "
+                "or similar get the sorted labels as 0 and 1: for them, set pos_label to 0 or 1"
             )
         return labels[1]
     place = 0 if first_is_rare else 1
@@ -327,10 +327,10 @@ def class_weights(class_weight, classes, count):
         )
     known = set(classes.tolist())
     unknown = [label for label in class_weight if label not in known]
-    # As in scikit-learn, keys can be absent from y (in a fold) if every label of y has a weight.
+    # As in scikit-learn, ignore other keys if all labels of y have a weight. A fold may lack some.
     if unknown and not known <= class_weight.keys():
         raise ValueError(
-            f"class_weight must have labels of y as keys, {classes.tolist()}; got {unknown}"
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got also {unknown}"
         )
     try:
         weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
@@ -338,7 +338,7 @@ def class_weights(class_weight, classes, count):
         weights = None
     if weights is None or not ((weights <= 1e100) & (weights >= 0)).all():
         raise ValueError(
-            f"class_weight must be finite and nonnegative, at most 1e+100; got {class_weight!r}"
+            f"class_weight must have weights from 0 to at most 1e+100; got {class_weight!r}"
         )
     return weights
 

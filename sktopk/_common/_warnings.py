@@ -9,14 +9,14 @@ import warnings
 import joblib
 import sklearn
 
-# Paths of code that is not the user's: this package, and packages that call it, as in searches.
+# Paths of code that is not the user's: sktopk, and packages that call sktopk, such as joblib.
 _INSIDE = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     contextlib.__file__,
     *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib, multiprocessing)),
 )
-# Python shows the same warning of a line only once, but forgets this in `catch_warnings`, as in
-# each parallel call of scikit-learn. Without this set, a search would warn again for every fold.
+# Warnings that were shown. Python shows a warning of a line once, but again after `catch_warnings`,
+# which scikit-learn uses in each parallel call. A search would therefore warn for every fold.
 _SHOWN = set()
 
 

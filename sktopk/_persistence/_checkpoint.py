@@ -40,7 +40,7 @@ class Checkpoint:
         self.name, self.path, self.call = path, os.path.realpath(path), call
         self.found = None
         try:
-            # `end_epoch` compares this mark with the file, to detect writes by other processes.
+            # `end_epoch` compares `mark` with the file's mark, to detect writes by other processes.
             self.mark = self._mark()
             content = None if self.mark is None else read_file(self.path)
         except OSError as error:
@@ -103,7 +103,7 @@ class Checkpoint:
             for name, callback in net.callbacks_:
                 if name in found["callbacks"]:
                     part, state = _part(callback), found["callbacks"][name]
-                    # The state of a user's callback may have any values and new entries.
+                    # Check the entries of known types. A user's callback may save any state.
                     is_known = isinstance(part, torch.optim.lr_scheduler.LRScheduler)
                     is_known |= type(part).__module__.startswith("sktopk.")
                     expected = mapped(part.state_dict(), _plain) if is_known else None

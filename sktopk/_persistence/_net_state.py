@@ -38,11 +38,11 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("param_groups must have the optimizer's params in the same order")
+            raise ValueError("params in param_groups must be those of the optimizer, in order")
         for name, value in found.items():
-            # Callbacks may change numbers, such as learning rates, and may add new numbers.
+            # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):
-                raise ValueError(f"param_groups must have the optimizer's {name}; got {value!r}")
+                raise ValueError(f"{name} in param_groups must match the optimizer; got {value!r}")
 
 
 def check_like(expected, found, name, weights):
@@ -69,7 +69,7 @@ def check_like(expected, found, name, weights):
         if not isinstance(found, list | tuple):
             raise ValueError(f"{name} must be a list; got {type(found).__name__}")
         for i, value in enumerate(found):
-            # `found` may be longer: random states of more devices, or past steps of LBFGS.
+            # `found` may have additional items: states of more devices, or past steps of LBFGS.
             check_like(expected[i] if i < len(expected) else None, value, f"{name}.{i}", weights)
     elif _is_number(expected):
         if not _is_number(found) or (math.isfinite(expected) and not math.isfinite(found)):
@@ -90,10 +90,10 @@ def _check_tensor(expected, found, name):
     if not isinstance(found, torch.Tensor) or found.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor; got {type(found).__name__}")
     if not _fills_its_memory(found):
-        raise ValueError(f"{name} must have no gaps or overlaps; got strides {found.stride()}")
+        raise ValueError(f"strides of {name} must leave no gaps or overlaps; got {found.stride()}")
     if expected.dtype == torch.uint8 and expected.shape == (_GENERATOR_SIZE,):
         return _check_generator(found, name)
-    # Counts such as `step` have torch's default dtype, which may differ from the dtype in the file.
+    # Counts of optimizer steps have torch's default dtype, and may have another dtype in the file.
     same = found.dtype == expected.dtype or (
         found.ndim == expected.ndim == 0 and found.is_floating_point()
     )
@@ -112,14 +112,14 @@ def _check_tensor(expected, found, name):
 def _check_generator(found, name):
     """Check the state of torch's CPU generator, which could otherwise read any memory."""
     if found.dtype != torch.uint8 or found.ndim != 1:
-        raise ValueError(f"{name} must be a state of a generator, 1D uint8; got {found.dtype}")
+        raise ValueError(f"{name} must be a 1D uint8 random state; got {found.ndim}D {found.dtype}")
     if len(found) == _GENERATOR_SIZE:  # only the state of a CPU generator has positions
         _, left, seeded, following = _GENERATOR.unpack(bytes(found[: _GENERATOR.size].tolist()))
-        # In a new generator, (left, next) is (1, 0). Later, left + next is constant.
+        # A new generator has left = 1 and next = 0. After the first draw, left + next is constant.
         is_new = (left, following) == (1, 0)
         counts = 1 <= left <= _GENERATOR_NUMBERS and left + following == _GENERATOR_NUMBERS + 1
         if seeded != 1 or not (is_new or counts):
-            raise ValueError(f"{name} must be a generator state; got left={left}, next={following}")
+            raise ValueError(f"{name} must be a random state; got left={left}, next={following}")
 
 
 def _fills_its_memory(tensor):

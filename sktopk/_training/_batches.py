@@ -17,7 +17,7 @@ from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSample
 
 from ._objectives import Drawn, Lists, Totals
 
-# Networks skip the samples that they hold out, so they draw different numbers of samples. If the
+# Each network skips its held-out samples, so networks draw different numbers of samples. If the
 # smallest number is at least this share of the largest, all networks draw the smallest number.
 LEAST_DRAWN = 0.8
 # Maximum size of a prediction chunk: all cores stay busy, and hidden layers fit into the cache.
@@ -25,11 +25,11 @@ _CHUNK_BYTES = 1 << 23  # bytes of inputs, and of outputs
 _CHUNK_ROWS = 1 << 12  # samples, on a CPU
 _CHUNK_ROWS_OF_GPU = 1 << 14  # samples, on a GPU, which has more cores than a CPU
 _CHUNK_IMAGES = 256  # images, whose hidden layers need more memory than the images
-# Minimum size of a prediction chunk, because each chunk reads all weights of the last layer.
+# Minimum samples per prediction chunk, because each chunk reads all weights of the last layer.
 _CHUNK_LEAST = 32
-# Largest share of a GPU's free memory for the data. The network and minibatches use the rest.
+# Largest share of a GPU's free memory that X can use. The network and minibatches use the rest.
 RESIDENT_SHARE = 0.5
-# Sparse matrix multiplication is faster up to this density and from this number of columns of X.
+# Sparse multiplication is faster than dense up to this density and from this number of columns.
 SPARSE_SHARE, SPARSE_COLUMNS = 0.05, 1000
 
 
@@ -134,13 +134,13 @@ class Batch:
     """A minibatch, with the samples that each network draws."""
 
     x: object  # Tensor or SparseRows (n_samples, ...): the samples that any network draws
-    # Positions in x of each network's samples: (n_members, longest). None: each uses all of x.
+    # Positions in x of the samples of each network: (n_members, longest). None means all of x.
     own: torch.Tensor | None
     target: torch.Tensor  # (n_members, longest)
     weight: torch.Tensor | None  # (n_members, longest), float64
     rows: torch.Tensor  # indices in the training set: (n_members, longest)
-    # Tuples (members, columns, Drawn) for networks that draw equally many samples: indices of the
-    # networks, indices of their drawn samples (columns of `own`), and the objective's input.
+    # One tuple for each set of networks that draw equally many samples: indices of the networks,
+    # columns of `own` with the positions of their samples, and a `Drawn` for the objective.
     parts: list
 
     def __iter__(self):
@@ -227,7 +227,7 @@ class MiniBatches:
                 repeated |= (fresh == fresh.mT).triu(1).any(1)
         weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
-        # Networks must keep equally many hard examples: none if lengths differ and one is short.
+        # If networks draw different numbers of samples, some below `n_hard`, keep no hard examples.
         n_hard = self.n_hard if len(by_length) == 1 or min(lengths) >= self.n_hard else 0
         for members, length in by_length:
             drawn = Drawn(
@@ -248,7 +248,7 @@ class MiniBatches:
         n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
         known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
         if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
-            raise ValueError(f"hard must have sample indices for each network; got {hard!r:.60}")
+            raise ValueError(f"'hard' must hold sample indices for each network; got {hard!r:.60}")
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):
@@ -300,7 +300,7 @@ class Groups:
         self.codes = torch.from_numpy(codes).to(device)
         of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
         self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
-        # own[m, g]: whether network m trains on group g. Its loss is the mean over these groups.
+        # own[m, g]: whether network m trains on group g. The loss of m is the mean over its groups.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False
@@ -344,7 +344,7 @@ def make_batches(
     fold = None if folds is None else torch.from_numpy(folds.fold)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
-        # Distributed processes join their minibatches. These need equal sizes and no hard examples.
+        # Minibatches of several processes are joined, and need equal sizes and no hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
         check_single_process("groups")
@@ -382,12 +382,12 @@ def totals_of(target, weight, folds, n_classes, n_members, class_total, device):
     drawn = np.ones((n_members, n_folds + 1))
     if folds is not None:
         drawn[np.arange(n_members), folds.of_member + 1] = 0
-    # Sum over the folds that a network draws. Total minus held-out fold would be less exact.
+    # Add the drawn folds of each network: subtraction of the held-out fold would be less exact.
     count, weight_of = (total(drawn @ each) for each in (count, weight_of))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
     if class_total is not None:
         weight_of = np.broadcast_to(class_total, weight_of.shape).astype(np.float64)
-    # Keep the totals in float64, even if the network uses float32.
+    # Keep these sums and means of weights in float64, even if the network uses float32.
     of = [torch.from_numpy(np.ascontiguousarray(each.T)).to(device) for each in (weight_of, mean)]
     return Totals(*of, torch.from_numpy(unit).to(device))

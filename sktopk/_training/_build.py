@@ -113,7 +113,7 @@ def build_net(estimator, task, dtypes, seed, device):
                 train_split=None,
                 verbose=estimator.verbose,
                 device=str(device),
-                # skorch's cache requires minibatches (X, y), but these minibatches have weights.
+                # skorch's cache requires minibatches (X, y). Our minibatches also contain weights.
                 **{"use_caching": False} | params,
             ).initialize()
         except (TypeError, ValueError) as error:

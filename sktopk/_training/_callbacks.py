@@ -75,7 +75,7 @@ class Validation(Callback):
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         value, weight, cluster, loss = self.values(net)
-        # Renumber the clusters, because samples of two processes share no cluster.
+        # Give the clusters of each process their own numbers, because processes share no cluster.
         n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
         value, weight, cluster = joined(value, weight, n_before + cluster)
         if loss is not None:
@@ -143,7 +143,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
         is_train_loss = isinstance(each, PassthroughScoring) and each.on_train
         if isinstance(each, BatchScoring | PassthroughScoring) and not is_train_loss:
             raise ValueError(
-                f"callbacks must not have {kind}: minibatches have no scores. Use EpochScoring"
+                f"callbacks must not have {kind}: no scores of minibatches exist. Use EpochScoring"
             )
         if isinstance(each, EpochScoring) and not each.on_train and not has_val:
             if is_fit:

@@ -39,7 +39,7 @@ MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 RATE_INCREASE = 0.1
 # Up to this number of values, the encoded training samples are kept in memory.
 MOST_ENCODED = 1 << 25
-# Copy each network's drawn samples up to this size. Above, it also scores held-out samples.
+# Up to this number of values, copy the samples of each network. Else, score the whole minibatch.
 MOST_SELECTED = 1 << 24
 
 
@@ -132,7 +132,7 @@ class Net(NeuralNetClassifier):
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
         super().__init__(module, **kwargs)
         self.settings, self.generator, self.own_generator = settings, generator, own_generator
-        # `shared_state` is the state of torch's global generators, if `own_generator` is None.
+        # If `own_generator` is None, `shared_state` is the state of torch's global generators.
         self.shared_state, self.run = None, None
 
     @property
@@ -288,7 +288,7 @@ class Net(NeuralNetClassifier):
         self.history.new_batch()
         n_batches, step = len(iterator), self.train_step
         if torch.device(self.device).type == "cuda" and can_record(self, iterator):
-            # Record steps again after each epoch in which a user's callback may change the network.
+            # A user's callbacks may change the network. Each epoch then needs new CUDA graphs.
             if self.callbacks or self.run.recorder is None:
                 self.run.recorder = Recorder(self, iterator)
             iterator, step = iterator.fetched(), self.run.recorder.step
@@ -331,7 +331,7 @@ class Net(NeuralNetClassifier):
                 named = list(self.module_.named_parameters())
                 shown = {"named_parameters": named, "batch": tuple(batch), "training": True}
                 callback.on_grad_computed(self, **shown)
-            # Some optimizers call `closure` several times per step. Record only the first result.
+            # Some optimizers call `closure` several times per step. Keep the first result.
             if not result:
                 result.extend((loss.detach(), scores.detach(), threshold))
             return loss

@@ -41,10 +41,10 @@ class Drawn:
     """Facts for an objective about the samples that some networks have drawn."""
 
     totals: Totals  # totals of the training samples of these networks
-    # The first `n_fresh` samples of each network are new (None: all samples). The others are hard
-    # examples: samples of earlier minibatches that are only used to estimate a threshold.
+    # Each network's first `n_fresh` samples (None: all) are drawn for this minibatch. The rest are
+    # hard examples, kept from earlier minibatches only to estimate the threshold.
     n_fresh: int | None = None
-    # Mask (n_members, n_fresh) of new samples that occur again in the minibatch.
+    # Mask (n_members, n_fresh): drawn samples that are also hard examples, or are drawn twice.
     repeated: torch.Tensor | None = None
     lists: "Lists | None" = None  # the groups of samples, if `fit` got groups
     n_hard: int = 0  # number of hard examples for the next minibatch
@@ -54,12 +54,12 @@ class Drawn:
 class Lists:
     """Groups, or parts of groups, in a minibatch. Each has its own threshold."""
 
-    # Indices of each list's samples in a flattened (n_members, n_samples): (n_lists, longest).
+    # (n_lists, longest): sample indices of each list, in flattened arrays (n_members, n_samples).
     place: torch.Tensor
     known: torch.Tensor  # mask of the entries of `place` that are not padding
     totals: Totals  # totals of the groups, with one column per list
-    # Factors (3, n_lists) of each list's losses of negatives, of positives, and of both classes.
-    # They make the mean loss of an epoch about the mean over all groups that have such a loss.
+    # Factors (3, n_lists) for the losses of negatives, of positives, and of both classes of a list.
+    # With these factors, the mean loss of an epoch is about the mean over groups with such samples.
     share: torch.Tensor
 
 
@@ -175,7 +175,7 @@ def proportional(positive, weight, totals):
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     if weight is not None:
         n_samples, n_positives = (weight > 0).sum(1), (positive & (weight > 0)).sum(1)
-    # Estimate the total weight of a class: number of samples times mean weight in training.
+    # Estimate the weight of each class in the minibatch: its number of samples times `totals.mean`.
     seen = torch.stack([n_samples - n_positives, n_positives]) * totals.mean
     share = totals.weight / totals.weight.sum(0) / seen.clamp(min=1e-300)
     return torch.where(positive, share[1].unsqueeze(1), share[0].unsqueeze(1))
@@ -210,7 +210,7 @@ class TopLoss(Objective):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
         self.kinds = check_errors(errors)
-        # Not fixed: a user's function, and quantiles by Newton steps (surrogates except the hinge).
+        # Not fixed: a user's function, and quantiles of surrogates other than hinge (Newton steps).
         is_ours = hasattr(threshold, "of")
         self.is_fixed = is_ours and getattr(threshold, "surrogate", "hinge") == "hinge"
 
@@ -226,7 +226,7 @@ class TopLoss(Objective):
         weight = weight.masked_fill(~known, 0.0)
         totals, share = drawn.lists.totals, drawn.lists.share
         losses = self._losses(scores, positive, weight, drawn, totals, share)
-        # Only the sum over networks matters. Divide the sum over lists equally among networks.
+        # The caller only adds the losses of all networks. Return an equal share for each network.
         return losses.sum().expand(len(target)) / len(target)
 
     def _losses(self, scores, positive, weight, drawn, totals, share):
@@ -251,7 +251,7 @@ class TopLoss(Objective):
             above = kind == "false_positives"
             counted = ~positive if above else positive
             counted = counted if weight is None else counted & (weight > 0)
-            # Estimate the total weight: number of samples times mean weight in the training set.
+            # Estimate the weight of the counted samples: number times mean weight of the class.
             total = counted.sum(1) * totals.mean[int(not above)]
             total = total.masked_fill(total == 0, 1.0).unsqueeze(1)
             scale = (total.reciprocal() if weight is None else weight / total).to(scores.dtype)
@@ -330,7 +330,7 @@ class CustomLoss(Objective):
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
-        # `Net` warns about a softmax before these losses. Other losses may expect probabilities.
+        # With these losses, `fit` warns of probabilities as scores. Other losses may need them.
         self.takes_scores = isinstance(loss, LossModule | nn.CrossEntropyLoss)
 
     def seed(self, generator):
@@ -344,7 +344,7 @@ class CustomLoss(Objective):
             return torch.stack([self._value(s, y, None) for s, y in each])
         weight = (weight / drawn.totals.unit.unsqueeze(1)).to(scores.dtype)
         each = zip(scores, target, weight, strict=True)
-        # `_value` divides by the sum of the weights. Divide by the number of samples instead.
+        # Multiplied by the mean weight, the weighted mean is the weighted sum per sample.
         return torch.stack([self._value(s, y, w) * w.mean() for s, y, w in each])
 
     def _value(self, scores, target, weight):
@@ -357,7 +357,7 @@ class CustomLoss(Objective):
                 return self._checked(self.loss(scores, target))
             if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=weight))
-            # Average over samples here: with "sum" or class weights, the loss returns another mean.
+            # Compute the mean over samples here: "sum" or class weights do not give this mean.
             self.loss.reduction = "none"
             try:
                 each = self._checked(self.loss(scores, target))
@@ -379,7 +379,7 @@ class CustomLoss(Objective):
         value = self._checked(self.loss(scores, target, sample_weight=weight))
         if value.ndim:
             raise TypeError(
-                "loss must return the weighted mean, a scalar, if it takes sample_weight; got "
+                "loss takes sample_weight, so it must return the weighted mean, a scalar; got "
                 f"shape {tuple(value.shape)} from {self.name}"
             )
         return value

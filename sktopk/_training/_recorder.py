@@ -10,7 +10,7 @@ import torch
 from sktopk._common._process import unused_rng, world_size
 from sktopk.modules._tabular_mlp import Dropout, has_hooks
 
-# After this number of steps with minibatches of the same shape, the next such step is recorded.
+# Record a CUDA graph after this number of steps with minibatches of the same shape.
 N_BEFORE = 3
 # No thread replays a CUDA graph while another thread records one.
 _RECORDING = threading.Lock()
@@ -52,7 +52,7 @@ class Recorder:
         self._net, self._batches = net, batches
         self._groups = net.optimizer_.param_groups
         device = batches.target.device
-        # Recorded steps read learning rates from tensors, for which the optimizer requires float32.
+        # CUDA graphs read learning rates from tensors, which the optimizer requires to be float32.
         self._rates = [torch.empty((), dtype=torch.float32, device=device) for _ in self._groups]
         self._n_steps, self._graphs, self._pool = Counter(), {}, torch.cuda.graph_pool_handle()
 

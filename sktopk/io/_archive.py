@@ -29,7 +29,7 @@ _TYPES = {
     "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
     "numpy": "dtype",
 }
-# Types of parameter values. In Python 3.13, the path types are in pathlib._local.
+# Trusted types that skops creates by a call. In Python 3.13, path types are in pathlib._local.
 CONSTRUCTED = {
     "pathlib.PosixPath",
     "pathlib.WindowsPath",
@@ -40,24 +40,24 @@ CONSTRUCTED = {
 _TRUSTED = CONSTRUCTED.union(
     *({f"{module}.{name}" for name in names.split()} for module, names in _TYPES.items())
 )
-# Public names of these modules are trusted if they have one of the endings ("": all names).
+# Modules with trusted public names, and required endings of these names ("" allows all names).
 _PUBLIC = {
     "sktopk.losses": "",
     "sktopk.modules": "",
     "sklearn.metrics": ("_score", "_loss", "_error"),
     "sklearn.model_selection": ("Fold", "Split", "Out"),
 }
-# Increase this number if new versions cannot read old files, or old versions new files.
+# Increase this number if a version of sktopk cannot read the files of older or newer versions.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
-# Required endings of the names of the archive members that nodes of these types refer to.
+# Types of nodes that refer to a file in the archive, and the required ending of its name.
 _ENDINGS = {
     "NdArrayNode": ".npy",
     "SparseMatrixNode": ".npz",
     "BytesNode": ".bin",
     "BytearrayNode": ".bin",
 }
-# SciPy compresses sparse matrices. Limit of their size: _SPARSE_RATIO * file size + _SPARSE_BYTES.
+# A decompressed sparse matrix may have _SPARSE_RATIO * file size + _SPARSE_BYTES bytes, not more.
 _SPARSE_RATIO, _SPARSE_BYTES = 20, 1 << 24
 _READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -90,10 +90,10 @@ def names_in(data, constructed):
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("members of the file must be distinct and stored without compression")
+            raise ValueError("files in the archive must have distinct names and no compression")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
-            raise ValueError(f"the file must have sktopk format {FORMAT}; got {version['format']}")
+            raise ValueError(f"the file's sktopk format must be {FORMAT}; got {version['format']}")
         for name in sizes:
             if name.endswith(".npy"):
                 _check_array(archive, name)
@@ -120,17 +120,17 @@ def _check_array(archive, name):
         shape, _, dtype = read(file)
         n_bytes = archive.getinfo(name).file_size - file.tell()
     count, n_sides = math.prod(shape), math.prod(max(side, 1) for side in shape)
-    # The size in bytes limits neither items of 0 bytes (empty strings) nor axes of empty arrays.
+    # Arrays of 0 bytes can have huge shapes: if items are empty strings, or an axis has length 0.
     sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
     if count * dtype.itemsize != n_bytes or not sizes:
-        raise ValueError(f"{name} has {n_bytes} bytes, wrong for shape {shape} and {dtype}")
+        raise ValueError(f"{name} has {n_bytes} bytes, but shape {shape} and {dtype}")
 
 
 def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"a sparse matrix has {size} bytes, too many for a file of {n_bytes}")
+            raise ValueError(f"a matrix of {size} bytes is too large for a file of {n_bytes} bytes")
         for name in archive.namelist():
             _check_array(archive, name)
 
@@ -147,17 +147,17 @@ def _check_nodes(schema, sizes, constructed):
             raise ValueError(f"the file must not call {name}")
         if name == "numpy.void":  # which allocates as many bytes as a number says
             raise ValueError(f"the file must not have {name}")
-        # skops replaces a node by the first node with the same `__id__`, whatever its content. If
-        # small nodes stood for large ones, time could grow exponentially with the size of the file.
+        # skops replaces a node by the first node with the same `__id__`. Without this check, small
+        # nodes could stand for large nodes, and a small file could take exponential time to load.
         if number and size_of.setdefault(number, n_values) != n_values:
-            raise ValueError(f"nodes with __id__ {number} must have the same content")
+            raise ValueError(f"all nodes with __id__ {number} must have the same content")
         file = node.get("file")
         if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
             own = number or object()  # skops does not remember a node without a number
             if not known or reader.setdefault(file, own) != own:
                 raise ValueError(
-                    f"each {loader} must have its own file in the archive; got {file!r:.40}"
+                    f"each {loader} needs its own file in the archive; {file!r:.40} is no such file"
                 )
     return names
 

@@ -48,7 +48,7 @@ def _check_generator(state):
     name, largest = _LARGEST.get(state["bit_generator"], ("", 0))
     position = (state | state["state"]).get(name, 0)
     if not 0 <= position <= largest:
-        raise ValueError(f"a NumPy generator must have {name} in [0, {largest}]; got {position}")
+        raise ValueError(f"NumPy random state must have {name} in [0, {largest}]; got {position}")
 
 
 def _within(loaded):
@@ -68,7 +68,7 @@ def _within(loaded):
         elif isinstance(value, np.ndarray):
             stack.extend(value.flat if value.dtype == object else ())
         if hasattr(value, "__dict__"):
-            # Skip the fitted network `net_`, which is checked and reset with its estimator.
+            # Skip the network `net_`: `__setstate__` of its estimator has checked `net_`.
             stack.extend(each for name, each in vars(value).items() if name != "net_")
 
 

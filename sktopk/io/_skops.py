@@ -23,7 +23,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Parameters
     ----------
     estimator : estimator
-        A classifier of this package, or a scikit-learn estimator that contains some.
+        A classifier of this package, or a scikit-learn estimator that contains such a classifier.
     path : str or path-like
         File to write. An existing file is replaced atomically.
 
@@ -81,20 +81,20 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
     Like :func:`skops.io.load`, this function does not execute code of untrusted types. A small file
-    cannot use much memory or time. A model from an untrusted file can still be wrong on purpose.
+    cannot use much memory or time. An untrusted file can still hold a model that predicts badly.
 
     Parameters
     ----------
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Other classes and functions to trust, or their full names. Check each of them. This package,
-        the defaults of skops, and scikit-learn's searches, ensembles and calibration are trusted.
+        Further classes and functions to trust, or their full names; check each of them. Always
+        trusted: sktopk, skops' defaults, and scikit-learn's searches, ensembles and calibration.
 
     Returns
     -------
     estimator : estimator
-        Estimator with the predictions of the saved one. The parameters `checkpoint`, `compile`,
+        Estimator that predicts like the saved one. The parameters `checkpoint`, `compile`,
         `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested estimators.
         Networks trained on a GPU are loaded to the CPU if there is no GPU.
 
@@ -160,5 +160,5 @@ def _full_name(kind):
 def _can_be_imported(name):
     """Return whether a full name, such as "package.module.Class", can be imported."""
     module, _, attribute = name.rpartition(".")
-    # Accept names in modules that are not imported: some builtins name a nonexistent module.
+    # Accept names of modules that are not imported: `__module__` of some builtins does not exist.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)

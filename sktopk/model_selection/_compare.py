@@ -58,22 +58,22 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    All models have the same folds and seeds. Each fold selects a setting from `grid` on a held-out
-    quarter of the training samples, refits the model to all training samples, and scores it on the
-    test samples. The verdict compares the best loss with the best of these baselines:
+    In each fold, every model gets the setting from `grid` with the best score on a held-out quarter
+    of the training samples, is refitted to all training samples, and is scored on the test samples.
+    All models share folds and seeds. The verdict compares the best loss with the best baseline:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). The last network has a tuned threshold if
-      there are two classes, no sample weights, and `scoring` is a scorer of scikit-learn.
+      "weighted_cross_entropy" (balanced class weights). For two classes, without sample weights and
+      with a scorer of scikit-learn, the threshold of "weighted_cross_entropy" is tuned.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline that contains exactly one. Each name in `losses` replaces
-        its loss. Any other classifier, such as a ranker, is itself compared, under the name of its
-        class. Every `random_state` is set to the seed of the run.
+        A TopKClassifier, or a pipeline with exactly one, whose loss is replaced by each name in
+        `losses`. Any other classifier, such as a ranker, is one of the compared models, under the
+        name of its class. Every `random_state` is set to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -82,25 +82,25 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
-        with the k of a TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of the
-        scorer or, if that is None, of `estimator`.
+        with the k of a TopKClassifier. In models with ``pos_label=None``, `pos_label` becomes that
+        of the scorer or, if the scorer has none, of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings of each loss. "default" means the learning rate times 1/3, 1, 3 and 10 or, for
-        losses with a temperature, the learning rate times 1 and 3, combined with tau and tau / 10.
-        None keeps all parameters. A dict maps losses to ``ParameterGrid`` arguments; missing losses
-        have the default. All losses must have the same number of settings.
+        Settings to compare. "default" means the learning rate times 1/3, 1, 3 and 10. For losses
+        with a temperature, it means the learning rate times 1 and 3, each with tau and tau / 10.
+        None keeps the given parameters. A dict maps losses to ``ParameterGrid`` arguments; losses
+        without an entry get "default". All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights for `fit`, and for `scoring` if it takes weights.
+        Weights of the samples, for `fit` and, if the scorer takes weights, for `scoring`.
     groups : array-like of shape (n_samples,), default=None
-        Groups for `cv`, and for `scoring` with ``set_score_request(groups=True)``. The quarter
-        of the training samples that selects a setting also consists of whole groups.
+        Group of each sample, for `cv`, and for `scoring` with ``set_score_request(groups=True)``.
+        The held-out quarter that selects a setting also consists of whole groups.
     confidence : float, default=0.95
         Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -224,7 +224,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
         )
     if prefix is None:
         raise ValueError(
-            "scoring must be given, because estimator has no TopKClassifier: for example "
+            "scoring must be a scorer if estimator has no TopKClassifier, for example "
             "sktopk.metrics.make_top_scorer('true_positive_rate_at_fpr', fpr=0.01); got None"
         )
     k = estimator.get_params()[f"{prefix}k"]
@@ -289,7 +289,7 @@ def candidates_of(estimators, grid):
         candidates[name] = list(ParameterGrid(each))
         for params in candidates[name]:
             clone(estimators[name]).set_params(**params)  # raises if a parameter is unknown
-    # Estimators without a learning rate are exempt: their only setting is the empty dict.
+    # Do not check estimators without a learning rate. Their only setting is the empty dict.
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(

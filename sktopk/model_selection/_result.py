@@ -28,7 +28,7 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    All scores of a loss on one split are averaged. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
+    A loss's scores on a split are averaged first. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class LossComparison:
     Attributes
     ----------
     scores : dict of str to ndarray of shape (n_splits,)
-        Scores of each loss on all splits. The baseline comes first.
+        Scores of each loss on all splits. The first key is the baseline.
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
@@ -140,7 +140,7 @@ class LossComparison:
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
             A conclusive verdict needs about `more_folds` additional folds, or `times_rows` times as
-            many samples. If the verdict is conclusive, these are 0 and 1. Both can be infinite.
+            many samples: 0 and 1 if the verdict is conclusive. Both numbers can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
@@ -173,7 +173,7 @@ class LossComparison:
         summary = self.summary()
         others = summary[summary["difference"].notna()]
         half = (others["high"] - others["low"]) / 2
-        # `others` has no row of the baseline. In assignments, pandas sets missing rows to NaN.
+        # The baseline has no row in `others`. In the columns added here, pandas gives it NaN.
         shown = summary["mean"].map("{:.4f}".format).to_frame()
         words = _statistics.intervals_in_words(others["difference"], half)
         shown["difference"] = pd.Series(words, index=others.index)

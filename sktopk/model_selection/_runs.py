@@ -104,7 +104,7 @@ def do_run(run, rows, scorer):
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)
     if len(run.candidates) > 1:
-        # All losses of a fold have the same seed, and therefore the same held-out samples.
+        # All losses use the same seed in a fold, and therefore hold out the same samples.
         kept, held = hold_out(train.y, np.random.RandomState(run.seed), train.groups)
         fit, judge = train.take(kept), train.take(held)
         scores = []

@@ -25,12 +25,12 @@ class NormalizedLinear(nn.Module):
     dtype : torch.dtype, default=None
         Data type of the weight. None means torch's default.
     generator : torch.Generator, default=None
-        Source of initial weights. None means torch's global generator.
+        Random generator for initial weights. None means torch's global generator.
 
     Attributes
     ----------
     weight : Parameter of shape (out_features, in_features)
-        Initial rows are uniform on the unit sphere.
+        Weight vector of each class. Initial vectors are uniform on the unit sphere.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-# Limits of n_encoded="auto": total number of bins, and number of numerical columns with bins.
+# n_encoded="auto": at most 128 bins in total, and no bins for more than 64 numerical columns.
 _AUTO_BINS = 128
 _AUTO_COLUMNS = 64
 # Quantiles are computed from a subsample of about this number of samples.
@@ -21,8 +21,8 @@ _MIN_BIN_WIDTH = 1e-6
 class TableEncoder(nn.Module):
     r"""Encoder of tabular data, the first layer of :class:`TabularMLP` and of networks of your own.
 
-    Every column x is scaled by its quartiles q and smoothly clipped [2]_. A column with more than
-    two distinct values can also be encoded in T bins with the edges b [1]_ (equation 1):
+    Every column x is scaled to z with its quartiles q, and smoothly clipped [2]_. A column with
+    more than two distinct values can also be encoded in bins. Bin t with edges b has value e [1]_:
 
     .. math::
         z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
@@ -38,9 +38,9 @@ class TableEncoder(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
-        Largest total number of bins. If it is too small, columns get fewer than ``n_bins`` bins, or
-        none. "auto" is ``n_bins`` times the number of numerical columns, at most 128, and 0 for
-        more than 64 numerical columns.
+        Largest total number of bins. With a small number, columns get fewer than ``n_bins`` bins,
+        or none. "auto" means ``n_bins`` times the number of numerical columns, but at most 128. If
+        there are more than 64 numerical columns, "auto" means 0.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
@@ -54,10 +54,10 @@ class TableEncoder(nn.Module):
     n_outputs : int
         Number of columns of the encoding.
     center, scale : Tensor of shape (n_features,)
-        Buffers: z is ``(x - center) * scale``.
+        Buffers. The scaled columns are ``z = (x - center) * scale``.
     bin_column, bin_start, bin_slope : Tensor of shape (n_encoded,)
-        Buffers: bins are encoded as ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to
-        [0, 1]. Unused bins have slope 0.
+        Buffers. Bins are encoded as ``(z[..., bin_column] - bin_start) * bin_slope``, clipped to
+        [0, 1], where z has the scaled columns. Unused bins have slope 0.
     missing_column : Tensor of shape (n_indicators,)
         Buffer: indices of the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
@@ -66,8 +66,8 @@ class TableEncoder(nn.Module):
     Notes
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
-    clipped. Before :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
-    last bin are unbounded. Here, they end at the extreme values of X in :meth:`from_data`.
+    clipped. Without a call of :meth:`from_data`, columns are clipped but not scaled. The first and
+    last bin end at the extreme values of X in :meth:`from_data`. In [1]_, they are unbounded.
 
     References
     ----------
@@ -115,7 +115,7 @@ class TableEncoder(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # Columns with many rare categories overfit less if the encoding has smaller values.
+        # With smaller values in the encoding, networks overfit columns of many categories less.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         missing = range(n_features) if missing_indicator is True else missing_indicator or ()
         # Do not save these buffers in the state dict, because the constructor recomputes them.
@@ -136,9 +136,9 @@ class TableEncoder(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating point. NaN, infinite values and categorical columns are ignored. With more than
-            20 000 samples, a column uses an evenly spaced subsample of at most 20 000, unless it is
-            constant in this subsample. Columns without two distinct values get scale 0.
+            Floating-point samples. NaN, infinite values and categorical columns are ignored. From
+            more than 20 000 samples, an evenly spaced subsample of at most 20 000 is used, except
+            for columns that are constant in it. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
@@ -197,11 +197,11 @@ class TableEncoder(nn.Module):
         """
         # Round to the dtype of the weights only after scaling, because `scale` may be float64.
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)
-        # Replace NaN by 0, the scaled median. Infinity times scale 0 also gives NaN.
+        # NaN is a missing value, or infinity times scale 0. Replace NaN by 0, the median of z.
         z = torch.nan_to_num(z, nan=0.0)
         parts = [z / torch.sqrt(1 + (z / 3) ** 2)]
         if self.n_encoded:
-            # Work in place, because with many bins this is the slowest step.
+            # Work in place, because this step is the slowest if there are many bins.
             bins = z.index_select(-1, self.bin_column)
             parts.append(bins.sub_(self.bin_start).mul_(self.bin_slope).clamp(0, 1))
         if len(self.missing_column):
@@ -235,7 +235,7 @@ def _scaling(values, weight, limits):
     low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
     spread = high - low
     if spread <= 1e-6 * (values[-1] - values[0]):
-        # If half of the values equal the median, scale by the median distance of the others.
+        # If half the values equal the median, use the median distance of the other values from it.
         away = (values - center).abs()
         others = away > spread
         spread = values[-1] - values[0]
@@ -257,7 +257,7 @@ def _quantiles(values, weight, shares):
     low = torch.searchsorted(total, wanted - slack).clamp(max=last)
     high = torch.searchsorted(total, wanted + slack).clamp(max=last)
     low, high = values[low], values[high]
-    # Halve before the addition, because `low + high` may overflow. Equal values stay exact.
+    # Halve both values first, because `low + high` may overflow. Do not round equal values.
     return torch.where(low == high, low, low / 2 + high / 2)
 
 
@@ -269,6 +269,6 @@ def _edges(values, weight, n_bins):
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
     shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
-    # Always add the largest of the remaining values as an edge.
+    # Always add the largest remaining value as an edge, so that the bins include all values.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

@@ -25,8 +25,8 @@ class TabularMLP(nn.Module):
     .. math::
         f(x) = W_m h_{m-1} + b_m, \qquad h_l = \max(0, W_l h_{l-1} + b_l), \qquad h_0 = e(x)
 
-    The encoder e is a :class:`TableEncoder`, followed by linear layers with ReLU and dropout. The
-    ensemble members share the encoder, but no weights.
+    All ensemble members share the encoder e, a :class:`TableEncoder`. Each member has its own
+    linear layers, with ReLU and dropout.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class TabularMLP(nn.Module):
     n_bins, n_encoded, missing_indicator, n_categories
         Parameters of the encoder, see :class:`TableEncoder`.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`, which losses with margins need.
+        Whether the last layer is a :class:`NormalizedLinear`. Losses with margins need one.
     dtype : torch.dtype, default=None
         Data type of the weights, and `dtype` of the encoder. None means torch's default.
     generator : torch.Generator, default=None
-        Source of initial weights and dropout. None means torch's global generator.
+        Random generator for initial weights and dropout. None means torch's global generator.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class TabularMLP(nn.Module):
             inplace = not torch.is_grad_enabled() and is_as_made(layer)
             h = F.relu(layer(h), inplace=inplace)
             if drops:
-                # Use one mask for all members, because drawing a mask takes as long as a layer.
+                # Use one mask for all members, because drawing masks is as slow as the layers.
                 h = h * self.dropout(torch.ones_like(h[0]))
         return self.layers[-1](h)
 
@@ -210,7 +210,7 @@ class MemberLayers(torch.autograd.Function):
             found[2 * layer + 1] = gradient.sum(1)
             if layer > lowest:
                 weight = parameters[2 * layer]
-                # With one output, the outer product is faster.
+                # With one output, the outer product is faster than `bmm`.
                 product = torch.mul if weight.shape[1] == 1 else torch.bmm
                 gradient = product(gradient, weight)
                 gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0)

@@ -69,13 +69,13 @@ FORGED = {
     "an array that two nodes read": (
         partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "its own file in"),
     "an array without a number": (partial(read_twice, first={}, second={}), "its own file in"),
-    "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, wrong"),
-    "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, wrong"),
-    "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, wrong"),
-    "texts of size 0": (with_array(array_of(("<U0", (2**20,)))), "has 0 bytes, wrong"),
-    "items of a huge size": (with_array(array_of(("<U99999999", (1,)))), "has 0 bytes, wrong"),
-    "fewer bytes": (with_array(array_of(("<f8", (2,)), bytes(8))), "has 8 bytes, wrong"),
-    "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "has 16 bytes, wrong"),
+    "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, but"),
+    "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, but"),
+    "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, but"),
+    "texts of size 0": (with_array(array_of(("<U0", (2**20,)))), "has 0 bytes, but"),
+    "items of a huge size": (with_array(array_of(("<U99999999", (1,)))), "has 0 bytes, but"),
+    "fewer bytes": (with_array(array_of(("<f8", (2,)), bytes(8))), "has 8 bytes, but"),
+    "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "has 16 bytes, but"),
     "as many bytes as a number": (
         with_array(array_of(("<i8", ()), (2**33).to_bytes(8, "little")), "numpy.void"),
         "must not have numpy.void"),
@@ -104,7 +104,7 @@ def test_compressed_members_of_the_archive_raise(path):
     change = with_array(array_of(("<f8", (10**6,)), bytes(8 * 10**6)))
     rewritten(path, change, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 10**5
-    with pytest.raises(ValueError, match="stored without compression"):
+    with pytest.raises(ValueError, match="no compression"):
         load(path)
 
 
@@ -119,7 +119,7 @@ def test_members_of_the_archive_that_share_bytes_raise(path):
                 setattr(other, name, getattr(info, name))
             archive.filelist.append(other)
         archive._didModify = True
-    with pytest.raises(ValueError, match="must be distinct"):
+    with pytest.raises(ValueError, match="distinct names"):
         load(path)
 
 

@@ -70,7 +70,7 @@ class Outputs(nn.Module):
         # Store the threshold as a tensor, because torch exports Python numbers as float32.
         threshold = float(getattr(classifier, "threshold_", 0.0))
         self.threshold = torch.tensor(threshold, dtype=torch.float64)
-        # `decision_function` scores `classes_[1]`. Negate if the positive class is first.
+        # `decision_function` scores `classes_[1]`. If `classes_[0]` is positive, negate the scores.
         pos_label = getattr(classifier, "pos_label_", None)
         self.first_is_positive = pos_label is not None and bool(pos_label == classifier.classes_[0])
         self.has_proba = hasattr(classifier, "predict_proba")
@@ -107,5 +107,5 @@ class Outputs(nn.Module):
             return of_classes.topk(self.k, dim=1).indices
         if scores.ndim == 2:
             return scores.argmax(dim=1)
-        # A score of 0 means negative, which is index 1 if the first class is positive.
+        # A score of 0 means the negative class. It has index 1 if the positive class has index 0.
         return (scores >= 0 if self.first_is_positive else scores > 0).long()

@@ -36,7 +36,7 @@ def classifier_graph(onnx, outputs, classes):
     operators = import_extra("onnxscript", "to_onnx", "onnx").opset18
 
     def stable_sort(x, stable=True, dim=-1, descending=False):
-        # torch cannot export a stable sort. The ONNX operator TopK also keeps the order of ties.
+        # torch cannot export a stable sort. Use the ONNX operator TopK: it keeps ties in order.
         size = operators.Gather(operators.Shape(x), operators.Constant(value_ints=[dim]))
         return operators.TopK(x, size, axis=dim, largest=int(descending))
 

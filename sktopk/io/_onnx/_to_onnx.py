@@ -77,7 +77,7 @@ def _check_equal(found, expected, classes, kind, recipe):
     errors = {"decision_function": _error(found["scores"], scores) / max(tolerance, 1e-300)}
     if "proba" in expected:
         errors["predict_proba"] = _error(found["proba"], expected["proba"]) / of_proba
-    # Compare the scores of the labels, because labels with nearly equal scores can be exchanged.
+    # Compare the scores of the predicted labels. Labels with nearly equal scores may differ.
     of_classes = scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
     labels = found["topk_labels"] if "topk_labels" in found else found["label"][:, None]
     place = {label: j for j, label in enumerate(classes.tolist())}
@@ -102,17 +102,17 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
-    The input of the graph is "X": any number of samples, with the floating-point type of X in
-    `fit`, or with the type of the weights if `module` is a custom network. The outputs are:
+    The input of the graph is "X", any number of samples. Their type is the floating-point type of X
+    in `fit` or, if `module` is a custom network, the type of its weights. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. Scores may differ from the classifier by 1e-4
-    (float32) or 1e-6 (float64) times the largest score, probabilities by 1e-3 or 1e-5. Labels whose
-    scores are equal within this tolerance can be exchanged.
+    Labels are int64, bool, float64 or strings. Scores of graph and classifier differ by at most
+    1e-4 (float32) or 1e-6 (float64) times the largest score, probabilities by at most 1e-3 or 1e-5.
+    Labels whose scores are equal within this tolerance can be exchanged.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples for the comparison, such as a few hundred training samples. If the classifier
         accepts missing values in some columns only, include samples with missing values. If it
-        accepts missing values in all columns, this function adds some to a copy of X.
+        accepts missing values in all columns, missing values are added to a copy of X.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     >>> labels.tolist()  # doctest: +SKIP
     [[0, 1]]
     """
-    # Import these here, because they import torch, which `dump` and `load` do not need.
+    # Import both modules here, because they import torch, which `dump` and `load` do not need.
     from . import _classifier, _graph
 
     onnx = import_extra("onnx", "to_onnx", "onnx")
