@@ -223,9 +223,8 @@ def _values(column, weight):
 def _distinct(column, weight):
     column = column.detach().double()
     kept = column.isfinite() & (weight > 0)
-    values, order = column[kept].sort(stable=True)
-    values, index = values.unique_consecutive(return_inverse=True)
-    return values, torch.zeros_like(values).index_add_(0, index, weight[kept][order])
+    values, index = column[kept].unique(return_inverse=True)
+    return values, torch.zeros_like(values).index_add_(0, index, weight[kept])
 
 
 def _scaling(values, weight, limits):
