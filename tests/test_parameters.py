@@ -88,7 +88,7 @@ TOPK, PATMAT, PATMAT_NP = ("TopKClassifier",), ("PatMatClassifier",), ("PatMatNP
 WRONG = {
     "k is a list": ({"k": [1, 3]}, T, r"or a dict {k: weight}; got \[1, 3\]", TOPK),
     "k is an empty dict": ({"k": {}}, V, "k must be a nonempty dict", TOPK),
-    "k has a weight of 0": ({"k": {1: 0.0}}, V, "k must have.*positive weights", TOPK),
+    "k has a weight of 0": ({"k": {1: 0.0}}, V, "k must be.*positive weights", TOPK),
     "tau is a share of 1": ({"tau": 1.0}, V, "tau == 1.0, must be < 1", PATMAT + PATMAT_NP),
     "gamma is negative": ({**FOCAL, "loss_params": {"gamma": -1}}, V, "gamma=-1 must be finite"),
     "n_noise is 0": ({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),

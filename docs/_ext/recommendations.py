@@ -1,7 +1,7 @@
 """The directive `recommendations`: which estimator for which task, from recommendations.toml.
 
 Arguments are keys of tasks, in the order to show. Without arguments, all tasks are shown. A page in
-Markdown puts the directive into `eval-rst`. The README and the chart show the same file.
+Markdown puts the directive into `eval-rst`. The chart shows the same file.
 """
 
 from docutils import nodes

@@ -9,12 +9,7 @@ import torch
 from skorch.callbacks import LRScheduler, ParamMapper
 from skorch.utils import freeze_parameter
 
-from sktopk import (
-    DeepTopPushClassifier,
-    RecallAtFPRClassifier,
-    ThresholdClassifier,
-    TopKClassifier,
-)
+from sktopk import DeepTopPushClassifier, RecallAtFPRClassifier, ThresholdClassifier, TopKClassifier
 from sktopk.modules import TabularMLP
 from tests.crashing import Crash, WithDropout, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting

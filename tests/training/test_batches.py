@@ -137,9 +137,7 @@ def rows_of(table, device=META, dtype=torch.float32):
 
 
 @pytest.mark.parametrize(("free", "resident"), [(320, True), (319, False)])
-def test_data_that_take_at_most_half_of_the_free_memory_are_copied_once(
-    free, resident, monkeypatch
-):
+def test_data_of_at_most_half_of_the_free_memory_are_copied_once(free, resident, monkeypatch):
     monkeypatch.setattr(_batches, "free_memory", lambda device: free)
     assert rows_of(TABLE).resident == resident
     assert rows_of(TABLE)[torch.arange(2)].device == META
