@@ -132,7 +132,7 @@ class Net(NeuralNetClassifier):
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
         super().__init__(module, **kwargs)
         self.settings, self.generator, self.own_generator = settings, generator, own_generator
-        # If `own_generator` is None, `shared_state` is the state of torch's global generators.
+        # Training stores torch's global random state in `shared_state`, if `own_generator` is None.
         self.shared_state, self.run = None, None
 
     @property

@@ -130,7 +130,7 @@ def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"a matrix of {size} bytes is too large for a file of {n_bytes} bytes")
+            raise ValueError(f"file of {n_bytes} bytes is damaged: its matrix has {size} bytes")
         for name in archive.namelist():
             _check_array(archive, name)
 

@@ -14,7 +14,7 @@ errors at a threshold of your choice          `accuracy_at_top_loss`
 Losses for class labels take scores of shape (n_samples, n_classes) and class indices. Losses for
 rankings take scores of shape (n_samples,), a target of 0 and 1, and optional groups. Pass scores
 before a softmax or sigmoid. A score of -inf masks a class. Add cross-entropy of the same scores,
-because training by some of these losses alone can stop at chance level::
+because without it, training by some of these losses can stop at chance level::
 
     loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
     loss.backward()

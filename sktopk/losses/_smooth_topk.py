@@ -86,7 +86,7 @@ def smooth_topk_loss(
     without :math:`e_y`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
     is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
     per sample is O(k n_classes). In your own training loop, add cross-entropy of the same scores,
-    as :class:`sktopk.TopKClassifier` does: the smooth loss alone does not order the k best labels.
+    as :class:`sktopk.TopKClassifier` does: the smooth loss does not order the k best labels.
     Scores must differ k tau times as much as the scores of a network trained by cross-entropy.
 
     Parameters
@@ -162,7 +162,7 @@ def smooth_topk_adjusted_loss(
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
     :math:`\pi_j` is the share of class j among the training samples. Trained scores :math:`s_j`
     rank the classes as if all were equally frequent, which is optimal for macro-averaged top-k
-    accuracy. In a training loop of your own, add :func:`logit_adjusted_loss` of the same scores:
+    accuracy. In your own training loop, add :func:`logit_adjusted_loss` of the same scores:
     plain cross-entropy would undo the correction.
 
     Examples

@@ -35,7 +35,7 @@ def test_the_topk_accuracy_metric_accepts_samples_without_some_classes(average):
     assert (name, found, larger_is_better) == (f"topk_accuracy_2_{average}", expected, True)
 
 
-def test_group_sizes_of_lightgbm_give_the_score_with_groups():
+def test_lightgbm_group_sizes_give_the_same_score_as_group_labels():
     expected = metrics.precision_at_k_score(Y, SCORE, k=2, groups=np.repeat([0, 1], [10, 30]))
     assert metric("precision_at_k", k=2)(Y, SCORE, group=[10, 30])[1] == expected
     with pytest.raises(ValueError, match="group must be None for name='bedroc'"):

@@ -101,12 +101,12 @@ def linear_program(
         fun : Tensor of shape (...)
             Optimum; inf if infeasible, -inf if unbounded, cost of x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
-            Nonnegative multipliers of the inequalities: scipy's marginals times -1.
+            Nonnegative multipliers v of the inequalities: scipy's marginals times -1.
         multipliers_eq : Tensor of shape (..., n_equations)
-            Multipliers of the equations.
+            Multipliers u of the equations: scipy's marginals times -1.
         status : Tensor of shape (...), int64
-            As in scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible (even if
-            the cost is unbounded), 3 unbounded, 4 numerical difficulties ("highs" only).
+            As in scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible, 3
+            feasible and unbounded, 4 numerical difficulties ("highs" only).
         primal_residual : Tensor of shape (...)
             Largest violation of a constraint.
         dual_residual : Tensor of shape (...)
@@ -127,12 +127,12 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
-    where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. The minimum is smooth in b,
-    at most :math:`p` and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2`. Scaling a row of A
-    and b changes the minimum. An infeasible program has a finite minimum, and never `status` 2.
+    where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. Its minimum is smooth in b and
+    lies between :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` and :math:`p`. Scaling a row of A and b
+    changes it. Infeasible programs are not noticed: the minimum is finite, and `status` is not 2.
 
-    Newton's method is fast for sparse matrices if most variables occur in few rows, as in programs
-    with a threshold. For other sparse matrices, "highs" is faster. Redundant rows are allowed.
+    Newton's method is fast for sparse matrices if most variables occur in few rows. For other
+    sparse matrices, "highs" is faster. Redundant rows are allowed.
 
     References
     ----------

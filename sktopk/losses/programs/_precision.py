@@ -130,8 +130,8 @@ def precision_at_k_loss(
     Parameters
     ----------
     k : int
-        Number of samples of highest score (in each group) whose precision counts, from 1 to
-        n_samples. If the weights (of a group) sum to less than k, their sum replaces k.
+        Precision is of the k samples (of each group) with the highest scores, 1 <= k <= n_samples.
+        With weights, k is their total weight, or the weight of all (in the group) if k is larger.
 
     Returns
     -------
