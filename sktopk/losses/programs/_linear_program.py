@@ -127,7 +127,7 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
-    where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. Its minimum is smooth in b and
+    where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. Its minimum, smooth in b,
     lies between :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` and :math:`p`. Scaling a row of A and b
     changes it. Infeasible programs are not noticed: the minimum is finite, and `status` is not 2.
 
