@@ -184,7 +184,7 @@ def sample_ranks(X):
 
 def _dense_keys(X, index, start):
     """Return a chunk of columns of the samples `index`, and the index of the next column."""
-    # Start with one column: if its values differ, the other columns need not be sorted.
+    # Start with one column. If all its values are distinct, the other columns are not needed.
     stop = min(start + max(1, min(start, BLOCK // len(index))), X.shape[1])
     return list(X[index, start:stop].T), stop
 

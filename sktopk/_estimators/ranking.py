@@ -185,8 +185,8 @@ class ThresholdClassifier(TopClassifier):
     The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
-    `score` is the share of the positives ("false_negatives" in `errors`) or of the negatives
-    ("false_positives") on the correct side of the threshold, or the weighted mean of both shares.
+    `score` is the share of positives above the threshold (for ``errors="false_negatives"``), the
+    share of negatives below ("false_positives"), or the weighted mean of both (a dict).
     On the training set, `threshold_` is between t and the next lower score.
 
     Parameters

@@ -139,8 +139,8 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            A conclusive verdict needs about `more_folds` additional folds, or `times_rows` times as
-            many samples: 0 and 1 if the verdict is conclusive. Both numbers can be infinite.
+            Additional folds (`more_folds`), or a larger dataset (by the factor `times_rows`), would
+            make the verdict conclusive. Both can be infinite. Conclusive verdicts have 0 and 1.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

@@ -107,7 +107,7 @@ def counts(threshold, rows, n_fresh, positive, weight):
 @weighted_or_not
 @every_kind
 @every_threshold
-def test_each_sample_of_a_minibatch_represents_several_training_samples(threshold, kind, weighted):
+def test_new_samples_stand_for_all_training_samples_but_the_hard_ones(threshold, kind, weighted):
     """Two hard examples are kept from an earlier step; one of them is also in the minibatch."""
     scores, positive, weight = table(weighted, n_members=1)
     for fresh in (range(24), range(30, 60, 2), range(12, 44)):

@@ -120,12 +120,12 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where :math:`T^*` runs over the sets of k samples with the most positives. The maximum over T is
-    from the structured hinge [1]_, the maximum over :math:`T^*` from the ramp loss [2]_. With k or
-    more samples in each class, L is the mean over i = 1, ..., k of
-    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`. The i-th largest scores of positives and
-    negatives are :math:`s^+_{[i]}` and :math:`s^-_{[i]}`. L is at least 1 minus the precision at k.
-    With more than k positives, L is not convex and depends only on the k best positives.
+    where m is `margin`, and :math:`T^*` is any set of k samples with as many positives as possible.
+    Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th largest scores of the positives and the
+    negatives. If both classes have k samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} -
+    s^-_{[i]}) / m)` over i = 1, ..., k. L is at least 1 minus the precision at k. With more than k
+    positives, L is not convex and depends only on the k best positives. The maximum over T is from
+    the structured hinge [1]_, the maximum over :math:`T^*` from the ramp loss [2]_.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class LossComparisonDisplay(Display):
             Mean share of test samples that two runs have in common: 0 for one repetition of folds,
             (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
-            Parameters of `LossComparisonDisplay`. The method `plot` gets `ax` and `kwargs`.
+            `plot` gets `ax` and `kwargs`. The others are parameters of `LossComparisonDisplay`.
 
         Returns
         -------
