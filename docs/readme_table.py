@@ -1,7 +1,7 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [texts] [tiny]
-        [price] [sizes] [lists] [dependent] [days] [molecules] [average]
+        [price] [sizes] [lists] [dependent] [pools] [days] [molecules] [average]
 
 Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
@@ -14,6 +14,7 @@ Sizes: positives that a threshold with a guarantee finds, by number of calibrati
 Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
 same customers calibrate and are in the list, or molecules share scaffolds.
 Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
+Pools: bounds for the 200 best of the example of rare positives in top.md, by size of the pool.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
 than SVR finds (95 % bootstrap interval over the test molecules).
@@ -390,6 +391,24 @@ def dependent():
         print(f"    {np.median(found, axis=0)[:4]}, {np.mean(found, axis=0)[4]}")
 
 
+def pools():
+    X, y = make_classification(30_000, weights=[0.99], flip_y=0, class_sep=0.7, random_state=0)
+    published = np.flatnonzero((y[:10_000] == 1) | (np.arange(10_000) < 250))
+    library, active = X[10_000:], y[10_000:]
+    clf = HistGradientBoostingClassifier(random_state=0).fit(X[published], y[published])
+    scores = clf.predict_proba(library)[:, 1]
+    for n in (400, 600, 1000, 2000, 5000):
+        pool, found = np.argsort(-scores)[:n], []
+        for seed in range(20):
+            tested = np.random.default_rng(seed).choice(pool, 200, replace=False)
+            candidates = np.setdiff1d(pool, tested)
+            ranked = BudgetClassifier.from_scores(scores[tested], active[tested])
+            best = candidates[ranked.predict_top(scores[candidates], 200)]
+            bounds = ranked.hits_interval(scores[candidates], 200)
+            found.append([active[tested].sum(), *bounds, active[best].sum()])
+        print(f"pool of {n}: active among 200 tests, bounds, number {np.mean(found, axis=0)}")
+
+
 def top_scores(model, X):
     """Return scores; the highest are the best."""
     for method in ("decision_function", "predict_proba", "predict"):
@@ -504,7 +523,7 @@ def average():
 def main():
     warnings.simplefilter("ignore")
     labels = letters, corrected, tails, texts, tiny, price
-    each = *labels, sizes, lists, dependent, days, molecules, average
+    each = *labels, sizes, lists, dependent, pools, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")

@@ -32,7 +32,7 @@ from tests.losses import references
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
 MARKDOWN = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-RUN = ["getting_started", "guide/estimator", "losses", "promises", "top"]
+RUN = ["getting_started", "guide/estimator", "losses", "promises", "top", "top_gains"]
 WARN = ["docs/guide/estimator.md", "docs/promises.md"]  # their blocks show warnings
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="runs from a checkout")
 
