@@ -1,7 +1,7 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [texts] [tiny]
-        [price] [sizes] [lists] [dependent] [pools] [days] [molecules] [average]
+        [price] [routes] [sizes] [lists] [dependent] [pools] [days] [molecules] [average]
 
 Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
@@ -10,6 +10,8 @@ Tails: gain of the correction for several classifiers, and of TopKClassifier("sm
 Texts: probabilities divided by class frequencies on a long tail of banking77, logistic regression.
 Tiny: many classes with few samples each, and 256 columns as of an embedding (simulated).
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
+Routes: questions of banking77 that get a topic without a person, with a limit for the precision,
+and with the lowest threshold at which the calibration questions have this precision.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
 Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
 same customers calibrate and are in the list, or molecules share scaffolds.
@@ -258,6 +260,37 @@ def price():
     print("top-1 and top-5: mean over classes, then with classes as in training")
     for name, scores in found.items():
         print(f"{name:40s} {np.mean(scores, axis=0).round(1)}")
+
+
+def routes():
+    frame = pd.concat(
+        [pd.read_csv(data_file(None, "banking77", f"{s}.csv")) for s in ("train", "test")]
+    )
+    found = []
+    for seed in range(10):
+        old, rest = train_test_split(
+            frame, train_size=0.6, stratify=frame.category, random_state=seed
+        )
+        parts = train_test_split(rest, train_size=0.5, stratify=rest.category, random_state=seed)
+        clf = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10, max_iter=1000))
+        probas = [clf.fit(old.text, old.category).predict_proba(part.text) for part in parts]
+        labels = [clf.classes_[proba.argmax(axis=1)] for proba in probas]
+        right_cal, right = (a == part.category for a, part in zip(labels, parts, strict=True))
+        score_cal, score = (proba.max(axis=1) for proba in probas)
+        rare = parts[1].category.isin(old.category.value_counts().index[-19:])
+        order = np.argsort(-score_cal)
+        shares = right_cal.to_numpy()[order].cumsum() / np.arange(1, len(order) + 1)
+        for limit in (0.9, 0.95, 0.98):
+            sure = BudgetClassifier.from_scores(
+                score_cal, right_cal, constraint="precision", budget=limit, random_state=0
+            )
+            usual = score_cal[order][np.flatnonzero(shares >= limit)[-1]]
+            for name, given in (("sktopk", sure.predict(score)), ("usual", score >= usual)):
+                part = [right[given].mean(), given[rare].mean(), right[given & rare].mean()]
+                found.append((limit, name, given.mean(), *part, part[0] < limit, right.mean()))
+    columns = "limit threshold given right given_rare right_rare broken right_of_all".split()
+    table = pd.DataFrame(found, columns=columns).groupby(columns[:2])
+    print(table.mean().round(3).assign(broken=table.broken.sum()).to_string())
 
 
 def sizes():
@@ -522,7 +555,7 @@ def average():
 
 def main():
     warnings.simplefilter("ignore")
-    labels = letters, corrected, tails, texts, tiny, price
+    labels = letters, corrected, tails, texts, tiny, price, routes
     each = *labels, sizes, lists, dependent, pools, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
