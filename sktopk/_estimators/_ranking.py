@@ -65,9 +65,9 @@ class RankingClassifier(BaseNetClassifier):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
-        Parameters with another value in the loss: ``{"fpr": 0.05}`` trains for a rate of 0.05, but
-        `score` and `threshold_` still use `fpr`. In `set_params` and searches, this value is called
-        ``loss__fpr``. A search over ``loss__fpr`` compares all candidates by the same metric.
+        Another value of a parameter such as `fpr` or `k` in the loss only: ``{"fpr": 0.05}`` trains
+        for a rate of 0.05, but `score` and `threshold_` use `fpr`. In `set_params` and searches, it
+        is called ``loss__fpr``. A search over it compares all candidates by the same metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.

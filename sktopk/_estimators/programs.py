@@ -24,7 +24,7 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Distance from the threshold, above 0, at which a sample on the correct side has no loss.
+        Above 0. Samples on the correct side of the threshold, at least this far away, have no loss.
 
     References
     ----------
@@ -56,7 +56,7 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Function l of a negative's score minus a positive's score. "squared_hinge" is "quadratic".
+        Function l of a negative's score minus a positive's score. "squared_hinge" = "quadratic".
     margin : float, default=1.0
         Difference of two scores, above 0. With the hinge, a pair of a positive and a negative has
         no loss if the positive scores higher by at least `margin`.

@@ -185,16 +185,16 @@ class ThresholdClassifier(TopClassifier):
     The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
-    `score` is the share of positives above the threshold (for ``errors="false_negatives"``), the
-    share of negatives below ("false_positives"), or the weighted mean of both (a dict).
-    On the training set, `threshold_` is between t and the next lower score.
+    `score` is the share of positives at or above t (for ``errors="false_negatives"``), the share of
+    negatives below t ("false_positives"), or the weighted mean of both (a dict), with the t of the
+    scored samples. `threshold_` is between the t of the training set and the next lower score.
 
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set.
+        :class:`sktopk.losses.SurrogateQuantile`. A rank `k` is counted in the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below t or negatives above t. For both, pass the weights
         lambda_1 and lambda_2 as a dict: ``{"false_positives": 0.1, "false_negatives": 0.9}``.

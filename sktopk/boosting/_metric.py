@@ -19,7 +19,7 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     Parameters
     ----------
     name : str
-        Name of the metric: "topk_accuracy", or one of :func:`sktopk.metrics.make_top_scorer`.
+        Name of the metric: "topk_accuracy", or a name from :func:`sktopk.metrics.make_top_scorer`.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
         Library that calls the metric. The result is ``(name, score, True)`` for LightGBM, and
         ``-score`` for XGBoost, which minimizes metrics.

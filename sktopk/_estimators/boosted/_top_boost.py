@@ -96,9 +96,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
         callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
-        Number, or fraction in (0, 1), of the highest scores that the loss uses. For two classes, k
-        counts negatives ("top_mean", "top_push_k") or samples (other losses). For more classes, k
-        counts the labels of a sample, and is reduced to at most n_classes - 1.
+        Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives
+        ("top_mean", "top_push_k") or samples (other losses). For more classes, k counts the labels
+        of a sample, and is reduced to at most n_classes - 1.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -149,9 +149,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
-        loss, else the threshold of `loss` for out-of-fold scores (else, training scores). If `loss`
-        has no threshold, the share of scores above `threshold_` is the share of positives.
+        Decision threshold of two classes, subtracted in `decision_function`: 0 for the log loss,
+        else the threshold of `loss` for out-of-fold scores or, without these, training scores. If
+        `loss` has no threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)

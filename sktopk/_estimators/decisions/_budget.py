@@ -83,9 +83,9 @@ class BudgetClassifier(CalibratedDecision):
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True.
-        Set `pos_label` if the labels are words such as "fraud" and "ok", or if more than 75 % of
-        the samples have the label 1: None then chooses a label, with a warning. If `estimator` has
+        Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True,
+        with a warning if more than 75 % of the samples have this label. For other labels, such as
+        "fraud" and "ok", None chooses one, with a warning: set `pos_label`. If `estimator` has
         ``pos_label=None``, it is trained with the `pos_label` set here.
     random_state : int, RandomState or None, default=None
         Seed for the held-out samples, their split for "precision", and the ties in `hits_interval`.
@@ -375,7 +375,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number n, at most n_samples. All bounds for an array n hold jointly (Bonferroni).
+            Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a batch with its own interval of
             level 1 - `delta` for its n best samples (all if the group has fewer). n must be an int.

@@ -46,7 +46,7 @@ class Conformity:
 
     def draw(self, X, n_samples, seed):
         """Return for each sample a number u, a hash of sample and seed; 1 if u is not used."""
-        # u is a fixed function of the sample, so that the guarantee of sets holds with each seed.
+        # For each seed, u is a fixed function of the sample, so the guarantee of sets holds.
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
 

@@ -200,9 +200,9 @@ class SetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts. ``method="topk"`` trains with all samples.
         y : array-like of shape (n_samples,)
-            Class labels. If a frozen estimator does not know a label, no set contains this label.
+            Class labels. Labels unknown to a frozen estimator count as not covered by any set.
         sample_weight : array-like of shape (n_samples,), default=None
-            Training weights, passed to a pipeline's last step. Samples of weight 0 are dropped.
+            Training weights (of a pipeline's last step). Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant or patient. Whole groups are held out. One
             sample per group is used for calibration: the guarantee holds for one random sample of a
