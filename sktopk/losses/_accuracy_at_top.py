@@ -205,5 +205,5 @@ def largest_score(scores, weight):
 def distance(t, scores, counted, errors):
     """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
-    # For all other samples, replace `wrong`, which may be NaN, by -inf, where the surrogate is 0.
+    # Where errors do not count, `wrong` may be NaN: replace it by -inf, whose surrogate is 0.
     return torch.where(counted & (t != -math.inf), wrong, -math.inf)

@@ -305,7 +305,7 @@ class SurrogateQuantile(_OfGroup):
         total = groups.sum(share)
         none = total == 0
         total = torch.where(none, 1.0, total)
-        # Start at a t below the solution: by Jensen's inequality, the mean surrogate exceeds tau.
+        # Start below the solution: there, by Jensen's inequality, the mean surrogate exceeds tau.
         mean = groups.sum(torch.where(share > 0, share * scores, 0.0)) / total
         root = mean - 2 / total
         while True:

@@ -23,7 +23,7 @@ def budget_table(
     r"""Compute found positives, precision and recall of review budgets, with confidence intervals.
 
     A review budget b selects the b highest scores of the `n_rows` samples of a day. The function
-    selects the same share of the n given samples. The hits are the positives found per day:
+    selects the same share of the n given samples. The hits are the expected positives per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad

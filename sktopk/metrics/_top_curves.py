@@ -72,7 +72,7 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
+        Parameters of `precision_at_k_score`. Scaling all weights has no effect.
     alpha : float, default=20.0
         Emphasis on the first ranks, above 0. The first :math:`1.6 n / \alpha` ranks have 80 % of
         the sum of all weights :math:`e^{-\alpha r / n}`.

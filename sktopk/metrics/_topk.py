@@ -55,7 +55,7 @@ def topk_accuracy_score(
     Returns
     -------
     score : float
-        In [0, 1]. A sample whose label is not in `labels` is an error. With "macro", the label is a
+        In [0, 1]. A sample whose label is not in `labels` is a miss. With "macro", the label is a
         class of accuracy 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises

@@ -36,7 +36,7 @@ def differentiable_optimum(program, solution, width):
         value = lagrangian.detach()
     else:
         lagrangian = cost + (solution.multipliers * slack).sum(-1)
-        # If the solver stopped early, return the cost of x: the Lagrangian is not the optimum.
+        # If the solver stopped early, return the cost of x: the Lagrangian may be far from it.
         value = torch.where(status == OPTIMAL, lagrangian, cost).detach()
     value = value.masked_fill(status == INFEASIBLE, torch.inf)
     value = value.masked_fill(status == UNBOUNDED, -torch.inf)

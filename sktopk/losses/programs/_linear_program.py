@@ -66,7 +66,7 @@ def linear_program(
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix must have no
-        leading dimensions, or all of the batch. Only the stored entries have a gradient.
+        leading dimensions, or those of the batch. Only the stored entries have a gradient.
         None, together with ``b_ub=None``, means no inequalities.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
@@ -80,7 +80,7 @@ def linear_program(
         is a smooth lower bound of the optimum (see the notes). "highs" calls
         :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of "penalty" (see the notes), positive. A small value is accurate, not smooth.
+        Epsilon of "penalty" (see the notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
         Relative tolerance for constraints, dual residual and gap, positive. None means 1e-9, or
         1e-6 for "newton" if an input is not float64. Not used by "highs". A program counts as
@@ -171,7 +171,7 @@ def linear_program(
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
-        # Redundant equations, rounded to float32, are contradictory. Only "penalty" tolerates them.
+        # Redundant equations, rounded to float32, may conflict. Only "penalty" tolerates them.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
     matrix = stack_rows(A_ub, A_eq, batch_shape)
@@ -233,7 +233,7 @@ def _check_rows(matrix, rhs, kind, c):
 def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     """Return the common batch shape of the linear programs."""
     if not A_ub.shape[-2] + A_eq.shape[-2]:
-        raise ValueError("A_ub or A_eq must have at least one row; got none in both")
+        raise ValueError("A_ub or A_eq must have at least one row; got no rows")
     shapes = {"c": c.shape[:-1], "A_ub": A_ub.shape[:-2], "b_ub": b_ub.shape[:-1]}
     shapes |= {"A_eq": A_eq.shape[:-2], "b_eq": b_eq.shape[:-1]}
     try:

@@ -215,7 +215,7 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # For large s_i, s_i - 1 would round to s_i. Shrink distances above 2: they do not affect ramps.
+    # For large s_i, s_i - 1 would round to s_i. Clip distances of neighbors to 2: no ramp changes.
     dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)

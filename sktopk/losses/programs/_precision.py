@@ -121,17 +121,17 @@ def precision_at_k_loss(
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
     where m is `margin`, and :math:`T^*` is any set of k samples with as many positives as possible.
-    Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th largest scores of the positives and the
-    negatives. If both classes have k samples, L is the mean of :math:`\max(0, 1 - (s^+_{[k+1-i]} -
-    s^-_{[i]}) / m)` over i = 1, ..., k. L is at least 1 minus the precision at k. With more than k
-    positives, L is not convex and depends only on the k best positives. The maximum over T is from
-    the structured hinge [1]_, the maximum over :math:`T^*` from the ramp loss [2]_.
+    Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th best score of positives and negatives.
+    If both classes have at least k samples, L is the mean over i = 1, ..., k of
+    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`. L is at least 1 minus the precision at k.
+    With more than k positives, L is not convex, and positives after the k best have no effect. The
+    first maximum is from the structured hinge [1]_, the second from the ramp loss [2]_.
 
     Parameters
     ----------
     k : int
-        Precision is of the k samples (of each group) with the highest scores, 1 <= k <= n_samples.
-        With weights, k is their total weight, or the weight of all (in the group) if k is larger.
+        Number of top samples (of each group), 1 <= k <= n_samples. With weights, k is their total
+        weight. If all samples (of a group) weigh less than k, all of them are top samples.
 
     Returns
     -------

@@ -53,8 +53,8 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``share_of_groups``: share of the groups whose metric is in the band at each k, default 0.8.
       The band shows the variation between groups, not the error of the mean.
 
-    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True). The x axis ends at
-    ``n_budgets`` (default 4) times the largest marked k. ``n_budgets=None`` shows all k.
+    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets``: the x
+    axis ends at ``n_budgets`` (default 4) times the largest marked k, or shows all k if None.
 
     Parameters
     ----------
