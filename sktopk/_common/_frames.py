@@ -16,7 +16,7 @@ TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 MOST = 50
 # Number of parts of the samples. Each part is encoded by target statistics of all other parts.
 N_PARTS = 5
-# Candidates for the prior weight m of target statistics, times the mean weight of a category.
+# Prior weights m of target statistics to try, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
 # If more than this number of the strings of a column are numbers, warn that it may be numeric.
 LEAST_NUMBERS = 12

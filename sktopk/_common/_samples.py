@@ -210,7 +210,7 @@ def _sparse_keys(X, index, number):
     column, value = np.zeros(len(index), dtype=np.int64), np.zeros(len(index), X.dtype)
     value[there] = X.data[place[there]]
     column[there] = X.shape[1] - X.indices[place[there]]
-    # Sort samples with a negative entry before samples with 0, and with a positive entry after.
+    # In each column, sort negative entries before 0, and positive entries after 0.
     return [np.where(value < 0, -column, column), value], number + 1
 
 

@@ -327,10 +327,10 @@ def class_weights(class_weight, classes, count):
         )
     known = set(classes.tolist())
     unknown = [label for label in class_weight if label not in known]
-    # As in scikit-learn, ignore other keys if all labels of y have a weight. A fold may lack some.
+    # As in scikit-learn, ignore other keys if all labels of y have a weight: folds may lack labels.
     if unknown and not known <= class_weight.keys():
         raise ValueError(
-            f"class_weight must have labels of y as keys, {classes.tolist()}; got also {unknown}"
+            f"class_weight must have labels of y as keys, {classes.tolist()}; got keys {unknown}"
         )
     try:
         weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
@@ -338,7 +338,7 @@ def class_weights(class_weight, classes, count):
         weights = None
     if weights is None or not ((weights <= 1e100) & (weights >= 0)).all():
         raise ValueError(
-            f"class_weight must have weights from 0 to at most 1e+100; got {class_weight!r}"
+            f"class_weight must have weights of at least 0 and at most 1e+100; got {class_weight!r}"
         )
     return weights
 

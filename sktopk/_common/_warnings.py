@@ -16,7 +16,7 @@ _INSIDE = (
     *(os.path.dirname(package.__file__) + os.sep for package in (sklearn, joblib, multiprocessing)),
 )
 # Warnings that were shown. Python shows a warning of a line once, but again after `catch_warnings`,
-# which scikit-learn uses in each parallel call. A search would therefore warn for every fold.
+# which scikit-learn uses in each parallel call. Without this set, a search would warn per fold.
 _SHOWN = set()
 
 

@@ -38,7 +38,7 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("param_groups must have the params of this optimizer, in this order")
+            raise ValueError("param_groups must have the optimizer's params in the same order")
         for name, value in found.items():
             # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):
@@ -69,7 +69,7 @@ def check_like(expected, found, name, weights):
         if not isinstance(found, list | tuple):
             raise ValueError(f"{name} must be a list; got {type(found).__name__}")
         for i, value in enumerate(found):
-            # `found` may have additional items: states of more devices, or past steps of LBFGS.
+            # `found` may have more items: random states of more devices, or past steps of LBFGS.
             check_like(expected[i] if i < len(expected) else None, value, f"{name}.{i}", weights)
     elif _is_number(expected):
         if not _is_number(found) or (math.isfinite(expected) and not math.isfinite(found)):

@@ -44,7 +44,7 @@ class Drawn:
     # Each network's first `n_fresh` samples (None: all) are drawn for this minibatch. The rest are
     # hard examples, kept from earlier minibatches only to estimate the threshold.
     n_fresh: int | None = None
-    # Mask (n_members, n_fresh): drawn samples that are also hard examples, or are drawn twice.
+    # Mask (n_members, n_fresh): drawn samples that are hard examples or were drawn before.
     repeated: torch.Tensor | None = None
     lists: "Lists | None" = None  # the groups of samples, if `fit` got groups
     n_hard: int = 0  # number of hard examples for the next minibatch

@@ -89,7 +89,7 @@ def loss_of(net, scores, target, weight, totals):
             torch.from_numpy(each[start : start + step]).to(device)[None]
             for each in (scores, target, weight)
         ]
-        # Objectives divide by `unit` times number of samples. `unit` is the mean weight here.
+        # Objectives divide by the number of samples times `unit`, here the chunk's mean weight.
         unit = part[2].mean().reshape(1)
         drawn = Drawn(Totals(totals.weight[:, :1], mean, unit))
         with torch.no_grad():

@@ -90,7 +90,7 @@ def names_in(data, constructed):
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("files in the archive must have distinct names and no compression")
+            raise ValueError("files in the archive must be distinct and not compressed")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
             raise ValueError(f"the file's sktopk format must be {FORMAT}; got {version['format']}")
@@ -130,7 +130,7 @@ def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"file of {n_bytes} bytes is damaged: its matrix has {size} bytes")
+            raise ValueError(f"a sparse matrix has {size} bytes, too many for a file of {n_bytes}")
         for name in archive.namelist():
             _check_array(archive, name)
 

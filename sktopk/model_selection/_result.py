@@ -28,7 +28,7 @@ class LossComparison:
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    A loss's scores on a split are averaged first. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
+    All scores of a loss on one split are averaged. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ class LossComparison:
         summary : DataFrame
             One row per loss, the baseline first, with the columns mean, difference, low and high
             (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            Additional folds (`more_folds`), or a larger dataset (by the factor `times_rows`), would
-            make the verdict conclusive. Both can be infinite. Conclusive verdicts have 0 and 1.
+            A conclusive verdict needs about `more_folds` additional folds, or `times_rows` times as
+            many samples. If the verdict is conclusive, these are 0 and 1. Both can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}
