@@ -245,9 +245,7 @@ def _check_scores(y_score):
     """Return scores as a matrix. One-dimensional scores s become the two columns [-s, s]."""
     y_score = np.asarray(on_host(y_score, "y_score"))
     if y_score.dtype.kind not in "fiub":
-        raise ValueError(
-            f"y_score must be a dense array of real numbers; got dtype {y_score.dtype}"
-        )
+        raise ValueError(f"y_score must be a dense array of real numbers; got {y_score.dtype}")
     if y_score.ndim not in (1, 2) or y_score.shape[1:] == (0,):
         raise ValueError(
             "y_score must have shape (n_samples, n_classes), or (n_samples,) for two classes; "

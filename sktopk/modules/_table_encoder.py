@@ -163,8 +163,9 @@ class TableEncoder(nn.Module):
         for j in [j for j in range(self.n_features) if j not in self.n_categories]:
             values = _values(X[:, j], weight)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
-            if n_distinct > 2 and self.n_encoded:
-                needed[j], found[j] = n_distinct - 1, values
+            needed[j] = n_distinct - 1 if n_distinct > 2 else 0
+            if needed[j] and 2 * len(found) < self.n_encoded:  # a column has at least two bins
+                found[j] = values
         for buffer in (self.bin_column, self.bin_start, self.bin_slope):
             buffer.zero_()
         n_bins = next(
