@@ -123,7 +123,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         `decision_function` of each training sample, from the networks that held the sample out.
         NaN if there is no such network. Absent with one network or more than 2**27 scores.
     oob_score_ : float
-        Value of `score` computed from the out-of-fold scores (from a part if more than 2**27).
+        Value of `score` for the out-of-fold scores (for a random part if more than 2**27 scores).
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net

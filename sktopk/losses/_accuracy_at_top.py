@@ -114,8 +114,8 @@ def accuracy_at_top_loss(
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by class sizes, as in L, but "sum" does not. "none" returns the loss of each
-        sample, which is 0 if its errors do not count.
+        "mean" divides by class sizes, as in L, but "sum" does not. "none" returns a loss for each
+        sample: 0 for a class whose errors L does not count.
 
     Returns
     -------

@@ -121,8 +121,8 @@ def focal_loss(
     scores, target = check_hard(scores, target, sample_weight, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
-    # Clamp 1 - q_y above 0: if gamma < 1, the power (1 - q_y)^gamma has an infinite slope at 0. If
-    # q_y is 0, replace 1 - q_y by the constant 1, because the chain rule would give 0 * inf.
+    # Keep 1 - q_y above 0: if gamma < 1, the power (1 - q_y)^gamma has an infinite slope at 0. If
+    # q_y is 0, 1 - q_y becomes the constant 1 without a gradient, which would be 0 * inf, NaN.
     absent = cross_entropy == torch.inf
     miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
     miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)

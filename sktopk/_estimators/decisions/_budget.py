@@ -423,11 +423,11 @@ class BudgetClassifier(CalibratedDecision):
         return (int(low[0]), int(high[0])) if groups is None and np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return a metric of the ranking at the budget, which does not depend on `threshold_`.
+        """Return a metric of the ranking at the budget. It does not depend on `threshold_`.
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` with k = `budget` as a share of samples;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` at k = `budget`, a share of X;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;

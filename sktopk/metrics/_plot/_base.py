@@ -185,7 +185,7 @@ class CurveDisplay(ScoreDisplay):
         X, y : array-like of shape (n_samples, n_features) and (n_samples,)
             Samples and labels that were passed to ``cross_validate``.
         name, ax, **kwargs
-            Arguments of `from_estimator`, with the same errors. `groups` raises an error.
+            Arguments of `from_estimator`, except `groups`, which raises an error here.
 
         Returns
         -------

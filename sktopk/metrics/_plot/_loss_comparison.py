@@ -146,8 +146,8 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Arguments of `from_scores`, which raises errors if they are wrong. `overlap` is the
-            mean share of test samples that two splits of the search have in common.
+            Arguments of `from_scores`. Pass the `overlap` of the splits of the search, the mean
+            share of test samples that two splits have in common.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
