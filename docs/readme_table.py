@@ -277,6 +277,8 @@ def routes():
         labels = [clf.classes_[proba.argmax(axis=1)] for proba in probas]
         right_cal, right = (a == part.category for a, part in zip(labels, parts, strict=True))
         score_cal, score = (proba.max(axis=1) for proba in probas)
+        lists = clf.classes_[np.argsort(-probas[1], axis=1)[:, :5]]
+        five = (lists == parts[1].category.to_numpy()[:, None]).any(axis=1)
         rare = parts[1].category.isin(old.category.value_counts().index[-19:])
         order = np.argsort(-score_cal)
         shares = right_cal.to_numpy()[order].cumsum() / np.arange(1, len(order) + 1)
@@ -287,8 +289,10 @@ def routes():
             usual = score_cal[order][np.flatnonzero(shares >= limit)[-1]]
             for name, given in (("sktopk", sure.predict(score)), ("usual", score >= usual)):
                 part = [right[given].mean(), given[rare].mean(), right[given & rare].mean()]
-                found.append((limit, name, given.mean(), *part, part[0] < limit, right.mean()))
-    columns = "limit threshold given right given_rare right_rare broken right_of_all".split()
+                part += [right.mean(), five[~given].mean()]  # of all; lists of five of the others
+                found.append((limit, name, given.mean(), *part, part[0] < limit))
+    columns = "limit threshold given right given_rare right_rare right_of_all five_of_others broken"
+    columns = columns.split()
     table = pd.DataFrame(found, columns=columns).groupby(columns[:2])
     print(table.mean().round(3).assign(broken=table.broken.sum()).to_string())
 
