@@ -101,7 +101,7 @@ def digits():
     X, y = load_digits(return_X_y=True)
     # Scale X to [0, 1], because `MyNetwork` does not scale its input.
     X = (X / 16).astype(np.float32)
-    return train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
+    return train_test_split(X, y, train_size=0.3, stratify=y, random_state=0)
 
 
 @pytest.mark.parametrize(
