@@ -52,9 +52,9 @@ from sklearn.svm import SVC, SVR
 sys.path[:0] = [str(Path(__file__).parents[1] / each) for each in ("", "benchmarks")]
 
 import torch  # noqa: E402
-from _datasets import data_file, load_merck_cyp3a4, load_pmlb  # noqa: E402
+from _datasets import load_merck_cyp3a4, load_pmlb  # noqa: E402
 from lightgbm import LGBMClassifier, LGBMRanker  # noqa: E402
-from tables._data import HALF, TABLES, split_of  # noqa: E402
+from tables._data import HALF, TABLES, questions, split_of  # noqa: E402
 from tables._jobs import fit_and_score  # noqa: E402
 from tables._methods import FEW_SPLITS, lightgbm_of  # noqa: E402
 from tables._report import read  # noqa: E402
@@ -196,9 +196,7 @@ def tails():
 
 
 def texts():
-    frame = pd.concat(
-        [pd.read_csv(data_file(None, "banking77", f"{s}.csv")) for s in ("train", "test")]
-    )
+    frame = questions()
     for C in (1, 10, 100):
         found = []
         for seed in range(5):
@@ -263,9 +261,7 @@ def price():
 
 
 def routes():
-    frame = pd.concat(
-        [pd.read_csv(data_file(None, "banking77", f"{s}.csv")) for s in ("train", "test")]
-    )
+    frame = questions()
     found = []
     for seed in range(10):
         old, rest = train_test_split(

@@ -265,7 +265,7 @@ def test_a_callback_without_effect_raises(case):
 def test_partial_fit_continues_after_a_fit_with_callbacks():
     scoring = EpochScoring("accuracy", lower_is_better=False, name="accuracy")
     clf = fitted([scoring, EarlyStopping()])
-    with pytest.warns(UserWarning, match="EpochScoring records no score, because"):
+    with pytest.warns(UserWarning, match="records no score, because partial_fit"):
         clf.partial_fit(DIGITS, DIGIT)
     assert clf.n_iter_ == 4
     assert "accuracy" not in clf.history_[-1]

@@ -60,7 +60,7 @@ def test_a_file_carries_the_versions_of_sktopk_and_of_the_format(old):
 def test_a_file_of_another_format_raises_an_error_with_the_version(old):
     versions = json.dumps({"format": 2, "sktopk": "9.0"}).encode()
     rewritten(old, lambda members: members.update({"sktopk.json": versions}))
-    with pytest.raises(ValueError, match=r"must be 1; got 2.* written by sktopk 9\.0; this is"):
+    with pytest.raises(ValueError, match=r"format must be 1; got 2.* by sktopk 9\.0; this is"):
         load(old)
 
 

@@ -103,10 +103,15 @@ def hiv():
     return signs.fit_transform(frame["smiles"]), frame["HIV_active"].to_numpy()
 
 
+def questions():
+    """13 083 questions to a bank: a frame with the columns text and category."""
+    parts = [pd.read_csv(data_file(None, "banking77", f"{s}.csv")) for s in ("train", "test")]
+    return pd.concat(parts)
+
+
 def banking77():
     """13 083 questions to a bank as tf-idf (CSR), 77 classes, 227 to 75 rows each."""
-    parts = [pd.read_csv(data_file(None, "banking77", f"{s}.csv")) for s in ("train", "test")]
-    frame = pd.concat(parts)
+    frame = questions()
     return word_counts(frame["text"], frame["category"].to_numpy())
 
 

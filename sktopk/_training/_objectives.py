@@ -219,24 +219,24 @@ class TopLoss(Objective):
         if scores.dtype in (torch.float16, torch.bfloat16):
             scores = scores.float()
         if drawn.lists is None:
-            return self._losses(scores, positive, weight, drawn, drawn.totals, None)
+            return self._losses(scores, positive, weight, drawn)
         weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
         place, known = drawn.lists.place, drawn.lists.known
         scores, positive, weight = (each.flatten()[place] for each in (scores, positive, weight))
         weight = weight.masked_fill(~known, 0.0)
-        totals, share = drawn.lists.totals, drawn.lists.share
-        losses = self._losses(scores, positive, weight, drawn, totals, share)
+        losses = self._losses(scores, positive, weight, drawn)
         # The caller only adds the losses of all networks. Return an equal share for each network.
         return losses.sum().expand(len(target)) / len(target)
 
-    def _losses(self, scores, positive, weight, drawn, totals, share):
-        n_fresh = drawn.n_fresh or scores.shape[1]
+    def _losses(self, scores, positive, weight, drawn):
+        lists, n_fresh = drawn.lists, drawn.n_fresh or scores.shape[1]
+        totals = drawn.totals if lists is None else lists.totals
         own = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight.clone()
         if drawn.repeated is not None:
             own[:, :n_fresh].masked_fill_(drawn.repeated, 0.0)  # count a repeated sample once
         counts = in_training_set(own, positive, n_fresh, totals)
         t = self.threshold_of(scores, positive, counts)
-        found = t.detach()[t.detach() > -math.inf] if drawn.lists is not None else t.detach()
+        found = t.detach() if lists is None else t.detach()[t.detach() > -math.inf]
         self.threshold_now = found.mean() if len(found) else t[0].detach()
         if drawn.n_hard:
             of, key = getattr(self.threshold, "of", "all"), scores.detach()
@@ -257,7 +257,7 @@ class TopLoss(Objective):
             scale = (total.reciprocal() if weight is None else weight / total).to(scores.dtype)
             wrong = distance(t.unsqueeze(1), scores, counted, kind)
             loss = (self.surrogate(wrong) * scale).sum(1)
-            loss = loss if share is None else share[int(not above)] * loss
+            loss = loss if lists is None else lists.share[int(not above)] * loss
             losses.append(loss if factor == 1 else factor * loss)
         return nan_above(sum(losses[1:], losses[0]), largest)
 
