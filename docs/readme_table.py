@@ -1,7 +1,8 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [texts] [tiny]
-        [price] [routes] [sizes] [lists] [dependent] [pools] [days] [molecules] [average]
+        [price] [routes] [limits] [calls] [sizes] [lists] [dependent] [pools] [days] [molecules]
+        [average]
 
 Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
@@ -12,11 +13,14 @@ Tiny: many classes with few samples each, and 256 columns as of an embedding (si
 Price: accuracy of the correction if test classes are equally frequent, and as in training.
 Routes: questions of banking77 that get a topic without a person, with a limit for the precision,
 and with the lowest threshold at which the calibration questions have this precision.
+Limits: how often a limit of 1 % for the false positive rate is broken on real data, and recall.
+Calls: how often bounds miss for lists of real customers and molecules.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
 Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
 same customers calibrate and are in the list, or molecules share scaffolds.
 Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
-Pools: bounds for the 200 best of the example of rare positives in top.md, by size of the pool.
+Pools: bounds for the 200 best by size of the pool, for the example of rare positives in top.md,
+and for real molecules. Bounds that the first 10 000 molecules calibrate.
 Days: the share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
 than SVR finds (95 % bootstrap interval over the test molecules).
@@ -32,6 +36,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
+from scipy.sparse import issparse
 from scipy.stats import norm, t
 from sklearn.datasets import make_classification
 from sklearn.decomposition import TruncatedSVD
@@ -293,6 +298,52 @@ def routes():
     print(table.mean().round(3).assign(broken=table.broken.sum()).to_string())
 
 
+def population(name, n_train, shuffle=True):
+    """Return scores and labels of the samples of a table that did not train the classifier."""
+    X, y = TABLES[name].load()
+    rows, positive = np.arange(len(y)), np.asarray(y) == 1
+    if shuffle:
+        rows = np.random.default_rng(0).permutation(rows)
+    linear = LogisticRegression(C=10, max_iter=1000)
+    clf = linear if issparse(X) else HistGradientBoostingClassifier(random_state=0)
+    train, rest = np.split(rows, [n_train])
+    return clf.fit(X[train], positive[train]).predict_proba(X[rest])[:, 1], positive[rest]
+
+
+def limits():
+    n_draws = 1000
+    print("with BudgetClassifier and with the quantile: % of limits broken, and recall")
+    for name in ("ALOI", "campaign", "coil2000", "cover", "donors", "HIV", "magic.gamma"):
+        scores, positive = population(name, 5000)
+        random, found = np.random.default_rng(0), []
+        for seed in range(n_draws):
+            cal = random.integers(len(scores), size=4000)
+            clf = calibrated(scores[cal], positive[cal], seed, budget=0.01)
+            quantile = np.quantile(scores[cal][~positive[cal]], 0.99)
+            for flagged in (scores >= clf.threshold_, scores > quantile):
+                found.append([flagged[~positive].mean() > 0.01, flagged[positive].mean()])
+        found = 100 * np.mean(np.reshape(found, (n_draws, 4)), axis=0)
+        print(f"{name:12s} {positive.mean():6.2%} positive", found.round(1))
+
+
+def calls():
+    for name, n_train, n_cal, n_new, n in (
+        ("coil2000", 4000, 2000, 3822, 500),
+        ("campaign", 8000, 4000, 8000, 500),
+        ("HIV", 10_000, 4000, 8000, 200),
+    ):
+        scores, positive = population(name, n_train)
+        random, found = np.random.default_rng(0), []
+        for _ in range(400):
+            cal, new = np.split(random.permutation(len(scores))[: n_cal + n_new], [n_cal])
+            bounds = BudgetClassifier.from_scores(scores[cal], positive[cal])
+            low, high = bounds.hits_interval(scores[new], n)
+            hits = positive[new][np.argsort(-scores[new])[:n]].sum()
+            found.append([low, high, hits, not low <= hits <= high])
+        print(f"{name}: bounds and number {np.median(found, axis=0)[:3]}", end=", ")
+        print(f"{np.sum(found, axis=0)[3]} of 400 miss")
+
+
 def sizes():
     X, y = make_classification(400_000, weights=[0.9], class_sep=0.8, random_state=0)
     scores = LogisticRegression().fit(X[:2000], y[:2000]).decision_function(X)
@@ -427,19 +478,33 @@ def dependent():
 def pools():
     X, y = make_classification(30_000, weights=[0.99], flip_y=0, class_sep=0.7, random_state=0)
     published = np.flatnonzero((y[:10_000] == 1) | (np.arange(10_000) < 250))
-    library, active = X[10_000:], y[10_000:]
     clf = HistGradientBoostingClassifier(random_state=0).fit(X[published], y[published])
-    scores = clf.predict_proba(library)[:, 1]
-    for n in (400, 600, 1000, 2000, 5000):
-        pool, found = np.argsort(-scores)[:n], []
-        for seed in range(20):
-            tested = np.random.default_rng(seed).choice(pool, 200, replace=False)
-            candidates = np.setdiff1d(pool, tested)
-            ranked = BudgetClassifier.from_scores(scores[tested], active[tested])
-            best = candidates[ranked.predict_top(scores[candidates], 200)]
-            bounds = ranked.hits_interval(scores[candidates], 200)
-            found.append([active[tested].sum(), *bounds, active[best].sum()])
-        print(f"pool of {n}: active among 200 tests, bounds, number {np.mean(found, axis=0)}")
+    simulated = clf.predict_proba(X[10_000:])[:, 1], y[10_000:] == 1
+    for name, (scores, active), n_draws in (
+        ("simulated", simulated, 20),
+        # In the file, similar molecules are close to each other, so the library has other ones.
+        ("HIV", population("HIV", 10_000, shuffle=False), 200),
+    ):
+        old, new = np.split(np.arange(len(scores)), [10_000])
+        bounds = BudgetClassifier.from_scores(scores[old], active[old])
+        low, high = bounds.hits_interval(scores[new], 200)
+        hits = active[new][np.argsort(-scores[new])[:200]].sum()
+        print(f"calibrated with the first 10 000: {low} to {high}, number {hits}")
+        order = np.argsort(-scores)
+        print(f"{name}: active among the 400 best {active[order[:400]].sum()}")
+        for n in (400, 600, 1000, 2000, 5000):
+            pool, found = order[:n], []
+            for seed in range(n_draws):
+                tested = np.random.default_rng(seed).choice(pool, 200, replace=False)
+                candidates = np.setdiff1d(pool, tested)
+                ranked = BudgetClassifier.from_scores(scores[tested], active[tested])
+                best = candidates[ranked.predict_top(scores[candidates], 200)]
+                low, high = ranked.hits_interval(scores[candidates], 200)
+                hits = active[best].sum()
+                found.append([active[tested].sum(), low, high, hits, not low <= hits <= high])
+            mean = np.mean(found, axis=0)
+            print(f"pool of {n}: active among 200 tests, bounds, number {mean[:4]}", end=", ")
+            print(f"{mean[4]:.1%} miss")
 
 
 def top_scores(model, X):
@@ -556,7 +621,7 @@ def average():
 def main():
     warnings.simplefilter("ignore")
     labels = letters, corrected, tails, texts, tiny, price, routes
-    each = *labels, sizes, lists, dependent, pools, days, molecules, average
+    each = *labels, limits, calls, sizes, lists, dependent, pools, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")
