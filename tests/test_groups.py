@@ -174,6 +174,15 @@ def test_with_groups_a_k_above_the_largest_group_warns_and_a_fractional_k_is_acc
     assert sktopk.RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
 
 
+def test_partial_fit_selects_k_samples_of_a_single_day():
+    clf = sktopk.RecallAtKClassifier(5, **SMALL)
+    for day in range(4):
+        rows = day == DAY
+        clf.partial_fit(X[rows], Y[rows], classes=[0, 1], groups=DAY[rows])
+        assert clf.predict(X[rows]).sum() == 5
+    clf.partial_fit(X, Y, groups=Y)  # here, as in the first call, groups may have one class
+
+
 def test_pipelines_and_searches_pass_groups_on():
     clf = sktopk.RecallAtKClassifier(5, **SMALL)
     expected = sklearn.clone(clf).fit(StandardScaler().fit_transform(X), Y, groups=DAY)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback, LRScheduler
 from torch import nn
@@ -274,11 +275,10 @@ def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
             check_same(fitted_state(twin.partial_fit(X[150:], y[150:])), fitted_state(clf))
 
 
-@pytest.mark.filterwarnings("ignore:k=500 must be at most")
-def test_a_k_that_was_reduced_in_the_first_call_of_partial_fit_stays_reduced():
-    clf = quick(sktopk.RecallAtKClassifier, k=500).partial_fit(X[:100], POSITIVE[:100])
-    clf.partial_fit(X[100:], POSITIVE[100:])
-    assert copy.deepcopy(clf).partial_fit(X, POSITIVE).k_ == clf.k_ == 100
+def test_the_rank_k_of_partial_fit_counts_in_all_samples_so_far():
+    clf = quick(sktopk.RecallAtKClassifier, k=150).partial_fit(X[:100], POSITIVE[:100])
+    assert clf.k_ == 100
+    assert copy.deepcopy(clf.partial_fit(X[100:], POSITIVE[100:])).k_ == clf.k_ == 150
 
 
 @pytest.mark.parametrize(
@@ -296,6 +296,12 @@ def test_the_method_score_returns_the_metric_that_was_trained_for(clf, change):
     then = clf.fit(X, target(clf)).score(X, target(clf))
     assert clf.set_params(**change).score(X, target(clf)) == then
     assert clf.fit(X, target(clf)).score(X, target(clf)) != then
+
+
+def test_the_f_score_is_the_score_of_the_predictions_at_a_changed_threshold():
+    clf = quick(FScoreClassifier).fit(X, POSITIVE)
+    clf.threshold_ += 0.1
+    assert clf.score(X, POSITIVE) == f1_score(POSITIVE, clf.predict(X))
 
 
 # `partial_fit` continues with the network, callbacks and optimizer of the first call.

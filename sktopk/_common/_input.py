@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from ._frames import TAKES_TABLES, Categories, check_columns, explain
-from ._samples import LazyRows, Samples, several_groups
+from ._samples import LazyRows, Samples, present_groups
 from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_complex
 from ._warnings import warn
 
@@ -165,7 +165,7 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
     weight = check_weight(sample_weight, X.shape[0])
-    groups = None if groups is None else several_groups(groups, weight)
+    groups = None if groups is None else present_groups(groups, weight)
     rows, mask = Samples(X, y, weight, groups), weight > 0
     rows = rows if mask.all() else rows.take(mask)._replace(present=mask)
     categories = getattr(estimator, "categories_", None)

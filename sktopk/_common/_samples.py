@@ -326,13 +326,18 @@ def encode_groups(groups, n_samples):
     return np.array(code, dtype=np.intp)
 
 
-def several_groups(groups, weight):
-    """Return the group index of each sample, -1 if its weight is 0, or None for a single group."""
+def present_groups(groups, weight):
+    """Return the group index of each sample, -1 if its weight is 0."""
     code, present = encode_groups(groups, len(weight)), weight > 0
     if not present.all():
         code[present] = encode_groups(code[present], np.count_nonzero(present))
         code[~present] = -1
-    return code if (code > 0).any() else None
+    return code
+
+
+def several_groups(code):
+    """Return the group indices, or None for a single group."""
+    return code if code is not None and (code > 0).any() else None
 
 
 def check_groups_of_both(target, groups):

@@ -3,6 +3,6 @@
 from collections.abc import Iterable, Sized
 from typing import TypeAlias
 
-# Type of X: arrays, sparse matrices, data frames, lists, torch Datasets, iterables of batches.
+# Type of X: arrays, sparse matrices, data frames, lists, torch Datasets.
 RowsLike: TypeAlias = Sized | Iterable
 Label: TypeAlias = int | float | bool | str

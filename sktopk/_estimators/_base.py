@@ -169,10 +169,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 f"nn.Module, not an instance; got {type(self.module).__name__}. To train copies of "
                 "a trained network, pass a function that returns this network"
             )
-        default = type(self).hidden_layer_sizes
-        if self.module not in _fit.OURS and self.hidden_layer_sizes != default:
-            warn("hidden_layer_sizes is ignored, because module is not TabularMLP or MLP")
         check_parameters(self)
+        default = type(self).hidden_layer_sizes
+        if self.module not in _fit.OURS and tuple(self.hidden_layer_sizes) != default:
+            warn("hidden_layer_sizes is ignored, because module is not TabularMLP or MLP")
         if self.net_params is not None:
             check_net_params(self)
         if self.callbacks is not None:
@@ -321,7 +321,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             warn_of_changed(self)
         new = resumed(self) if resumes else self._started()
         with torch.inference_mode(False), torch.enable_grad():
-            data = _fit.validate(new, X, y, sample_weight, groups, classes)
+            data = _fit.validate(new, X, y, sample_weight, groups, classes, is_fit=False)
             if resumes:
                 new.net_ = copied_net(new.net_, new._task_)
                 if self.learning_rate != self._fit_params_["learning_rate"]:

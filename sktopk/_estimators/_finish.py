@@ -6,10 +6,10 @@ import torch
 from sktopk._common._process import joined
 from sktopk._common._samples import HeldOut
 from sktopk._common._warnings import warn
-from sktopk._training._build import OURS
 from sktopk._training._scores import loss_of, scores_by_member, scores_of
 from sktopk.metrics import topk_accuracy_score
 
+from ._build import OURS
 from ._calibration import fit_calibration, scores_as_unseen
 from ._fit import are_probabilities, in_dtype_of
 
@@ -101,7 +101,7 @@ def finish_out_of_fold(clf, data, folds):
         of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
         of_all[known] = decision
         clf.oob_decision_function_ = data.as_given(of_all)
-    clf.oob_score_ = float(task.score(target, scores, weight))
+    clf.oob_score_ = float(task.score(target, scores, weight, fitted=clf))
     if clf.calibration is not None:
         calibrate(clf, fresh, target, weight)
 

@@ -1,7 +1,6 @@
 """The steps of a fit until the end of the training. They set attributes of a new estimator."""
 
 import copy
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -27,14 +26,16 @@ from sktopk._common._samples import (
     SomeRows,
     check_groups_of_both,
     deal,
+    several_groups,
 )
 from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
-from sktopk._training._build import OURS, build_net, show_data
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._scores import loss_of, scores_of, scores_of_members
 from sktopk.modules._tabular_mlp import Members, mean_of_members
+
+from ._build import OURS, build_net, show_data
 
 # batch_size="auto" means n_samples // BATCHES, clipped to [LEAST_BATCH, MOST_BATCH].
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
@@ -46,8 +47,11 @@ _BLOCK_NUMBERS = 1 << 22
 HELD_OUT_FOLDS = 10
 
 
-def validate(clf, X, y, sample_weight, groups, classes=None):
-    """Return the checked samples, and set the attributes of columns, classes and the task."""
+def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
+    """Return the checked samples, and set the attributes of columns, classes and the task.
+
+    `is_fit` is false in `partial_fit`: X is then only a part of the data.
+    """
     resumed = hasattr(clf, "net_")
     data = check_labelled(
         clf, X, y, sample_weight, groups,
@@ -91,16 +95,17 @@ def validate(clf, X, y, sample_weight, groups, classes=None):
             names = getattr(clf, "feature_names_in_", np.arange(data.X.shape[1]))[empty].tolist()
             warn(f"columns {names} of X have no values, and are ignored: drop them")
     vars(clf).pop("n_groups_", None)
-    if data.groups is not None:
-        clf.n_groups_ = len(np.unique(data.groups))
+    groups = several_groups(data.groups) if is_fit else data.groups
+    if groups is not None:
+        clf.n_groups_ = len(np.unique(groups))
     clf._task_ = clf._make_task()
     target = np.arange(n_classes)[clf._task_.order][index]
-    if data.groups is not None and clf._task_.is_ranking and classes is None:
-        check_groups_of_both(target, data.groups)
-        largest = np.bincount(data.groups[data.groups >= 0]).max()
-        if isinstance(k := getattr(clf, "k_", None), Integral) and k >= largest:
-            warn(f"k={k} must be smaller than the largest group ({largest} samples): lower k")
-    return data._replace(weight=weight, target=target)
+    if is_fit and clf._task_.is_ranking:
+        if groups is not None:
+            check_groups_of_both(target, groups)
+        if hasattr(clf, "k"):
+            clf._check_rank(groups)
+    return data._replace(weight=weight, target=target, groups=groups)
 
 
 def columns_with_missing(X):
@@ -170,8 +175,8 @@ def hold_out(clf, data, seed):
         dealt = fold >= 0
         # Rankings need both classes in each fold. Other tasks only need samples in each fold,
         # because `deal` never puts all samples of a class into one fold.
-        parts = {*zip(target[dealt] if is_ranking else fold[dealt], fold[dealt], strict=True)}
-        if len(parts) == n_folds * (len(np.unique(target)) if is_ranking else 1):
+        parts = fold[dealt] + n_folds * target[dealt] if is_ranking else fold[dealt]
+        if len(np.unique(parts)) == n_folds * (len(np.unique(target)) if is_ranking else 1):
             break
     else:
         return data, None, None

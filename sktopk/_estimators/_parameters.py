@@ -7,8 +7,9 @@ from typing import TypeVar, dataclass_transform
 
 import torch
 
-from sktopk._training._build import PRECISIONS
 from sktopk.losses._docs import entries, joined, sections
+
+from ._build import PRECISIONS
 
 Estimator = TypeVar("Estimator")
 
@@ -30,6 +31,8 @@ OWN = {
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
 # Arguments of the DataLoaders that read a Dataset: iterator_train__num_workers, ...
 LOADING = ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "worker_init_fn")
+# Names of the callbacks that the net has without the user's.
+TAKEN = ("epoch_timer", "train_loss", "validation", "progress")
 # `set_params(module__x=1)` sets the entry "module__x" of the dict `net_params`, and so on.
 ROUTED = {
     "module__": "net_params",
@@ -155,6 +158,8 @@ def check_callbacks(callbacks):
                 "callbacks must be a list of instances of skorch callbacks, or of pairs "
                 f"(name, instance); got {each!r}"
             )
-        if name and name in names | {"epoch_timer", "train_loss"}:
+        if name in TAKEN:
+            raise ValueError(f"callbacks must not have the names {TAKEN}; got {name!r}")
+        if name and name in names:
             raise ValueError(f"callbacks must have distinct names; got {name!r} twice")
         names.add(name)

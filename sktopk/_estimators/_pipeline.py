@@ -21,9 +21,8 @@ class Pipeline(Versioned, pipeline.Pipeline):
     """scikit-learn's Pipeline with the prediction methods of sktopk.
 
     `predict_topk`, `predict_top`, `hits_interval` and `predict_set` transform X and call the same
-    method of the last step. They are available if the last step has this method. As in
-    imbalanced-learn, predictions skip steps that have `fit_resample` but not `transform`.
-    ``Pipeline(pipe.steps)`` converts a fitted pipeline of another package.
+    method of the last step. They are available if the last step has this method.
+    ``Pipeline(pipe.steps)`` converts a fitted pipeline of scikit-learn.
 
     Parameters
     ----------
@@ -54,66 +53,37 @@ class Pipeline(Versioned, pipeline.Pipeline):
             if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
                 raise TypeError(
                     f"steps before the last must have transform; got the sampler {name!r}. Use a "
-                    "pipeline of imbalanced-learn: wrap it, as in BudgetClassifier(imb_pipeline), "
-                    "or convert it after fit with Pipeline(imb_pipeline.steps)"
+                    "pipeline of imbalanced-learn: wrap it, as in BudgetClassifier(imb_pipeline)"
                 )
         return super().fit(X, y, **params)
 
     @available_if(_last_has("predict_top"))
     def predict_top(self, X: RowsLike, n: int | None = None, **params: Any) -> np.ndarray:
         """Transform X and call `predict_top` of the last step."""
-        pipe = self._predicting()
         # Do not pass n=None, because `predict_top` of some classifiers requires a number.
         params = params if n is None else {"n": n, **params}
-        return pipe[-1].predict_top(pipe[:-1].transform(X), **params)
+        return self.steps[-1][1].predict_top(self._transformed(X), **params)
 
     @available_if(_last_has("hits_interval"))
     def hits_interval(self, X: RowsLike, n: ArrayLike, **params: Any) -> tuple[Any, Any]:
         """Transform X and call `hits_interval` of the last step."""
-        return self.steps[-1][1].hits_interval(self._predicting()[:-1].transform(X), n, **params)
+        return self.steps[-1][1].hits_interval(self._transformed(X), n, **params)
 
     @available_if(_last_has("predict_topk"))
     def predict_topk(self, X: RowsLike, k: int | None = None) -> np.ndarray:
         """Transform X and call `predict_topk` of the last step."""
-        return self.steps[-1][1].predict_topk(self._predicting()[:-1].transform(X), k)
+        return self.steps[-1][1].predict_topk(self._transformed(X), k)
 
     @available_if(_last_has("predict_set"))
     def predict_set(self, X: RowsLike, **params: Any) -> Any:
         """Transform X and call `predict_set` of the last step."""
-        return self.steps[-1][1].predict_set(self._predicting()[:-1].transform(X), **params)
+        return self.steps[-1][1].predict_set(self._transformed(X), **params)
 
-    @available_if(_last_has("predict"))
-    def predict(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X and call `predict` of the last step."""
-        return self._predicting().predict(X, **params)
-
-    @available_if(_last_has("predict_proba"))
-    def predict_proba(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X and call `predict_proba` of the last step."""
-        return self._predicting().predict_proba(X, **params)
-
-    @available_if(_last_has("predict_log_proba"))
-    def predict_log_proba(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X, and call `predict_log_proba` of the last step."""
-        return self._predicting().predict_log_proba(X, **params)
-
-    @available_if(_last_has("decision_function"))
-    def decision_function(self, X: RowsLike, **params: Any) -> np.ndarray:
-        """Transform X and call `decision_function` of the last step."""
-        return self._predicting().decision_function(X, **params)
-
-    @available_if(_last_has("score"))
-    def score(self, X: RowsLike, y: Any = None, sample_weight: Any = None, **params: Any) -> float:
-        """Transform X and call `score` of the last step."""
-        return self._predicting().score(X, y, sample_weight, **params)
-
-    def _predicting(self):
-        """Return a scikit-learn pipeline of the steps that predictions use."""
+    def _transformed(self, X):
+        """Return X, transformed by all steps but the last."""
         check_is_fitted(self)
-        steps = [
-            s for s in self.steps if hasattr(s[1], "transform") or not hasattr(s[1], "fit_resample")
-        ]
-        return pipeline.Pipeline([("", "passthrough"), *steps])  # [:-1] needs at least one step
+        # A pipeline of scikit-learn needs at least one step.
+        return pipeline.Pipeline([("", "passthrough"), *self.steps[:-1]]).transform(X)
 
 
 @public

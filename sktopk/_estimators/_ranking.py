@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from sktopk._common._input import check_length, check_two_classes, encode_labels
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_pos_label,
-    negative_first,
     number,
     on_host,
     option,
@@ -22,6 +22,7 @@ from sktopk._common._scalars import (
     refuse_missing,
 )
 from sktopk._common._types import Label, RowsLike
+from sktopk._common._warnings import warn
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
@@ -245,7 +246,8 @@ class RankingClassifier(BaseNetClassifier):
             encode_labels(now.classes_, y)  # raises if the labels have another type
         weight = row_weights(sample_weight, len(y), "X")
         groups = None if groups is None else encode_groups(groups, len(y))
-        return now._task_.score((y == now.pos_label_).astype(int), scores, weight, groups)
+        target = (y == now.pos_label_).astype(int)
+        return now._task_.score(target, scores, weight, groups, fitted=now)
 
     # `threshold_` is just below the threshold t of the loss: samples with the score t are positive.
     _midway = staticmethod(midway_below)
@@ -257,16 +259,13 @@ class RankingClassifier(BaseNetClassifier):
             return self
         params = self.get_params(deep=False) | self.loss_params | {"loss_params": None}
         trained = type(self)(**params)
-        fitted = {k: v for k, v in fitted_attributes(self).items() if k != "k_"}
-        vars(trained).update(fitted)
+        vars(trained).update(fitted_attributes(self))
         return trained
 
     def _make_task(self):
         if not hasattr(self, "pos_label_"):
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
         share, trained = float(self.log_loss_share), self._trained()
-        if trained is not self:
-            trained._make_task()  # sets `trained.k_`
         return RankingTask(
             classes=self.classes_,
             pos_label=self.pos_label_,
@@ -284,11 +283,6 @@ class RankingClassifier(BaseNetClassifier):
                 beta2=0.99,
             ),
         )
-
-    def _n_negatives(self):
-        """Return the total weight of the negatives."""
-        negatives = negative_first(self.classes_, self.pos_label_)[0]
-        return float(self._class_total_[self.classes_ == negatives][0])
 
     def _check_params(self):
         super()._check_params()
@@ -347,15 +341,41 @@ class TopClassifier(RankingClassifier):
     def _objective(self):
         return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)
 
+    def _make_task(self):
+        task = super()._make_task()
+        if hasattr(self, "k"):
+            most = max(1, int(self._total(self._threshold().of)))
+            self.k_ = self.k if hasattr(self, "n_groups_") else min(self.k, most)
+        return task
+
+    def _total(self, of):
+        """Return the total weight of the negatives, the positives or all samples so far."""
+        total, positive = self._class_total_, self.classes_ == self.pos_label_
+        parts = {"negatives": total[~positive], "positives": total[positive], "all": total}
+        return float(parts[of].sum())
+
+    def _check_rank(self, groups):
+        """Warn if k is larger than the number of samples among which it is a rank."""
+        of = self._threshold().of
+        most, what = max(1, int(self._total(of))), {"all": "samples"}.get(of, of)
+        for name, k in {"k": self.k, "loss__k": (self.loss_params or {}).get("k")}.items():
+            if not isinstance(k, Integral):
+                continue
+            if groups is None and k > most:
+                warn(f"{name}={k} must be at most the number of {what} ({most}): {most} is used")
+            elif groups is not None and k >= (largest := np.bincount(groups).max()):
+                warn(
+                    f"{name}={k} must be smaller than the largest group ({largest} samples): "
+                    f"lower {name}"
+                )
+
     def _cut(self, scores, positive, weight):
         """Return the lowest score that is predicted as positive, from float64 tensors."""
         threshold = self._threshold()
         if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
             # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
-            whole, negatives = float(self._class_total_.sum()), self._n_negatives()
-            total = {"negatives": negatives, "positives": whole - negatives, "all": whole}
             own = float(weight[in_group(positive, threshold.of)].sum())
-            share = min(1.0, own / max(total[threshold.of], 1e-300))
+            share = min(1.0, own / max(self._total(threshold.of), 1e-300))
             threshold = dataclasses.replace(threshold, k=max(1, round(threshold.k * share)))
         return threshold(scores, positive, weight)
 

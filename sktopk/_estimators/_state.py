@@ -18,9 +18,9 @@ from sktopk._persistence._net_state import (
     to_array,
     to_tensor,
 )
-from sktopk._training._build import build_net
 from sktopk.modules._tabular_mlp import Dropout
 
+from ._build import build_net
 from ._fit import check_device
 
 DTYPES = ("float32", "float64")

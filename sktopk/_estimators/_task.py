@@ -104,7 +104,7 @@ class LabelTask:
         total = np.bincount(target, weight)[target]
         return np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
 
-    def score(self, target, scores, weight, groups=None):
+    def score(self, target, scores, weight, groups=None, fitted=None):
         return self.metric(target, self.decide(scores), sample_weight=weight)
 
     def values(self, target, scores, weight, groups):
@@ -122,7 +122,8 @@ class RankingTask:
 
     classes: np.ndarray
     pos_label: Label
-    metric: Callable  # metric of `score`, a function of (positive, scores, weight)
+    # Metric of `score`, a function of (positive, scores minus `threshold_`, weight).
+    metric: Callable
     # Function of tensors (scores, positive, weight): returns the lowest score predicted positive.
     cut: Callable | None = None
     training: Training | None = None
@@ -156,13 +157,12 @@ class RankingTask:
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
 
     def above(self, scores, fitted=None):
-        """Return the scores minus the threshold, an array (n_samples,)."""
-        # Subtract in float64: in float32, rounding could change a small difference to 0.
-        threshold = getattr(fitted, "threshold_", 0.0)
-        return (scores[:, 0].astype(np.float64) - threshold).astype(scores.dtype)
+        """Return the scores minus the threshold, a float64 array (n_samples,)."""
+        # In float32, rounding could change a small difference to 0.
+        return scores[:, 0].astype(np.float64) - getattr(fitted, "threshold_", 0.0)
 
     def decide(self, scores, fitted=None):
-        y_score = self.above(scores, fitted)
+        y_score = self.above(scores, fitted).astype(scores.dtype)
         return -y_score if self.turned else y_score
 
     def labels(self, scores, fitted=None):
@@ -177,9 +177,9 @@ class RankingTask:
     def calibration_weights(self, target, weight):
         return weight
 
-    def score(self, target, scores, weight, groups=None):
+    def score(self, target, scores, weight, groups=None, fitted=None):
         """Return the metric of `score`, or its mean over the groups with both classes."""
-        positive, scores = target == 1, scores[:, 0]
+        positive, scores = target == 1, self.above(scores, fitted)
         if groups is None:
             return float(self.metric(positive, scores, weight))
         each = [

@@ -117,7 +117,7 @@ class FScoreClassifier(BatchClassifier):
         return BatchLoss(FBetaLoss(beta=self.beta, margin=self.margin))
 
     def _metric(self, positive, scores, weight):
-        predicted = scores.astype(np.float64) > getattr(self, "threshold_", 0.0)
+        predicted = scores > 0
         if not (positive.any() or predicted.any()):
             warn("score is NaN: there are no positives in y, and none are predicted")
             return np.nan

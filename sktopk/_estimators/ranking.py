@@ -99,14 +99,8 @@ class TopPushKClassifier(TopClassifier):
 
     _checks: ClassVar = {"k": number(1, integer=True)}
 
-    def _make_task(self):
-        task = super()._make_task()
-        if not hasattr(self, "k_"):
-            self.k_ = clipped(self, self._n_negatives(), "negatives")
-        return task
-
     def _threshold(self):
-        return KthLargest("negatives", k=self.k_)
+        return KthLargest("negatives", k=self.k)
 
     def _metric(self, positive, scores, weight):
         return positives_at_top_score(positive, scores, k=self.k, sample_weight=weight)
@@ -159,15 +153,8 @@ class RecallAtKClassifier(TopClassifier):
 
     _checks: ClassVar = {"k": check_rank}
 
-    def _make_task(self):
-        if not hasattr(self, "k_"):
-            self.k_ = self.k
-            if isinstance(self.k, Integral):
-                self.k_ = clipped(self, self.class_count_.sum(), "samples")
-        return super()._make_task()
-
     def _threshold(self):
-        rank = {"k": self.k_} if isinstance(self.k_, Integral) else {"tau": float(self.k_)}
+        rank = {"k": self.k} if isinstance(self.k, Integral) else {"tau": float(self.k)}
         return KthLargest("all", **rank)
 
     def _metric(self, positive, scores, weight):
@@ -247,12 +234,3 @@ class ThresholdClassifier(TopClassifier):
             if factor:
                 score += factor * float((counted * is_right).sum() / counted.sum())
         return score / sum(factor for _, factor in kinds)
-
-
-def clipped(estimator, n_samples, what):
-    """Return min(k, n_samples). Warn if this is less than k. With groups, return k itself."""
-    k, most = estimator.k, max(1, int(n_samples))
-    if hasattr(estimator, "n_groups_") or k <= most:
-        return k
-    warn(f"k={k} must be at most the number of {what} ({most}): k_={most} is used")
-    return most

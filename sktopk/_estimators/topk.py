@@ -217,7 +217,8 @@ class TopKClassifier(BaseNetClassifier):
         n_classes, loss = len(self.classes_), name_or_loss(self.loss)
         named = OF_LABELS[loss] if isinstance(loss, str) else named_like(loss)
         k = max(self.k) if isinstance(self.k, dict) else self.k
-        if not hasattr(self, "k_"):  # not in later calls of `partial_fit`
+        # Not for copies, and not in later calls of `partial_fit`, which would repeat the warnings.
+        if is_first := not hasattr(self, "k_"):
             self.k_ = min(int(k), n_classes - 1)
             # The default k is reduced without a warning, unless it is equal to n_classes.
             if self.k_ < k and (self.k != type(self).k or k == n_classes):
@@ -236,10 +237,11 @@ class TopKClassifier(BaseNetClassifier):
             params |= self.loss_params or {}
             if "k" in params and params["k"] >= n_classes:
                 asked, params["k"] = params["k"], n_classes - 1
-                warn(
-                    f"loss__k={asked} must be smaller than n_classes={n_classes}: "
-                    f"{n_classes - 1} is used"
-                )
+                if is_first:
+                    warn(
+                        f"loss__k={asked} must be smaller than n_classes={n_classes}: "
+                        f"{n_classes - 1} is used"
+                    )
             if isinstance(self.k, dict):
                 several = {}
                 for each, weight in self.k.items():

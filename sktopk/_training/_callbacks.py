@@ -38,6 +38,7 @@ class ProgressBar(Callback):
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
         self.bar_ = tqdm(total=self.n_epochs, desc="Training", unit="epoch")
+        self.n_before_ = len(net.history)  # epochs of earlier calls of `partial_fit`
 
     def on_epoch_end(self, net, **kwargs):
         shown = {
@@ -46,12 +47,13 @@ class ProgressBar(Callback):
         }
         shown = {k: f"{v:.4g}" for k, v in shown.items() if v is not None}
         self.bar_.set_postfix(shown, refresh=False)
-        self.bar_.update(len(net.history) - self.bar_.n if self.bar_.n else 1)
+        # A checkpoint can add several epochs to the history at once.
+        self.bar_.update(len(net.history) - self.n_before_ - self.bar_.n)
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
         self.bar_.total = self.bar_.n  # early stopping ends with fewer steps than planned
         self.bar_.close()
-        del self.bar_
+        del self.bar_, self.n_before_
 
 
 class Validation(Callback):

@@ -25,7 +25,7 @@ from sktopk._common._input import (
     encode_labels,
     listed,
 )
-from sktopk._common._samples import deal, encode_groups, in_memory, several_groups
+from sktopk._common._samples import deal, encode_groups, in_memory, present_groups, several_groups
 from sktopk._common._scalars import (
     check_k,
     check_number,
@@ -444,7 +444,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.class_count_ = np.bincount(index, count, n_classes)
         weight = count * class_weights(self.class_weight, self.classes_, self.class_count_)[index]
         check_classes(y[weight > 0], "y with a positive weight")
-        groups = None if groups is None else several_groups(groups, weight)
+        if groups is not None:
+            groups = several_groups(present_groups(groups, weight))
         if groups is not None:
             refuse_groups(self.classes_)
         if n_classes == 2:

@@ -10,12 +10,11 @@ import torch
 from sktopk._common._process import isolated_rng, share_buffers
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
+from sktopk._training._batches import Rows
+from sktopk._training._net import Net, Settings
+from sktopk._training._objectives import CustomLoss
 from sktopk.modules import MLP, TableEncoder, TabularMLP
 from sktopk.modules._tabular_mlp import Members, packs_members
-
-from ._batches import Rows
-from ._net import Net, Settings
-from ._objectives import CustomLoss
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
