@@ -101,7 +101,7 @@ def finish_out_of_fold(clf, data, folds):
         of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
         of_all[known] = decision
         clf.oob_decision_function_ = data.as_given(of_all)
-    clf.oob_score_ = float(task.score(target, scores, weight, fitted=clf))
+    clf.oob_score_ = float(task.score(target, scores, held_out.count, held_out.groups, clf))
     if clf.calibration is not None:
         calibrate(clf, fresh, target, weight)
 

@@ -105,7 +105,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
             check_groups_of_both(target, groups)
         if hasattr(clf, "k"):
             clf._check_rank(groups)
-    return data._replace(weight=weight, target=target, groups=groups)
+    return data._replace(weight=weight, target=target, groups=groups, count=data.weight)
 
 
 def columns_with_missing(X):

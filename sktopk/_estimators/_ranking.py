@@ -286,7 +286,7 @@ class RankingClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
-        if self.loss_params is None:
+        if self.loss_params is None or self.loss_params == {}:
             return
         known = [name for name in OF_METRICS if name in self.get_params(deep=False)]
         if not isinstance(self.loss_params, dict) or not {*self.loss_params} <= {*known}:

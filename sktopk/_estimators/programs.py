@@ -1,5 +1,6 @@
 """Classifiers whose losses are linear programs: AUC, F-score, recall at a given precision."""
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -81,7 +82,8 @@ class AUCClassifier(BatchClassifier):
         score, found, selected = cuts(scores, positive, weight)
         false = selected - found
         rates = found / found[-1].clamp(min=1e-300) - false / false[-1].clamp(min=1e-300)
-        return score[rates.argmax()]
+        has_both = found[-1] > 0 and false[-1] > 0
+        return score[rates.argmax()] if has_both else scores.new_tensor(-math.inf)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -127,7 +129,8 @@ class FScoreClassifier(BatchClassifier):
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)
         recall, precision = beta_shares(float(self.beta))
-        return score[(found / (precision * selected + recall * found[-1])).argmax()]
+        best = (found / (precision * selected + recall * found[-1])).argmax()
+        return score[best] if found[-1] > 0 else scores.new_tensor(-math.inf)
 
 
 @estimator
@@ -173,4 +176,5 @@ class RecallAtPrecisionClassifier(BatchClassifier):
         if reached.any():
             return score[reached.nonzero()[-1, 0]]
         precision = found / selected
-        return score[(precision == precision.max()).nonzero()[-1, 0]]
+        best = (precision == precision.max()).nonzero()[-1, 0]
+        return score[best] if found[-1] > 0 else scores.new_tensor(-math.inf)

@@ -287,6 +287,7 @@ def positives_at_top_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     k : int, default=1
         Rank of the negative above which positives must score. A negative of weight 2 counts twice.
+        1 is the highest negative with a positive weight.
 
     Returns
     -------
@@ -314,7 +315,9 @@ def positives_at_top_score(
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
-    return float(found[first_reaching(negatives, k) - 1] / found[-1])
+    # The highest negative has rank 1, even if its weight is below 1.
+    rank = k if k > 1 else negatives[negatives > 0].min(initial=1.0)
+    return float(found[first_reaching(negatives, rank) - 1] / found[-1])
 
 
 def true_positive_rate_at_fpr_score(

@@ -10,6 +10,7 @@ from sktopk._common._warnings import warn
 from sktopk.boosting._objective import loss_function, parameters_of
 from sktopk.losses import KthLargest, TopMean
 from sktopk.losses._registry import LOSSES
+from sktopk.losses._thresholds import Largest
 
 from ._boosters import MANAGED
 
@@ -48,6 +49,10 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         return "accuracy_at_top", params, k
     if "k" not in parameters_of(loss) or "k" in params:
         return loss, params, k
+    if rows.groups is None and k < 1 and loss in ("recall_at_k", "top_push_k"):
+        # A share, unlike a rank in units of weight, does not depend on the scale of the weights.
+        threshold = KthLargest(LOSSES[loss].threshold[0], tau=float(k))
+        return "accuracy_at_top", {"threshold": threshold} | params, k
     if rows.groups is None:
         params["k"] = min(n_kept(k, n_counted), max(1, int(n_counted)))
     elif k < 1:
@@ -66,10 +71,13 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
     threshold = params.get("threshold")
     if not callable(threshold):
         of, name = LOSSES[loss].threshold if isinstance(loss, str) else ("all", "")
-        share = {"": n_positives / n_all, None: 1} | params
-        is_count = name in ("k", None)
-        rank = {"k": int(share[name])} if is_count else {"tau": min(1.0, float(share[name]))}
-        threshold = KthLargest(of, **rank)
+        share = {"": n_positives / n_all} | params
+        if name is None:
+            threshold = Largest(of)
+        elif name == "k":
+            threshold = KthLargest(of, k=int(share[name]))
+        else:
+            threshold = KthLargest(of, tau=min(1.0, float(share[name])))
     if rows.groups is None and getattr(threshold, "k", None) is not None:
         share = min(1.0, threshold.k / float(total[threshold.of]))
         threshold = dataclasses.replace(threshold, k=None, tau=share)

@@ -404,6 +404,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             of_all = np.full((len(data.y), *decision.shape[1:]), np.nan)
             of_all[index] = decision
             self.oob_decision_function_ = data.as_given(of_all)
+            own = own._replace(weight=own.count)
             self.oob_score_ = quality(task, own, own_scores) if known.any() else np.nan
 
     def _hold_out(self, rows):
