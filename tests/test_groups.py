@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sklearn
 import torch
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -172,6 +173,19 @@ def test_with_groups_a_k_above_the_largest_group_warns_and_a_fractional_k_is_acc
     with pytest.warns(UserWarning, match=r"k=60 must be smaller than the largest group \("):
         assert sktopk.TopPushKClassifier(60, **SMALL).fit(X, Y, groups=DAY).k_ == 60
     assert sktopk.RecallAtKClassifier(0.2, **SMALL).fit(X, Y, groups=DAY).k_ == 0.2
+
+
+def test_the_out_of_fold_score_is_the_metric_of_the_method_score():
+    clf = sktopk.RecallAtKClassifier(5, random_state=0, max_epochs=3).fit(X, Y, groups=DAY)
+    days = [day == DAY for day in range(12) if 0 < Y[day == DAY].mean() < 1]
+    found = [recall_at_k_score(Y[day], clf.oob_decision_function_[day], k=5) for day in days]
+    assert clf.oob_score_ == pytest.approx(np.mean(found))
+    balanced = {"class_weight": "balanced", "random_state": 0}
+    clf = sktopk.TopKClassifier(k=1, max_epochs=3, **balanced).fit(X, Y)
+    assert clf.oob_score_ == np.mean((clf.oob_decision_function_ > 0) == Y)
+    clf = sktopk.TopBoostClassifier(n_estimators=5, **balanced).fit(X, Y)
+    found = average_precision_score(Y, clf.oob_decision_function_)
+    assert clf.oob_score_ == pytest.approx(found)
 
 
 def test_partial_fit_selects_k_samples_of_a_single_day():

@@ -170,6 +170,7 @@ def test_parameters_that_do_not_exist_raise():
         sktopk.TopKClassifier(learning_speed=1)
     with pytest.raises(ValueError, match="loss_params must be a dict with no key for AUCClass"):
         make("AUCClassifier").set_params(loss__tau=1).fit(X, labels("AUCClassifier"))
+    make("AUCClassifier", loss_params={}).fit(X, labels("AUCClassifier"))
 
 
 @pytest.mark.parametrize(

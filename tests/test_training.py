@@ -298,6 +298,15 @@ def test_the_method_score_returns_the_metric_that_was_trained_for(clf, change):
     assert clf.fit(X, target(clf)).score(X, target(clf)) != then
 
 
+@pytest.mark.parametrize(
+    "cls", ["AUCClassifier", "FScoreClassifier", "RecallAtPrecisionClassifier"]
+)
+def test_a_part_without_positives_keeps_the_threshold(name):
+    clf = quick(getattr(sktopk, f"{name}Classifier")).partial_fit(X, POSITIVE)
+    before, negatives = clf.threshold_, X[POSITIVE == 0]
+    assert clf.partial_fit(negatives, np.zeros(len(negatives), int)).threshold_ == before
+
+
 def test_the_f_score_is_the_score_of_the_predictions_at_a_changed_threshold():
     clf = quick(FScoreClassifier).fit(X, POSITIVE)
     clf.threshold_ += 0.1

@@ -286,7 +286,7 @@ class RankingClassifier(BaseNetClassifier):
 
     def _check_params(self):
         super()._check_params()
-        if self.loss_params is None or self.loss_params == {}:
+        if self.loss_params is None:
             return
         known = [name for name in OF_METRICS if name in self.get_params(deep=False)]
         if not isinstance(self.loss_params, dict) or not {*self.loss_params} <= {*known}:
@@ -295,7 +295,8 @@ class RankingClassifier(BaseNetClassifier):
                 f"loss_params must be a dict with {allowed} for {type(self).__name__}; got "
                 f"{self.loss_params!r}"
             )
-        self._trained()._check_params()
+        if self.loss_params:
+            self._trained()._check_params()
 
     def _check_classes(self, y, name="y"):
         return check_two_classes(y, self.pos_label, name)

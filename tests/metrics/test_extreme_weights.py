@@ -107,6 +107,7 @@ def test_weights_with_an_infinite_sum_raise():
         ("bedroc_score", {}),
         ("recall_at_precision_score", {"precision": 0.5}),
         ("auc_at_quantile_score", {"quantile": 0.5}),
+        ("positives_at_top_score", {}),
     ],
 )
 @pytest.mark.parametrize("weight", [1e-320, 1e-308, 1e300])
