@@ -64,8 +64,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. Other networks need scaled
-        data, or :class:`~sktopk.modules.TableEncoder` as their first layer. If `module` has a
-        parameter `n_members`, one call builds all networks of the ensemble.
+        data, or start with :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter
+        `n_members`, one call builds all networks.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -79,13 +79,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
-        Training stops after this number of epochs without improvement on held-out samples, and the
-        best epoch is kept. None trains all epochs. The last epoch is then kept, unless an earlier
-        one is better on held-out samples by more than two standard errors of the difference.
+        Number of epochs without improvement on held-out samples, after which training stops and the
+        best epoch is kept. None trains all epochs, and keeps the last unless an earlier one is
+        better on held-out samples by more than two standard errors of the difference.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
-        order of the classes. None does not calibrate. If both `calibration` and `n_iter_no_change`
-        are None, no samples are held out, and the last epoch is kept.
+        order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
+        are held out, and the last epoch is kept.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
@@ -115,10 +115,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     kept_epoch_ : int
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, `valid_score` is the mean of their top-1 and top-k accuracy, which are means
-        over classes if the loss corrects for class frequencies. With `X_val`, `callbacks` or a
-        single network, `valid_loss` is the loss of the held-out samples.
+        One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. `valid_score` is
+        the mean top-1 and top-k accuracy of held-out samples (macro-averaged if the loss corrects
+        for class frequencies). `valid_loss` is their loss, with `X_val`, `callbacks` or one
+        network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
         NaN if there is no such network. Absent with one network or more than 2**27 scores.
@@ -202,28 +202,29 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            float32 or float64. Network weights are float32, or have the dtype of X if a single
-            minibatch holds all samples. The default network accepts missing values and frames with
-            categories. Predictions treat categories that `fit` has not seen as missing values.
-            Memory maps and torch Datasets are read in minibatches. Items of a Dataset are samples,
-            or tuples that begin with (sample, label). ``__getitems__(indices)``, if defined, reads
-            a minibatch. ``net_params={"iterator_train__num_workers": 4}`` reads with four worker
-            processes. A custom `module` also accepts images (n_samples, channels, height, width).
+            Training samples, float32 or float64. Categories that `fit` has not seen count as
+            missing. A custom `module` also accepts images (n_samples, channels, height, width).
+            Network weights are float32, or have the dtype of X if one minibatch holds all samples.
+            Memory maps and Datasets are read in minibatches.
+
+            Items of a Dataset are samples, or tuples that begin with (sample, label).
+            ``__getitems__(indices)``, if defined, reads a minibatch.
+            ``net_params={"iterator_train__num_workers": 4}`` reads with four worker processes.
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None if X is a Dataset with labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as the plant on a photo. A network holds out whole groups. A
-            search passes its `groups` to the splitter only. To pass them to this method, use
-            metadata routing or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
+            search passes groups to its splitter only. To pass them to `fit`, use metadata routing
+            or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
             Samples and labels for early stopping and calibration. If they are passed, `fit` holds
             out no training samples.
         checkpoint : str or os.PathLike, default=None
-            File that stores the progress after each epoch. After a crash, the same call continues
-            from the file. The final weights are bit-identical to those without a crash, unless a
-            Dataset draws random numbers. The file is deleted when `fit` returns.
+            File that stores the progress after each epoch. After a crash, the same call continues.
+            The weights are then bit-identical to a fit without a crash, unless a Dataset draws
+            random numbers. The file is deleted when `fit` returns.
 
         Returns
         -------
@@ -293,9 +294,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     ) -> Self:
         """Train for one epoch on a part of the data, at the constant rate `learning_rate`.
 
-        To train a fitted estimator further, set a lower `learning_rate` first, such as 0.001. Each
+        To train a fitted estimator further, first set a lower `learning_rate`, such as 0.001. Each
         call reads `learning_rate`, `batch_size`, `class_weight` and `verbose`. Other parameters
-        keep the values of the first call.
+        keep their first values.
 
         Parameters
         ----------
@@ -374,9 +375,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Estimate the probability of each class.
 
         Requires `calibration`, ``log_loss_share > 0``, or a loss such as "cross_entropy", whose
-        softmax of the scores estimates probabilities. Probabilities rank the classes like
-        `decision_function`. Losses that correct for class frequencies estimate the probabilities
-        that would hold if all classes were equally frequent.
+        softmax estimates probabilities. Classes rank like in `decision_function`. If the loss
+        corrects for class frequencies, these are the probabilities for equally frequent classes.
+        With several networks, probabilities are cautious: they are calibrated for a single network.
 
         Parameters
         ----------

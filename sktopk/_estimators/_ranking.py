@@ -46,29 +46,27 @@ class RankingClassifier(BaseNetClassifier):
     Parameters
     ----------
     pos_label : int, float, bool or str, default=None
-        Label of the positives. With None, it is 1 or True if the other label is 0, -1 or False. For
-        other labels, None gives a warning, and the second label in sorted order is positive, or the
-        first if fewer than 25 % of the samples have the first label.
+        Label of the positives. None means 1 or True if the other label is 0, -1 or False.
+        Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.
     log_loss_share : float, default=0.8
-        Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
-        weight ``1 - log_loss_share``. With 0, there is no cross-entropy, as in the
-        references, and all samples may get nearly the same score if the classes overlap.
+        Weight of cross-entropy in the training loss, in [0, 1]. This classifier's own loss has the
+        rest. With 0, as in the references, all scores may be nearly equal if the classes overlap.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
         does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If both `calibration`
         and `n_iter_no_change` are None, no samples are held out.
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
-        default scales columns and handles missing values and categories. With hidden layers, the
-        default also encodes numerical columns in 8 bins. Other networks need scaled data, or
-        :class:`~sktopk.modules.TableEncoder` as their first layer. If `module` has a parameter
-        `n_members`, one call builds all networks of the ensemble.
+        default handles missing values and categories, scales columns and, with hidden layers,
+        encodes numerical columns in 8 bins. Other networks need scaled data, or start with
+        :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter `n_members`, one call
+        builds all networks.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
-        Another value of a parameter such as `fpr` or `k` in the loss only: ``{"fpr": 0.05}`` trains
-        for a rate of 0.05, but `score` and `threshold_` use `fpr`. In `set_params` and searches, it
-        is called ``loss__fpr``. A search over it compares all candidates by the same metric.
+        Parameters for the loss only: with ``{"fpr": 0.05}``, the loss uses 0.05, but `score` and
+        `threshold_` use `fpr`. To compare all candidates of a search by the same metric, search
+        over ``loss__fpr``, the name in `set_params`.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -79,19 +77,18 @@ class RankingClassifier(BaseNetClassifier):
     Attributes
     ----------
     threshold_ : float
-        Decision threshold, which `decision_function` subtracts from the scores. `fit` computes it
-        from scores of the training samples. If there are several networks and held-out samples,
-        these scores are first corrected, so that they are distributed like scores of new samples.
+        Decision threshold, which `decision_function` subtracts. `fit` computes it from training
+        scores. With several networks and held-out samples, these scores are first corrected, so
+        that they are distributed like scores of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
         Number of groups passed to `fit`. Absent if `fit` got no groups or a single group.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, `valid_score` is the area under their ROC curve with a logarithmic scale of
-        the false-positive rate. With `X_val`, `callbacks` or a single network, `valid_loss` is
-        the loss of the held-out samples. Losses with a threshold add `threshold`, an array with
-        the threshold in each step.
+        One dict per epoch: `train_loss`, `dur` (seconds), values of callbacks and, if the loss has
+        a threshold, the array `threshold` (a value per step). `valid_score` is the area under the
+        ROC curve of held-out samples, with a logarithmic scale of the false-positive rate.
+        `valid_loss` is their loss, with `X_val`, `callbacks` or a single network.
 
     Examples
     --------
@@ -134,9 +131,8 @@ class RankingClassifier(BaseNetClassifier):
             Parameters of :meth:`TopKClassifier.fit`: training samples with their labels and
             weights, validation samples with their labels, and a file that stores the progress.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day, query or plate. Each group has its own threshold,
-            and `threshold_` is the median of these thresholds. A rank k in the loss is counted
-            within each group. Networks hold out whole groups.
+            Group of each sample, such as its day. Each group has its own threshold; `threshold_` is
+            their median. A rank k counts within each group. Networks hold out whole groups.
 
         Returns
         -------
@@ -221,8 +217,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> float:
         """Return the metric of this classifier (see the docstring of the class).
 
-        In a search over a parameter of this metric, such as `fpr` or `k`, the metric would differ
-        between candidates. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
+        In a search over a parameter of this metric, such as `fpr` or `k`, each candidate would have
+        another metric. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------

@@ -39,12 +39,12 @@ class PatMatClassifier(TopClassifier):
 
     This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
     Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, t can be the score of a positive, and giving all positives the same score
-    would reduce the loss.
+    With a smaller tau, t can be the score of a positive. Equal scores of all positives then reduce
+    the loss.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    the j-th highest training score and the next lower one. `predict` may select a larger or smaller
-    share of new samples than tau. To select exactly n samples, use `predict_top`.
+    the j-th highest training score and the next lower one. `predict` may select another share of
+    new samples than tau. To select exactly n samples, use `predict_top`.
 
     Parameters
     ----------
@@ -115,20 +115,20 @@ class RecallAtFPRClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The second equation defines the threshold t; :math:`\varphi` is `fpr`. With the hinge, the
-    loss is :func:`sktopk.losses.recall_at_fpr_loss`, the optimum of a linear program. With the
-    quadratic surrogate, the loss is the original Pat&Mat-NP (eq. 11 of [1]_).
+    The second equation defines the threshold t, and :math:`\varphi` is `fpr`. With the hinge, the
+    loss is a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). With the quadratic
+    surrogate, it is the original Pat&Mat-NP (eq. 11 of [1]_).
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
-    threshold with a false-positive rate of at most `fpr` on the training set. Use
-    :class:`BudgetClassifier` for a guarantee on other samples.
+    threshold with a false-positive rate of at most `fpr` on the training set. For a guarantee on
+    other samples, use :class:`BudgetClassifier`.
 
     Parameters
     ----------
     fpr : float, default=0.01
         Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        Function l(z) in the loss. "hinge" is max(0, 1 + z), "quadratic" is max(0, 1 + z)^2, and
+        Function l(z) in the loss. "hinge" is max(0, 1 + z), "quadratic" is its square, and
         "logistic" is log2(1 + exp z). Only the hinge has a closed form of t. Training with another
         function takes several times longer.
 

@@ -47,9 +47,8 @@ class AUCClassifier(BatchClassifier):
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    With the hinge, the loss is the optimum of a linear program [1]_, computed in closed form
-    (:func:`sktopk.losses.pairwise_auc_loss`). For several classes, use
-    ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
+    With the hinge, the loss is the linear program :func:`sktopk.losses.pairwise_auc_loss` [1]_. For
+    several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
     `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
     false-positive rate on the training set.
@@ -99,9 +98,8 @@ class FScoreClassifier(BatchClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss is an upper bound of 1 - F, in which sums of hinges replace the counts of errors. This
-    bound is the optimum of a linear-fractional program [1]_, computed in closed form
-    (:func:`sktopk.losses.fbeta_loss`).
+    The loss :func:`sktopk.losses.fbeta_loss` is an upper bound of 1 - F: sums of hinges replace the
+    counts of errors. This bound is the optimum of a linear-fractional program [1]_.
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
 
@@ -140,12 +138,12 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_. The program
-    bounds recall and precision by hinges, and has a penalty if the precision is below p. For a
-    guarantee on new samples, use :class:`BudgetClassifier`.
+    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_: it bounds
+    recall and precision by hinges, with a penalty if the precision is below p. For a guarantee on
+    new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision of at least p on the training set (if none, with the highest precision).
+    with a precision of at least p on the training set, or else with the highest precision.
 
     Parameters
     ----------

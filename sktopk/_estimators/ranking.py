@@ -36,9 +36,9 @@ class DeepTopPushClassifier(TopClassifier):
         t = \max_{j : y_j = 0} f(x_j)
 
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
-    number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`. In
-    training, t is the maximum over the negatives of a minibatch and `buffer_size` hard examples.
+    number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
+    In training, t is the maximum over the negatives of a minibatch and `buffer_size` hard examples.
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
     training score of a negative.
 
@@ -74,8 +74,8 @@ class TopPushKClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f^-_{[k]}
 
-    The threshold t is the k-th highest score of a negative. The loss tolerates the k - 1 negatives
-    above t, which may be outliers or mislabeled [1]_.
+    The threshold t is the k-th highest score of a negative. The k - 1 negatives above t, which may
+    be outliers or mislabeled, do not increase the loss [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
     the k-th largest training score of a negative and the next lower score.
@@ -114,8 +114,8 @@ class RecallAtKClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[k]}
 
-    Here t is the k-th highest score. Use this classifier to review a fixed number of samples [1]_,
-    such as 100 per day. If `fit` gets `groups`, k is the number per group, otherwise in total.
+    Here t is the k-th highest score, per group if `fit` gets `groups`. Use this classifier to
+    review a fixed number of samples [1]_, such as 100 per day.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
     training score and the next lower score. `predict` may select more or fewer than k new samples.
@@ -173,8 +173,8 @@ class ThresholdClassifier(TopClassifier):
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
     `score` is the share of positives at or above t (for ``errors="false_negatives"``), the share of
-    negatives below t ("false_positives"), or the weighted mean of both (a dict), with the t of the
-    scored samples. `threshold_` is between the t of the training set and the next lower score.
+    negatives below t ("false_positives"), or the weighted mean of both (a dict). It uses the t of
+    the scored samples. `threshold_` is between the t of the training set and the next lower score.
 
     Parameters
     ----------

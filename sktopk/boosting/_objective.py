@@ -34,9 +34,9 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    Here a is `log_loss_share`, L is the `loss` of the scores s, h_L is its `hessian`, and g' and h'
-    are gradient and Hessian of the log loss, which also ranks samples far from the threshold of L.
-    The factor c gives both gradients the same size. Each h is at least 0.001 times the mean h.
+    where a is `log_loss_share`, L is the `loss` of the scores s, and h_L is its `hessian`. The log
+    loss, with gradient g' and Hessian h', also ranks samples far from the threshold of L. The
+    factor c gives both gradients the same size. Each h is at least 0.001 times the mean h.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.
@@ -59,9 +59,9 @@ def objective(
     Returns
     -------
     objective : Objective
-        Called as ``objective(y_true, raw_score, sample_weight=None, group=None)``. The labels are 0
-        and 1, or class indices. Scores have shape (n_samples,) or (n_samples, n_classes). `group`
-        has the sizes of consecutive groups. Returns gradients g and Hessians h, as float64 arrays.
+        Function ``objective(y_true, raw_score, sample_weight=None, group=None)`` that returns
+        gradients g and Hessians h, float64. Labels are 0 and 1, or class indices. Scores have shape
+        (n_samples,) or (n_samples, n_classes). `group` has the sizes of consecutive groups.
 
     Raises
     ------

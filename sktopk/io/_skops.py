@@ -30,9 +30,9 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Returns
     -------
     path : str
-        Path of the file, which has the format of :func:`skops.io.dump`. If the estimator contains
-        types that `load` does not trust, such as a custom class, a warning shows the argument
-        `trusted` that `load` needs. Metadata requests are not saved; a warning says so.
+        Path of the file, in the format of :func:`skops.io.dump`. For types that `load` does not
+        trust, such as a custom class, a warning shows the argument `trusted` that `load` needs.
+        Metadata requests are not saved, with a warning.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, this function does not execute code of untrusted types. A small file
+    Like :func:`skops.io.load`, this function executes no code of untrusted types. A small file
     cannot use much memory or time. An untrusted file can still hold a model that predicts badly.
 
     Parameters
@@ -96,7 +96,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     estimator : estimator
         Estimator that predicts like the saved one. The parameters `checkpoint`, `compile`,
         `memory`, `n_jobs` and `verbose` are reset to their defaults, also in nested estimators.
-        Networks trained on a GPU are loaded to the CPU if there is no GPU.
+        Networks from a GPU are loaded to the CPU if there is no GPU.
 
     Raises
     ------

@@ -99,9 +99,9 @@ def accuracy_at_top_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     threshold : callable
-        A :class:`KthLargest`, :class:`TopMean`, :class:`SurrogateQuantile` or a function, called as
+        A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
         ``threshold(scores, positive, weight)``, with group numbers as fourth argument if `groups`
-        is given. A function also gets samples of weight 0. Their NaN and inf scores are set to 0.
+        is given. A function also gets samples of weight 0, with NaN and inf scores set to 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Kind of errors in the loss, with the weight :math:`\lambda` = 1. A dict sets the weights of
         both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -110,7 +110,7 @@ def accuracy_at_top_loss(
         is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. With
-        reduction "mean", each term of L is a mean over the groups with samples of its class.
+        reduction "mean", L averages each term over the groups that have its class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
@@ -121,7 +121,7 @@ def accuracy_at_top_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. A term of L is 0, with gradient 0, if its class is empty or t is -inf.
-        Gradients also flow through the threshold. Tied scores rank in the order of the samples.
+        Gradients also flow through t. Tied scores rank in the order of samples.
 
     Raises
     ------

@@ -26,16 +26,18 @@ def sample_candidates(
 
     where C is `n_classes`, B is the set of labels of a batch, and D is a simple random sample of
     the other classes. Labels have weight 1, and classes in D have weight :math:`(C - |B|) / |D|`.
-    The right side is an unbiased estimate if the numbers :math:`e_j`, such as :math:`\exp s_j`, do
-    not depend on D. To estimate the loss over all C classes, add the log weights to the scores:
+    The right side is unbiased if :math:`e_j`, such as :math:`\exp s_j`, does not depend on D.
 
-    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. If the estimate of
-      :math:`\sum_j \exp s_j` has relative variance v, the loss is too small by about v/2.
+    To estimate the loss over all C classes, add the log weights to the scores:
+
+    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. This loss is too
+      small by about v/2, where v is the relative variance of the estimate of
+      :math:`\sum_j \exp s_j`.
     - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates.
 
-    Losses that select the k largest scores (hinge, noised, grouping and transition losses) cannot
-    be estimated in this way. Memory and time do not depend on C.
+    Hinge, noised, grouping and transition losses cannot be estimated in this way: they select the k
+    largest scores. Memory and time do not depend on C.
 
     Parameters
     ----------

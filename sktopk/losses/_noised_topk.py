@@ -33,8 +33,8 @@ def noised_topk_loss(
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
     where :math:`m` is the margin [1]_. The derivative of :math:`t` with respect to the score of a
-    class is the share of draws in which this class has the (k+1)-th largest noised score. Training
-    by this loss alone can stall at chance level. As a remedy, add cross-entropy of these scores.
+    class is the share of draws in which this class has the (k+1)-th largest noised score. Add
+    cross-entropy of the same scores: without it, training can stall at chance level.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def noised_topk_imbalanced_loss(
 
     where :math:`t` is the threshold of :func:`noised_topk_loss`, :math:`n_c` is the number of
     training samples of class c, :math:`m` is ``max_margin`` and :math:`\alpha` is ``scale`` [1]_.
-    As in the published code, the noise is added to the scores before scaling.
+    The noise is added before the scores are scaled, like in the published code.
 
     Parameters
     ----------

@@ -85,9 +85,10 @@ def smooth_topk_loss(
     where :math:`\sigma_k(e_{\setminus y})` sums the products of all k-subsets of the :math:`e_j`
     without :math:`e_y`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
     is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
-    per sample is O(k n_classes). In your own training loop, add cross-entropy of the same scores,
-    as :class:`sktopk.TopKClassifier` does: the smooth loss does not order the k best labels.
-    Scores must differ k tau times as much as the scores of a network trained by cross-entropy.
+    per sample is O(k n_classes).
+
+    The loss does not order the k best labels: in your own training loop, add cross-entropy of the
+    same scores. Scores must differ k tau times as much as in a network trained by cross-entropy.
 
     Parameters
     ----------

@@ -132,12 +132,12 @@ class KthLargest(_Ranked):
         t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
 
     where n is the number of samples that `of` selects [1]_. Only the j-th largest score has a
-    gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call an
-    instance as ``threshold(scores, positive, weight=None, groups=None)``; `positive` is Boolean.
+    gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call
+    ``threshold(scores, positive, weight=None, groups=None)`` with a Boolean `positive`.
 
     With sample weights, n is the total weight of the selected samples. If :math:`n \tau < 1`, j is
     :math:`n \tau` instead of 1. The threshold t is the largest score such that the samples at or
-    above t have a total weight of at least j, or the smallest score if n is less than j.
+    above t have a total weight of at least j. If n is less than j, t is the smallest score.
 
     Parameters
     ----------
@@ -232,9 +232,9 @@ class SurrogateQuantile(_OfGroup):
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples that `of` selects. The original Pat&Mat uses this t [1]_,
-    which is at least the threshold of :class:`KthLargest` with the same `tau`. The gradient of t
-    has the entries :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`. Without samples, t is -inf.
+    where n is the number of samples that `of` selects. The original Pat&Mat uses this t [1]_. It is
+    at least the threshold of :class:`KthLargest` with the same `tau`. Without samples, t is -inf.
+    The gradient of t has the entries :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ def topk_hinge_loss(
 
     where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
     With ``scaled=False``, there is no division by k, as in [1]_ and [3]_. With ``margin=1``, the
-    loss is at least the top-k error. The gradient has only two nonzero entries, which makes deep
-    networks hard to train. If scores tie at rank k, only one of them has a gradient.
+    loss is at least the top-k error. Deep networks are hard to train: the gradient has only two
+    nonzero entries. If scores tie at rank k, only one has a gradient.
 
     Parameters
     ----------

@@ -47,10 +47,10 @@ def make_topk_scorer(
     Returns
     -------
     scorer : TopKScorer
-        Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. It warns if `k`
-        is at least the number of classes. ``set_score_request(sample_weight=True)`` requests
-        weights. The ``decision_function`` or, if missing, ``predict_proba`` of the fitted
-        classifier must return one score per class, unlike ``SVC(decision_function_shape="ovo")``.
+        Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. The estimator
+        needs one score per class in ``decision_function`` or else ``predict_proba``, unlike
+        ``SVC(decision_function_shape="ovo")``. A `k` of at least the number of classes gives a
+        warning. ``set_score_request(sample_weight=True)`` requests weights.
 
     Examples
     --------

@@ -71,10 +71,12 @@ def make_top_scorer(
     ===========================  =======================  ==========================
 
     Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
-    over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to b =
-    `max_fpr` (default 0.05). "auc_at_quantile" is the mean, over :math:`\tau` from 0 to
-    :math:`\alpha` = `quantile`, of the precision :math:`P(\tau)` among the share :math:`\tau` of
-    samples of highest score [1]_. ``normalize=True`` divides by the mean for a perfect ranking.
+    over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to
+    b = `max_fpr` (default 0.05).
+
+    "auc_at_quantile" is the mean, for :math:`\tau` from 0 to :math:`\alpha` = `quantile`, of the
+    precision :math:`P(\tau)` among the share :math:`\tau` of samples of highest score [1]_.
+    ``normalize=True`` divides by the mean for a perfect ranking.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -86,18 +88,18 @@ def make_top_scorer(
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
         Parameters of the metric, see the table. None means the metric's default. An integer `k`
-        selects k samples of each test fold. In "positives_at_top", `k` is the rank of a negative.
+        counts samples of each test fold. In "positives_at_top", `k` is the rank of a negative.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
     Returns
     -------
     scorer : TopScorer
-        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
-        estimator is a fitted binary classifier with ``decision_function`` (preferred) or
-        ``predict_proba``. The score is NaN, with a warning, if there are no positives or the
-        classifier has one class. With metadata routing, ``set_score_request(sample_weight=True,
-        groups=True)`` requests both arguments. Only "precision_at_k" and "recall_at_k" take groups.
+        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. It
+        uses ``decision_function`` or else ``predict_proba`` of a fitted binary classifier. The
+        score is NaN, with a warning, without positives or if the classifier has one class. Only
+        "precision_at_k" and "recall_at_k" take groups. With metadata routing, request both
+        arguments with ``set_score_request(sample_weight=True, groups=True)``.
 
     Raises
     ------

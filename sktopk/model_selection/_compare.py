@@ -58,22 +58,22 @@ def compare_losses(
 ) -> LossComparison:
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
-    In each fold, every model gets the setting from `grid` with the best score on a held-out quarter
-    of the training samples, is refitted to all training samples, and is scored on the test samples.
+    In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
+    of the training samples. It is refitted to all training samples, and scored on the test samples.
     All models share folds and seeds. The verdict compares the best loss with the best baseline:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). For two classes, without sample weights and
-      with a scorer of scikit-learn, the threshold of "weighted_cross_entropy" is tuned.
+      "weighted_cross_entropy" (balanced class weights). Its threshold is tuned for two classes,
+      without sample weights and with a scorer of scikit-learn.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline with exactly one, whose loss is replaced by each name in
-        `losses`. Any other classifier, such as a ranker, is one of the compared models, under the
-        name of its class. Every `random_state` is set to the seed of the run.
+        A TopKClassifier, or a pipeline with exactly one: its loss is replaced by each name in
+        `losses`. Another classifier is compared under the name of its class. Every `random_state`
+        is set to the seed of the run.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -90,10 +90,10 @@ def compare_losses(
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings to compare. "default" means the learning rate times 1/3, 1, 3 and 10. For losses
-        with a temperature, it means the learning rate times 1 and 3, each with tau and tau / 10.
-        None keeps the given parameters. A dict maps losses to ``ParameterGrid`` arguments; losses
-        without an entry get "default". All losses must have the same number of settings.
+        Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10 or, for
+        losses with a temperature, by 1 and 3, each with tau and tau / 10. None keeps the given
+        parameters. A dict maps losses to ``ParameterGrid`` arguments; losses without an entry get
+        "default". All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None

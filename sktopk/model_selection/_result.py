@@ -21,8 +21,8 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    The intervals are those of :class:`sktopk.metrics.LossComparisonDisplay`. With the symbols that
-    are defined there, the p-value of J splits is
+    The intervals are those of :class:`sktopk.metrics.LossComparisonDisplay`, which also defines the
+    symbols. The p-value of J splits is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
@@ -33,10 +33,10 @@ class LossComparison:
     Parameters
     ----------
     frame : DataFrame
-        One row per run, with the columns loss, split, score (of the test samples), and n_train and
-        n_test (numbers of samples). `compare_losses` adds columns for the run (repeat, fold, seed,
-        fit_seconds, run_seconds), for the selected setting (params, validation_score), and for the
-        numbers of settings that were compared (n_candidates) and that diverged (n_diverged).
+        One row per run, with the columns loss, split, score (of the test samples), n_train and
+        n_test. `compare_losses` adds repeat, fold, seed, fit_seconds and run_seconds, the selected
+        setting (params, validation_score), and the numbers of settings that were compared
+        (n_candidates) and that diverged (n_diverged).
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
@@ -137,10 +137,10 @@ class LossComparison:
         Returns
         -------
         summary : DataFrame
-            One row per loss, the baseline first, with the columns mean, difference, low and high
-            (ends of the interval of the difference), p_value, verdict, more_folds and times_rows.
-            A conclusive verdict needs about `more_folds` additional folds, or `times_rows` times as
-            many samples. If the verdict is conclusive, these are 0 and 1. Both can be infinite.
+            One row per loss, the baseline first. Columns: mean, difference with its interval (low,
+            high), p_value, verdict, more_folds, times_rows. A conclusive verdict needs about
+            `more_folds` additional folds, or `times_rows` times as many samples: 0 and 1 if it is
+            conclusive. Both can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

@@ -39,8 +39,8 @@ class TableEncoder(nn.Module):
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
         Largest total number of bins. With a small number, columns get fewer than ``n_bins`` bins,
-        or none. "auto" means ``n_bins`` times the number of numerical columns, but at most 128. If
-        there are more than 64 numerical columns, "auto" means 0.
+        or none. "auto" means ``n_bins`` times the number of numerical columns, up to 128, or 0 for
+        more than 64 numerical columns.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
@@ -66,8 +66,8 @@ class TableEncoder(nn.Module):
     Notes
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
-    clipped. Without a call of :meth:`from_data`, columns are clipped but not scaled. The first and
-    last bin end at the extreme values of X in :meth:`from_data`. In [1]_, they are unbounded.
+    clipped. Without :meth:`from_data`, columns are clipped but not scaled. The first and last bin
+    end at the extreme values of X in :meth:`from_data`; in [1]_, they are unbounded.
 
     References
     ----------
@@ -136,9 +136,9 @@ class TableEncoder(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating-point samples. NaN, infinite values and categorical columns are ignored. From
-            more than 20 000 samples, an evenly spaced subsample of at most 20 000 is used, except
-            for columns that are constant in it. Columns without two distinct values get scale 0.
+            Floating-point samples. NaN, infinite values and categorical columns are ignored. At
+            most 20 000 evenly spaced samples are used, except for columns that are constant in
+            them. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 

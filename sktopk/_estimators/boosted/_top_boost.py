@@ -83,22 +83,23 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
-    of L to the size of the gradient of L'. Each boosting round uses all samples, so the threshold
-    of the loss is exact. Columns of more than 50 categories are encoded by target statistics.
-    Requires ``pip install "sktopk[boosting]"``.
+    of L to the size of the gradient of L'. The threshold of the loss is exact: each boosting round
+    uses all samples. Columns of more than 50 categories are encoded by target statistics. Requires
+    ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
     loss : str or callable, default="top_mean"
+        Training loss: a name, or a callable that gets ``(scores, target)``, and `sample_weight` if
+        there are weights. "cross_entropy" is the log loss only. Other names are functions of
+        :mod:`sktopk.losses` without ``_loss``, such as "pat_mat" (two classes).
+
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
-        "cross_entropy" is the log loss only. Other names are functions of :mod:`sktopk.losses`
-        without ``_loss``, such as "pat_mat" (two classes) or "topk_hinge" (more classes). A
-        callable gets ``(scores, target)``, and `sample_weight` if there are weights.
     k : int or float, default=0.05
         Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives
-        ("top_mean", "top_push_k") or samples (other losses). For more classes, k counts the labels
-        of a sample, and is reduced to at most n_classes - 1.
+        ("top_mean", "top_push_k") or samples (other losses). For more classes, k counts labels, and
+        is at most n_classes - 1.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -150,8 +151,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Label of the positives. Absent for more than two classes.
     threshold_ : float
         Decision threshold of two classes, subtracted in `decision_function`: 0 for the log loss,
-        else the threshold of `loss` for out-of-fold scores or, without these, training scores. If
-        `loss` has no threshold, the share of scores above `threshold_` is the share of positives.
+        else the threshold of `loss` for out-of-fold or else training scores. If `loss` has no
+        threshold, the share of scores above `threshold_` is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -238,9 +239,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             Nonnegative weights of gradients and Hessians. `min_child_samples` counts samples,
             whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day or query; only for two classes. Each group has its
-            own threshold. The loss is the mean over the groups, and `threshold_` is the median of
-            their thresholds. Members hold out whole groups.
+            Group of each sample (two classes only). Each group has its own threshold; `threshold_`
+            is their median. The loss is the mean over groups. Members hold out whole groups.
         """
         check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")

@@ -72,9 +72,9 @@ class BudgetClassifier(CalibratedDecision):
         Rate that `budget` bounds: the largest share of flagged samples ("count"), false positive
         rate ("fpr") or false discovery rate ("fdr"), or the smallest precision or recall.
     delta : float, default=0.05
-        Largest probability of an error, in (0, 1): the guarantee for "fpr", "precision" or "recall"
-        holds with probability >= 1 - `delta`, like the bounds of `hits_interval` [6]_ and each
-        interval in `rates_`. Smaller values need more calibration samples.
+        Largest probability of an error, in (0, 1). The guarantees for "fpr", "precision" and
+        "recall", `hits_interval` [6]_ and each interval in `rates_` hold with
+        probability >= 1 - `delta`. Smaller values need more calibration samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this
@@ -83,10 +83,9 @@ class BudgetClassifier(CalibratedDecision):
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. None means the `pos_label_` of `estimator`, or else 1 or True,
-        with a warning if more than 75 % of the samples have this label. For other labels, such as
-        "fraud" and "ok", None chooses one, with a warning: set `pos_label`. If `estimator` has
-        ``pos_label=None``, it is trained with the `pos_label` set here.
+        Label of the samples to flag. None means `pos_label_` of `estimator`, or else 1 or True. For
+        other labels, such as "fraud", None chooses one, with a warning: set `pos_label`. If
+        `estimator` has ``pos_label=None``, it is trained with this label.
     random_state : int, RandomState or None, default=None
         Seed for the held-out samples, their split for "precision", and the ties in `hits_interval`.
 
@@ -100,12 +99,12 @@ class BudgetClassifier(CalibratedDecision):
         Label of the samples to flag.
     threshold_ : float
         Samples with a score above `threshold_` are flagged: all if it is -inf, none if it is inf.
-        The score is the decision function of `estimator_` (negated if `pos_label_` is
-        ``classes_[0]``) or, if `estimator_` has none, the probability of `pos_label_`.
+        The score is the decision function of `estimator_`, negated if `pos_label_` is
+        ``classes_[0]``, or else the probability of `pos_label_`.
     rates_ : dict
-        Rates of the calibration samples, with the keys "flagged", "fpr", "precision" and "recall".
-        Each rate is a named tuple (count, n, value, low, high): value is count / n, and [low, high]
-        is its exact two-sided confidence interval [3]_. Rates with n = 0 are omitted.
+        Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
+        named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
+        two-sided confidence interval [3]_. Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
@@ -125,17 +124,17 @@ class BudgetClassifier(CalibratedDecision):
     The guarantees hold for any classifier if calibration samples and new samples are drawn
     independently from the same distribution:
 
-    - "fpr", "recall" and "precision": with probability 1 - `delta` over the calibration samples,
-      the rate at the threshold satisfies the budget. The threshold is an order statistic of the
-      scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
+    - "fpr", "recall" and "precision": the rate at the threshold satisfies the budget, with
+      probability 1 - `delta` over the calibration samples. The threshold is an order statistic of
+      the scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
-      budget, for `predict` and for ``predict_top(X)``, which uses conformal selection [4]_ [5]_.
-      The threshold of `predict` is the lowest t with (1 + negatives above t) / (1 + samples above
-      t) at most the budget, counted among the calibration samples.
-    - "count": the threshold is a quantile of the calibration scores. There is no guarantee.
+      budget. This holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_ [5]_).
+      `predict` uses the lowest t at which (1 + negatives above t) / (1 + samples above t) is at
+      most the budget, counted among the calibration samples.
+    - "count": there is no guarantee. The threshold is a quantile of the calibration scores.
 
-    With too few calibration samples for a guarantee, no sample is flagged (for "recall", every
-    sample), with a warning. A sample whose score equals the threshold is not flagged.
+    With too few calibration samples for a guarantee, no sample is flagged (every sample for
+    "recall"), with a warning. A sample whose score equals the threshold is not flagged.
 
     References
     ----------
@@ -206,9 +205,9 @@ class BudgetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
             Training weights. Calibration ignores weights, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its customer. Pass groups if samples of a group are alike:
-            whole groups are then held out, and the guarantee holds approximately. Rankers are
-            trained without groups; to use them, fit a ranker, and pass it in a FrozenEstimator.
+            Group of each sample, such as its customer, if samples of a group are alike. Whole
+            groups are held out, and the guarantee holds approximately. Rankers are trained without
+            groups: to use groups, fit a ranker, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -331,9 +330,8 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            Number of samples to select from X or from each group, at least 1. None selects the
-            samples that `predict` flags or, with ``constraint="fdr"``, the samples that conformal
-            selection chooses from the batch X, with the same guarantee.
+            Number of samples of X or of each group, at least 1. None selects the samples that
+            `predict` flags or, for "fdr", the conformal selection from X, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
@@ -368,7 +366,7 @@ class BudgetClassifier(CalibratedDecision):
 
         Choose n without looking at X: the level does not hold for the best of several intervals. A
         warning says that X is not exchangeable if the shares of samples above `threshold_` in X and
-        in the calibration samples differ with a p-value below 1e-6 (Fisher's exact test).
+        in calibration differ with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
@@ -377,8 +375,8 @@ class BudgetClassifier(CalibratedDecision):
         n : int or array-like of int of shape (n_numbers,)
             Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group is a batch with its own interval of
-            level 1 - `delta` for its n best samples (all if the group has fewer). n must be an int.
+            Group of each sample, such as its day. Each group has its own interval of level
+            1 - `delta`, for its n best samples (all if it has fewer). n must be an int.
 
         Returns
         -------
@@ -388,9 +386,9 @@ class BudgetClassifier(CalibratedDecision):
         Notes
         -----
         Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the total number of positives among these K samples and the n best samples of X, the
-        number of positives among the K samples is hypergeometric. The interval has all numbers of
-        positives among the n samples that two one-sided tests at level :math:`\delta / 2` accept.
+        Given the number of positives among these K and the n best samples, the number among the K
+        samples is hypergeometric. The interval has all numbers of positives among the n samples
+        that two one-sided tests at level :math:`\delta / 2` accept.
         """
         refuse_masked(groups=groups)
         each = np.ravel(n).tolist()

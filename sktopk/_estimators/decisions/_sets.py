@@ -39,16 +39,16 @@ def _forwards(name):
 class SetClassifier(CalibratedDecision):
     r"""Predict a set of labels for each sample, from the probabilities of any classifier.
 
-    The set contains all labels whose conformity score s is at least t. The threshold t is an order
-    statistic of the conformity scores of n calibration samples, which are not training samples:
+    The set contains all labels whose conformity score s (see Notes) is at least the threshold t.
+    `fit` computes t from the scores of n calibration samples, which are not training samples:
 
     .. math::
         C(x) &= \{ y : s(x, y) \ge t \} \\
         t &= \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
         s(x_1, y_1), \dots, s(x_n, y_n)
 
-    where :math:`1 - \alpha` is the parameter `coverage`. If the calibration samples and a new
-    sample are exchangeable, the lower bound holds [1]_ [2]_, and without ties the upper bound, too:
+    where :math:`1 - \alpha` is `coverage`. If the calibration samples and a new sample are
+    exchangeable, the lower bound holds [1]_ [2]_. Without ties, the upper bound holds, too:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
@@ -68,9 +68,9 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Whether the coverage holds for all samples together (None), within each class, or within
-        each of the `groups` passed to `fit` and `predict_set`. A class with too few calibration
-        samples is in every set. A group with too few gets sets of all labels. Both give a warning.
+        Samples for which the coverage holds: all together (None), each class, or each of the
+        `groups`. With too few calibration samples, a class is in every set, and a group gets sets
+        of all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or always contain the best label ("top1").
     randomized : bool, default=False
@@ -80,8 +80,8 @@ class SetClassifier(CalibratedDecision):
         For "raps": number >= 0, subtracted from score s for each rank beyond k (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts the training samples or, for a frozen estimator, uses its ``class_count_``. Without
-        this attribute, None counts the calibration samples, and the coverage is approximate.
+        counts the training samples, or uses ``class_count_`` of a frozen estimator. Without
+        ``class_count_``, None counts the calibration samples, and the coverage is approximate.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this
@@ -126,8 +126,8 @@ class SetClassifier(CalibratedDecision):
       with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_. This avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
-      Sets contain labels of rare classes more often, and labels of frequent classes less often.
-      Use "lac" for losses that correct for class frequencies: they already divide by :math:`\pi`.
+      Rare labels are in more sets, frequent labels in fewer. Use "lac" for losses that correct for
+      class frequencies: they already divide by :math:`\pi`.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples. No set contains a class without training samples; `fit` warns if many are likely.
@@ -204,10 +204,11 @@ class SetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
             Training weights (of a pipeline's last step). Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its plant or patient. Whole groups are held out. One
-            sample per group is used for calibration: the guarantee holds for one random sample of a
-            new group. The `fit` of `estimator` also gets the groups if it takes groups. With
-            ``conditional="group"``, samples are held out, and the coverage holds within each group.
+            Group of each sample, such as its plant. Whole groups are held out. One sample per group
+            calibrates: the guarantee holds for one random sample of a new group. `estimator` also
+            gets the groups if its `fit` takes groups.
+
+            With ``conditional="group"``, samples are held out; the coverage holds in each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -281,7 +282,7 @@ class SetClassifier(CalibratedDecision):
         """Return the set of labels of each sample, which does not depend on the other samples.
 
         A larger `coverage` or k never removes labels from a set. If ``randomized=True``, the random
-        u in the class Notes is a hash of the sample and of a seed from `random_state`.
+        u (see Notes of the class) is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
@@ -295,7 +296,7 @@ class SetClassifier(CalibratedDecision):
         -------
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
             True if the class of the column is in the set. With "labels", one array of labels per
-            sample, sorted by decreasing conformity. Ties are in the order of `classes_`.
+            sample, by decreasing conformity. Ties are in the order of `classes_`.
         """
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))

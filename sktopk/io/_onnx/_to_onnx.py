@@ -102,8 +102,8 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
-    The input of the graph is "X", any number of samples. Their type is the floating-point type of X
-    in `fit` or, if `module` is a custom network, the type of its weights. The outputs are:
+    The input of the graph is "X", any number of samples. Its type is the floating-point type of X
+    in `fit` or, for a custom `module`, the type of the weights of this network. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
@@ -122,9 +122,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. If the classifier
-        accepts missing values in some columns only, include samples with missing values. If it
-        accepts missing values in all columns, missing values are added to a copy of X.
+        Samples for the comparison, such as a few hundred training samples. Include missing values
+        if the classifier accepts them in some columns only. If it accepts them in all columns,
+        missing values are added to a copy of X.
 
     Returns
     -------

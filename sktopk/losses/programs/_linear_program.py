@@ -48,26 +48,25 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The optimum p can be a training loss (see :class:`LinearProgramLoss`). The variables may be
-    negative, unlike the default of :func:`scipy.optimize.linprog`. By the envelope theorem, with
-    the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+    The variables may be negative, unlike the default of :func:`scipy.optimize.linprog`. The optimum
+    p can be a training loss (see :class:`LinearProgramLoss`). By the envelope theorem, with the
+    multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
 
     .. math::
         \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
         \quad \nabla_{b_{eq}}\, p = -u, \quad \nabla_{A_{eq}}\, p = u x^\top.
 
-    The solution ``x`` is differentiated implicitly: the rows with nonzero multipliers are equations
-    for x. The gradients of ``x`` and ``fun`` are exact if x and the multipliers are unique.
-    Otherwise the gradient of ``fun`` is a generalized gradient. Second derivatives raise an error.
+    The gradients of ``x`` and ``fun`` are exact if x and the multipliers are unique. Otherwise the
+    gradient of ``fun`` is a generalized gradient. Second derivatives raise an error.
 
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
-        Left side of the inequalities: dense, sparse COO or sparse CSR. A sparse matrix must have no
-        leading dimensions, or those of the batch. Only the stored entries have a gradient.
-        None, together with ``b_ub=None``, means no inequalities.
+        Left side of the inequalities: dense, sparse COO or sparse CSR. None means no inequalities.
+        A sparse matrix must have no leading dimensions, or those of the batch. Only its stored
+        entries have a gradient.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -75,16 +74,17 @@ def linear_program(
     b_eq : Tensor of shape (..., n_equations), default=None
         Right side of the equations. None if `A_eq` is None.
     method : {"newton", "penalty", "highs"}, default="newton"
-        "newton" is the proximal method of multipliers [3]_. It solves all programs at once on the
-        device of `c`. "penalty" minimizes the costs plus a penalty on violations, as in [1]_: `fun`
-        is a smooth lower bound of the optimum (see the notes). "highs" calls
-        :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
+        Algorithm:
+
+        - "newton": proximal method of multipliers [3]_, all programs at once on the device of `c`.
+        - "penalty": adds a penalty on violations [1]_; `fun` is a smooth lower bound (see Notes).
+        - "highs": :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of "penalty" (see the notes), positive. Smaller is more accurate, but less smooth.
+        Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
-        Relative tolerance for constraints, dual residual and gap, positive. None means 1e-9, or
-        1e-6 for "newton" if an input is not float64. Not used by "highs". A program counts as
-        having no optimum if all solutions have norms above 1e-3 / `tol`, clipped to [1e2, 1e6].
+        Relative tolerance for constraints, dual residual and gap, positive; unused by "highs". None
+        means 1e-9, or 1e-6 for "newton" if an input is not float64. A program counts as having no
+        optimum if all solutions have norms above 1e-3 / `tol`, clipped to [1e2, 1e6].
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -126,13 +126,13 @@ def linear_program(
     Notes
     -----
     ``method="penalty"`` minimizes
-    :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`,
-    where :math:`\varepsilon` is ``smoothing``, by Newton's method [2]_. Its minimum, smooth in b,
-    lies between :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` and :math:`p`. Scaling a row of A and b
-    changes it. Infeasible programs are not noticed: the minimum is finite, and `status` is not 2.
+    :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
+    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b, lies
+    between :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` and :math:`p`, and changes if a row of A and
+    b is scaled. Infeasible programs are not noticed: the minimum is finite, and `status` is not 2.
 
-    Newton's method is fast for sparse matrices if most variables occur in few rows. For other
-    sparse matrices, "highs" is faster. Redundant rows are allowed.
+    "newton" is fast for sparse matrices if most variables are in few rows. For other sparse
+    matrices, "highs" is faster. Redundant rows are allowed.
 
     References
     ----------

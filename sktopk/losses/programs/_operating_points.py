@@ -33,8 +33,8 @@ def fbeta_loss(
 
     where :math:`n_+` counts the positives, and the minimum is over thresholds with :math:`P < n_+`.
     The loss is in [0, 1). P and N are upper bounds of the numbers of false negatives and false
-    positives. The loss is a linear-fractional program from [1]_, which the substitution of Charnes
-    and Cooper (1962) makes linear. Gradients flow through the threshold. The time is O(n log n).
+    positives. The loss is a linear-fractional program [1]_, made linear by the substitution of
+    Charnes and Cooper (1962). Gradients flow through the threshold. The time is O(n log n).
 
     Parameters
     ----------
@@ -136,8 +136,8 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    where m is `margin` and r is `recall`. Hinges are upper bounds of errors, so the recall at the
-    best threshold :math:`\tau` is at least r, and the false-positive rate is at most the loss. This
+    where m is `margin` and r is `recall`. Hinges are upper bounds of errors: at the best threshold
+    :math:`\tau`, the recall is at least r, and the false-positive rate is at most the loss. This
     linear program, from [1]_, always has a solution. Sorting finds the solution in O(n log n).
 
     Parameters
@@ -176,10 +176,10 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors, so the
-    false-positive rate at the best threshold :math:`\tau` is at most :math:`\varphi`. The recall is
-    at least 1 minus the loss. This linear program always has a solution. Sorting finds the solution
-    in O(n log n). This is Pat&Mat-NP [1]_ with the hinge and the threshold `SurrogateQuantile`.
+    where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors: at the best
+    threshold :math:`\tau`, the false-positive rate is at most :math:`\varphi`, and the recall is at
+    least 1 minus the loss. This is Pat&Mat-NP [1]_ with the hinge and the threshold
+    `SurrogateQuantile`. The program always has a solution. Sorting finds it in O(n log n).
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ def pairwise_auc_loss(
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    where m is the margin. The loss is at least 1 minus the area under the ROC curve. With the
-    hinge, it is a linear program from [1]_. The time is O(n log n), or O(n^2) for "logistic".
+    where m is `margin`. The loss is at least 1 minus the area under the ROC curve. With the hinge,
+    the loss is a linear program from [1]_. The time is O(n log n), or O(n^2) for "logistic".
 
     The loss of multi-class scores is the mean over binary problems:
 
@@ -52,8 +52,8 @@ def pairwise_auc_loss(
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
-    "ovr" and "ovo" are upper bounds of 1 minus scikit-learn's macro-averaged ``roc_auc_score``, and
-    "mu" of 1 minus AUC_mu. The mean excludes binary problems without samples of both classes.
+    Binary problems without samples of both classes are omitted. "ovr" and "ovo" are upper bounds of
+    1 minus scikit-learn's macro-averaged ``roc_auc_score``, and "mu" of 1 minus AUC_mu.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ def pairwise_auc_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1} or, for scores of all classes, integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The surrogate l(z). "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are
-        max(0, 1 + z)^2, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1], which
-        has no gradient for misranked pairs. ``solver="program"`` requires the hinge.
+        The surrogate l(z): "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are its
+        square, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1]. The ramp has
+        no gradient for misranked pairs. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Binary problems over which the loss of multi-class scores is averaged: each class against
         the rest, each ordered pair of classes, or each unordered pair.

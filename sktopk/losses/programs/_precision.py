@@ -34,9 +34,9 @@ def recall_at_precision_loss(
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
     where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
-    the best tau is at least p, and the recall is at least :math:`1 - P / n_+`. A positive V
-    is penalized, not excluded, because often no threshold satisfies :math:`V \le 0`. The loss is a
-    linear program, as in [1]_. Sorting finds the minimum in O(n log n).
+    the best tau is at least p, and the recall is at least :math:`1 - P / n_+`. Often no threshold
+    satisfies :math:`V \le 0`: a positive V is penalized, not excluded. The loss is a linear
+    program, as in [1]_. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------
@@ -121,11 +121,13 @@ def precision_at_k_loss(
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
     where m is `margin`, and :math:`T^*` is any set of k samples with as many positives as possible.
+    L is at least 1 minus the precision at k. The maxima are from the structured hinge [1]_ and the
+    ramp loss [2]_. With more than k positives, L is not convex, and positives after the k best have
+    no effect.
+
     Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th best score of positives and negatives.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
-    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`. L is at least 1 minus the precision at k.
-    With more than k positives, L is not convex, and positives after the k best have no effect. The
-    first maximum is from the structured hinge [1]_, the second from the ramp loss [2]_.
+    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`.
 
     Parameters
     ----------

@@ -24,9 +24,9 @@ class SetSizeDisplay(ScoreDisplay):
     A bar shows the share of the samples whose set has a given size. A line shows the share of these
     samples whose set contains the label. Larger points stand for more samples.
 
-    Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. These
-    methods take `labels` and `sample_weight` of `set_coverage_score`, and `target`. The default
-    target in `from_estimator` is the `coverage` of the estimator, if any.
+    Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. Both
+    take `labels` and `sample_weight` of `set_coverage_score`, and `target`. In `from_estimator`,
+    the default target is the `coverage` of the estimator, if any.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def _bins(largest):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_predictions` or `from_estimator`, which take the parameters of
-    `shot_accuracy_score`. In `from_estimator`, the default of `class_counts` is the
-    ``class_count_`` of the estimator. `plot` takes ``plot_chance_level`` (default True).
+    Create it with `from_predictions` or `from_estimator`. Both take the parameters of
+    `shot_accuracy_score`. In `from_estimator`, the default `class_counts` is ``class_count_`` of
+    the estimator. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------

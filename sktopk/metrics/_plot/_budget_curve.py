@@ -37,19 +37,19 @@ class BudgetCurveDisplay(CurveDisplay):
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}, \qquad
         \text{value} = \sum_{i \le k} v_i y_i
 
-    The curve is the mean over all orders of tied samples. The chance line shows a random order, the
-    ideal line the best order: positives first, by decreasing value. The methods `from_estimator`,
-    `from_predictions` and `from_cv_results` take `pos_label` (see `precision_at_k_score`) and:
+    The curve is the mean over all orders of tied samples. The chance line shows a random order. The
+    ideal line shows the best order: positives first, by decreasing value.
+
+    `from_estimator`, `from_predictions` and `from_cv_results` take `pos_label` and these options:
 
     - ``metric``: "precision", "recall" (default) or "value" (default if ``value`` is given).
       Without positives, recall is NaN, with an `UndefinedMetricWarning`.
     - ``value``: benefit :math:`v_i` of finding each sample, such as an amount of money.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
-      wrapped classifier, and marks by default the number of flagged samples of X.
-    - ``groups``: group of each sample, such as its day. At each k, k samples of each group are
-      selected. The curve is the mean over groups, and recall omits groups without positives.
-      `from_cv_results` does not take groups.
+      wrapped classifier. The default mark is then the number of flagged samples of X.
+    - ``groups``: group of each sample, such as its day; not in `from_cv_results`. The curve is the
+      mean over groups, with k samples of each group. Recall omits groups without positives.
     - ``share_of_groups``: share of the groups whose metric is in the band at each k, default 0.8.
       The band shows the variation between groups, not the error of the mean.
 

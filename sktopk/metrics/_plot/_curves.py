@@ -93,9 +93,9 @@ class EnrichmentDisplay(CurveDisplay):
     Among a share f of the samples, a random order finds a share f of the positives, and a perfect
     order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. These methods take
-    `pos_label`, `ties` and `sample_weight` of `precision_at_k_score`. `plot` takes ``xscale``,
-    "log" (default) or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
+    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
+    `ties` and `sample_weight` of `precision_at_k_score`. `plot` takes ``xscale``, "log" (default)
+    or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
 
     Parameters
     ----------

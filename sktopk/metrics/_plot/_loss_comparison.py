@@ -23,19 +23,21 @@ _SHARE_OF_INTERVALS = 0.66
 class LossComparisonDisplay(Display):
     r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
 
-    In run j of J (a fold or a random split), the score of a loss minus that of the baseline is
-    :math:`d_j`. With `overlap` :math:`\rho` (see `from_scores`) and the quantile :math:`t_{J - 1}`
-    of Student's t distribution, the interval of a corrected t-test is
+    In run j of J (a fold or a random split), :math:`d_j` is the score of a loss minus the score of
+    the baseline. The interval of a corrected t-test is
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
-    For random splits, this is the corrected resampled t-test [1]_. In simulations, the coverage at
-    level 0.95 was 0.94 to 0.98 for two repetitions of five folds, and 0.91 to 0.95 for one
-    repetition. A loss is "better" or "worse" if its interval excludes zero, "equivalent" if the
-    interval includes zero and lies within the shaded margin, else "inconclusive". There is no
-    correction for multiple comparisons. Create the display with `from_scores` or `from_cv_results`.
+    where :math:`\rho` is `overlap` (see `from_scores`) and :math:`t_{J - 1}` is the quantile of
+    Student's t distribution. For random splits, this is the corrected resampled t-test [1]_.
+
+    In simulations, the coverage at level 0.95 was 0.94 to 0.98 for two repetitions of five folds,
+    and 0.91 to 0.95 for one repetition. There is no correction for multiple comparisons.
+
+    A loss is "better" or "worse" if its interval excludes zero. It is "equivalent" if the interval
+    includes zero and is within the shaded margin, else "inconclusive".
 
     Parameters
     ----------
