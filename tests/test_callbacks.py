@@ -113,13 +113,12 @@ def test_the_same_callbacks_work_in_the_next_fit():
         assert row["train_loss"] == one["train_loss"] == other["train_loss"]
 
 
-@pytest.mark.parametrize(("n_estimators", "ends_epoch"), [(1, False), (2, False), (1, True)])
-def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators, ends_epoch):
+@pytest.mark.parametrize("n_estimators", [1, 2])
+def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators):
     class Interrupt(Callback):
         def on_epoch_end(self, net, **kwargs):
             if len(net.history) == 5:
                 self.state = {k: v.clone() for k, v in net.module_.state_dict().items()}
-                os.kill(os.getpid(), signal.SIGINT if ends_epoch else 0)
 
         def on_batch_begin(self, net, **kwargs):
             if len(net.history) == 6:

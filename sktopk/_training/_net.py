@@ -1,6 +1,5 @@
 """Training loop: skorch's net with custom minibatches, losses and learning-rate cycle."""
 
-import dis
 import math
 import sys
 from contextlib import nullcontext, suppress
@@ -273,9 +272,9 @@ class Net(NeuralNetClassifier):
                 continue
             try:
                 callback.on_epoch_end(self, **sets)
-            except KeyboardInterrupt as stop:
+            except KeyboardInterrupt:
                 # Callbacks such as skorch's EarlyStopping raise KeyboardInterrupt to end training.
-                if callback not in users or not _was_raised(stop):
+                if callback not in users:
                     raise
                 self.stop_training = True
 
@@ -431,14 +430,6 @@ class Net(NeuralNetClassifier):
             f"Training diverged: {what} of epoch {len(self.history)}. Try to "
             f"{' or '.join(remedies)}"
         )
-
-
-def _was_raised(error):
-    """Return whether a statement `raise` raised the error, and not a signal such as Ctrl-C."""
-    trace = error.__traceback__
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
 
 
 def _is_bounded(parameter):
