@@ -351,7 +351,7 @@ def check_groups_of_both(target, groups):
     if not n_both:
         raise ValueError(f"{what}; got groups with one class, {which}")
     if n_both < LEAST_OF_BOTH * n_groups:
-        warn(f"{what}; only {which}. Groups with one class do not change the loss")
+        warn(f"{what}; only {which}. Most losses ignore groups with one class")
 
 
 def is_significant(gain, weight, cluster):

@@ -181,7 +181,7 @@ class ThresholdClassifier(TopClassifier):
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. A rank `k` is counted in the whole training set.
+        :class:`sktopk.losses.SurrogateQuantile`. Their parameter `k` is a rank among all samples.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below t or negatives above t. For both, pass the weights
         lambda_1 and lambda_2 as a dict: ``{"false_positives": 0.1, "false_negatives": 0.9}``.

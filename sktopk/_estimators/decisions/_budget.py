@@ -69,8 +69,8 @@ class BudgetClassifier(CalibratedDecision):
         Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also
         an integer: the number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` bounds: the largest share of flagged samples ("count"), false positive
-        rate ("fpr") or false discovery rate ("fdr"), or the smallest precision or recall.
+        Rate that `budget` limits: the share of flagged samples ("count"), the false positive rate
+        ("fpr") or the false discovery rate ("fdr") from above, precision or recall from below.
     delta : float, default=0.05
         Largest probability of an error, in (0, 1). The guarantees for "fpr", "precision" and
         "recall", `hits_interval` [6]_ and each interval in `rates_` hold with

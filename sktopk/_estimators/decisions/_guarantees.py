@@ -83,7 +83,7 @@ def hits_interval(old, positive, new, n, delta, random):
 def simultaneous_hits(old, positive, new, ns, delta, random):
     """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta."""
     # Each interval has the level 1 - delta / len(ns) (Bonferroni). If n increases by m, the number
-    # of positives increases by 0 to m: the interval of each n therefore also bounds all others.
+    # of positives increases by 0 to m: so the interval at one n also gives bounds at any other n.
     each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
     low, high = np.transpose(each)
     more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])
