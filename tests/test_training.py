@@ -298,9 +298,7 @@ def test_the_method_score_returns_the_metric_that_was_trained_for(clf, change):
     assert clf.fit(X, target(clf)).score(X, target(clf)) != then
 
 
-@pytest.mark.parametrize(
-    "cls", ["AUCClassifier", "FScoreClassifier", "RecallAtPrecisionClassifier"]
-)
+@pytest.mark.parametrize("name", ["AUC", "FScore", "RecallAtPrecision"])
 def test_a_part_without_positives_keeps_the_threshold(name):
     clf = quick(getattr(sktopk, f"{name}Classifier")).partial_fit(X, POSITIVE)
     before, negatives = clf.threshold_, X[POSITIVE == 0]
