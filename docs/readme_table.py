@@ -491,7 +491,8 @@ def pools():
         hits = active[new][np.argsort(-scores[new])[:200]].sum()
         print(f"calibrated with the first 10 000: {low} to {high}, number {hits}")
         order = np.argsort(-scores)
-        print(f"{name}: active among the 400 best {active[order[:400]].sum()}")
+        print(f"{name}: active ones of the 200 and 400 best: {active[order[:200]].sum()}", end=", ")
+        print(active[order[:400]].sum())
         for n in (400, 600, 1000, 2000, 5000):
             pool, found = order[:n], []
             for seed in range(n_draws):
