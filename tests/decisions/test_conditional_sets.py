@@ -150,5 +150,6 @@ def test_a_held_out_group_never_has_all_samples_of_a_class():
     plant[y == 7] = plant[y == 7][0]  # all samples of class 7 show a single plant
     sets = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)
     assert sets.fit(X, y, groups=plant).classes_.tolist() == list(range(20))
+    assert clone(sets).set_params(method="topk").fit(X, y, groups=plant).n_calibration_ == 0
     sets.set_params(estimator=FrozenEstimator(GaussianNB().fit(X, y))).fit(X, y, groups=plant)
     assert sets.n_calibration_ == len(np.unique(plant))

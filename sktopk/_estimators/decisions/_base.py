@@ -197,6 +197,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             estimator.fit(X, y, **fit_params)
             return Trained(estimator, take_rows(X, [0]), y[:1], None, None)
         if self.cross_fit:
+            if groups is not None and not any(name.endswith("groups") for name in fit_params):
+                raise ValueError(
+                    f"cross_fit must be False with groups; got True with {last!r}. Only estimators "
+                    "that get the groups, such as TopKClassifier(), hold out whole groups"
+                )
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
             if not len(known):
@@ -208,9 +213,10 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         else:
             mask = calibration_rows_of_groups(y, groups, fraction, random)
         if not mask.any():
+            name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                "y must have a class with two samples, so that one can be held out for "
-                f"calibration; got n_samples={len(y)} without such a class. Add samples, or "
+                f"{name} must have a class with two {unit}, so that one can be held out for "
+                f"calibration; got n_samples={len(y)} without such a class. Add {unit}, or "
                 "calibrate a fitted estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)

@@ -204,10 +204,11 @@ class SetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
             Training weights (of a pipeline's last step). Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its plant or patient. Whole groups are held out. One
-            sample per group is used for calibration: the guarantee holds for one random sample of a
-            new group. The `fit` of `estimator` also gets the groups if it takes groups. With
-            ``conditional="group"``, samples are held out, and the coverage holds within each group.
+            Group of each sample, such as its plant or patient. Whole groups are held out, and one
+            sample of each calibrates: the guarantee holds for one random sample of a new group. The
+            `fit` of `estimator` also gets the groups if it takes groups. ``cross_fit=True``
+            requires this (`TopKClassifier`). With ``conditional="group"``, samples are held out,
+            not groups, and the coverage holds within each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -227,7 +228,8 @@ class SetClassifier(CalibratedDecision):
         random, coverage = check_random(self.random_state), float(self.coverage)
         calibrates = self.method != "topk"
         trained = self._train_and_hold_out(X, y, fit_params, random, units, calibrates)
-        trained = trained if units is None else trained.one_of_each(units, random)
+        if units is not None and calibrates:
+            trained = trained.one_of_each(units, random)
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
             _conformal.warn_of_single_samples(y, coverage, len(trained.y))
