@@ -24,7 +24,6 @@ from sktopk._common._scalars import (
     check_flag,
     check_parameters,
     number,
-    on_host,
     positive_label,
     refuse_masked,
 )
@@ -103,19 +102,18 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         labels = check_labels(y)
         known = labels if classes is None else check_labels(classes, "classes")
         given = GivenScores().fit(None, known)
-        shape = np.shape(y_score)
-        given.check_shape(shape, "y_score", "If y lacks labels, set classes")
-        if shape[0] != len(labels):
+        scores = given.checked(y_score, "y_score", "If y lacks labels, set classes")
+        if len(scores) != len(labels):
             raise ValueError(
-                f"y_score must have one row per label in y ({len(labels)}); got {shape[0]}"
+                f"y_score must have one row per label in y ({len(labels)}); got {len(scores)}"
             )
         estimator = cls(FrozenEstimator(given), **params)
         if len(given.classes_) == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
-            if shape[1:] != (2,):
-                warn_of_scores(labels, np.ravel(y_score), labels == given.pos_label_, always=True)
-        return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
+            if scores.shape[1:] != (2,):
+                warn_of_scores(labels, scores.ravel(), labels == given.pos_label_, always=True)
+        return estimator.fit(scores, y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata routing. `fit` passes metadata on to ``estimator.fit``."""

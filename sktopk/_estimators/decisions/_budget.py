@@ -388,7 +388,7 @@ class BudgetClassifier(CalibratedDecision):
             check_count(value, "n")
         check_table(X)
         scores = self._scores(X)
-        if groups is None:
+        if groups is None or not len(scores):
             batches = [scores]
             if max(each) > len(scores):
                 raise ValueError(
