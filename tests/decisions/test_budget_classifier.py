@@ -245,6 +245,8 @@ def test_drifted_scores_give_a_warning():
             method(X[900:])
         with warnings.catch_warnings(action="error"):
             method(X[::10])
+    with pytest.warns(UserWarning, match="a lower bound is above its upper bound: X is not like"):
+        clf.hits_interval(column([880] * 9 + [0] * 3), [8, 10])
 
 
 def test_a_fitted_classifier_that_is_not_frozen_gives_a_warning(data):

@@ -73,6 +73,15 @@ def test_sets_of_a_group_equal_sets_calibrated_on_this_group_alone(names, make, 
         np.testing.assert_array_equal(found[new], alone.predict_set(proba[600:][new]))
 
 
+def test_groups_are_dates_of_any_unit_or_large_integers():
+    (proba, y), index = draw(90, seed=8), np.arange(90) % 3
+    clf, names = SetClassifier(frozen(), conditional="group"), np.array([5, 2**63, 2**63 + 1], "u8")
+    for groups, dtype in [(names[index], "u8"), (index.astype("M8[D]"), "M8[ns]")]:
+        assert len(clf.fit(proba, y, groups=groups).groups_) == 3
+        expected, same = clf.predict_set(proba, groups=groups), groups.astype(dtype)
+        np.testing.assert_array_equal(clf.predict_set(proba, groups=same), expected)
+
+
 def test_held_out_samples_keep_their_groups(rng):
     X, y = make_classification(600, n_informative=4, n_classes=3, random_state=0)
     groups = np.where(X[:, 0] > 0, "high", "low")

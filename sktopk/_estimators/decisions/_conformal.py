@@ -187,8 +187,9 @@ def check_conditional_groups(groups, n_samples, conditional):
     if groups is None:
         return None
     encode_groups(groups, n_samples)  # raises if groups are not valid
+    groups = np.asarray(on_host(groups, "groups"))
     # `tolist` makes NumPy choose the dtype again: a string dtype instead of object.
-    return np.array(np.asarray(on_host(groups, "groups")).tolist())
+    return np.array(groups.tolist()) if groups.dtype.kind in "OT" else groups
 
 
 def n_needed(coverage):

@@ -72,7 +72,7 @@ class SetClassifier(CalibratedDecision):
         each of the `groups` passed to `fit` and `predict_set`. A class with too few calibration
         samples is in every set. A group with too few gets sets of all labels. Both give a warning.
     empty : {"allow", "top1"}, default="allow"
-        Whether sets can be empty ("allow") or always contain the best label ("top1").
+        Whether sets can be empty ("allow") or get the best label in place of no label ("top1").
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random u instead of u = 1 (see Notes). A
         random u makes the coverage exact and some sets empty.
@@ -282,8 +282,7 @@ class SetClassifier(CalibratedDecision):
     ) -> np.ndarray | list[np.ndarray]:
         """Return the set of labels of each sample, which does not depend on the other samples.
 
-        A larger `coverage` or k never removes labels from a set. If ``randomized=True``, the random
-        u in the class Notes is a hash of the sample and of a seed from `random_state`.
+        The random u of ``randomized=True`` is a hash of the sample and a seed from `random_state`.
 
         Parameters
         ----------
@@ -315,7 +314,7 @@ class SetClassifier(CalibratedDecision):
         max_size = self.k_ if self._conformity_.method == "topk" else n_classes
         columns, start = self._conformity_.sets(proba, u, threshold, max_size, self.empty)
         if output == "labels":
-            return np.split(self.classes_[columns], start[1:-1])
+            return np.split(self.classes_[columns], start[1:])[:-1]
         # A dense bool array is smaller than the probabilities, so a sparse array is not needed.
         y_set = np.zeros((n_samples, n_classes), dtype=bool)
         y_set[np.repeat(np.arange(n_samples), np.diff(start)), columns] = True
