@@ -257,6 +257,8 @@ def check_labels(y, name="y"):
     check_given(y, name)
     y = _without_nullable_dtype(on_host(y, name))
     values = np.asarray(y)
+    if values.size == 0:
+        raise ValueError(f"{name} must have at least one label; got 0 samples")
     refuse_missing(values, name)
     refuse_times_and_complex(
         values, name, what="class labels", advice="convert them to strings, such as by astype(str)"

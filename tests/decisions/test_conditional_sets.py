@@ -73,6 +73,15 @@ def test_sets_of_a_group_equal_sets_calibrated_on_this_group_alone(names, make, 
         np.testing.assert_array_equal(found[new], alone.predict_set(proba[600:][new]))
 
 
+def test_groups_are_dates_of_any_unit_or_large_integers():
+    (proba, y), index = draw(90, seed=8), np.arange(90) % 3
+    clf, names = SetClassifier(frozen(), conditional="group"), np.array([5, 2**63, 2**63 + 1], "u8")
+    for groups, dtype in [(names[index], "u8"), (index.astype("M8[D]"), "M8[ns]")]:
+        assert len(clf.fit(proba, y, groups=groups).groups_) == 3
+        expected, same = clf.predict_set(proba, groups=groups), groups.astype(dtype)
+        np.testing.assert_array_equal(clf.predict_set(proba, groups=same), expected)
+
+
 def test_held_out_samples_keep_their_groups(rng):
     X, y = make_classification(600, n_informative=4, n_classes=3, random_state=0)
     groups = np.where(X[:, 0] > 0, "high", "low")
@@ -150,5 +159,6 @@ def test_a_held_out_group_never_has_all_samples_of_a_class():
     plant[y == 7] = plant[y == 7][0]  # all samples of class 7 show a single plant
     sets = SetClassifier(GaussianNB(), method="lac", coverage=0.5, validation_fraction=0.5)
     assert sets.fit(X, y, groups=plant).classes_.tolist() == list(range(20))
+    assert clone(sets).set_params(method="topk").fit(X, y, groups=plant).n_calibration_ == 0
     sets.set_params(estimator=FrozenEstimator(GaussianNB().fit(X, y))).fit(X, y, groups=plant)
     assert sets.n_calibration_ == len(np.unique(plant))

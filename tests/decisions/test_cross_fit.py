@@ -88,12 +88,10 @@ def test_samples_without_out_of_bag_scores_are_not_used_for_calibration():
     assert sets.n_calibration_ == left_out.sum()
 
 
-@pytest.mark.parametrize("step", ["", "patmatclassifier__"], ids=["network", "pipeline"])
-def test_samples_of_weight_zero_are_ignored(step):
+def test_samples_of_weight_zero_are_ignored():
     X, y = overlapping(90, np.random.default_rng(0))
     weight = (np.arange(90) % 3 > 0).astype(float)
-    clf = PatMatClassifier(tau=0.1, **SMALL)
-    clf = make_pipeline(StandardScaler(), clf) if step else clf
+    clf = make_pipeline(StandardScaler(), PatMatClassifier(tau=0.1, **SMALL))
     desk = BudgetClassifier(clf, budget=0.2, cross_fit=True).fit(X, y, weight)
     alone = BudgetClassifier(clf, budget=0.2, cross_fit=True).fit(X[weight > 0], y[weight > 0])
     assert desk.threshold_ == alone.threshold_
@@ -128,6 +126,10 @@ def test_classifiers_without_out_of_fold_scores_raise():
     ]:
         with pytest.raises(ValueError, match=message):
             decision.fit(X, y)
+    for inner in (RandomForestClassifier(5, oob_score=True), PatMatClassifier(tau=0.1, **SMALL)):
+        for kind in (BudgetClassifier, SetClassifier):
+            with pytest.raises(ValueError, match="cross_fit must be False with groups; got True"):
+                kind(inner, cross_fit=True).fit(X, y, groups=np.arange(90) // 3)
     desk = BudgetClassifier(MeanMembers(), budget=0.2, cross_fit=True).fit(X, y)
     with pytest.raises(ValueError, match="cross_fit=False"):
         desk.hits_interval(X, 5)

@@ -78,14 +78,17 @@ def test_the_probability_of_one_of_two_classes_is_enough_for_sets(make, rng):
     [
         ([0.1, 0.2, 0.3], [0, 1, 2], r"one column per class \[0, 1, 2\].*; got shape \(3,\)"),
         (np.ones((2, 3)) / 3, [0, 1], r"one column per class \[0, 1\].*; got shape \(2, 3\)"),
-        ([0.1, 0.2], [1, 1], r"one column per class \[1\]"),
+        ([0.1, 0.2], [1, 1], r"one column per class \[1\].* If y lacks labels, set classes"),
         (0.1, [0, 1], r"y_score must have one column per .*; got shape \(\)"),
         ([0.1, 0.2], [0, 1, 1], r"one row per label in y \(3\); got 2"),
         ([0.1, 1.5], [0, 1], "probabilities of the label 1, in .* for sample 1. For oth"),
-        ([0.1, np.nan], [0, 1], "probabilities of the label 1, in .* for sample 1. For oth"),
+        ([0.1, np.nan], [0, 1], "y_score must be finite; got nan for sample 1"),
+        ([0.1, None], [0, 1], "y_score must hold real numbers; got dtype object"),
+        (["0.1", "0.2"], [0, 1], "y_score must hold real numbers; got dtype <U3"),
+        ([], [], "y must have at least one label; got 0 samples"),
     ],
 )
-def test_scores_of_a_wrong_shape_or_range_raise(y_score, y, message):
+def test_scores_of_a_wrong_type_shape_or_range_raise(y_score, y, message):
     with pytest.raises(ValueError, match=message):
         SetClassifier.from_scores(y_score, y, method="lac")
 

@@ -124,6 +124,7 @@ def test_the_threshold_is_an_order_statistic_of_the_probabilities_of_the_true_la
 def test_sets_do_not_depend_on_how_the_samples_are_split():
     X, y = draw(200_000)  # more probabilities than one chunk
     clf = SetClassifier(frozen(), method="aps", random_state=0).fit(X[:300], y[:300])
+    assert clf.predict_set(X[:0], output="labels") == []
     parts = [clf.predict_set(part) for part in np.array_split(X, 7)]
     np.testing.assert_array_equal(clf.predict_set(X), np.concatenate(parts))
 

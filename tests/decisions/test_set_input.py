@@ -93,6 +93,8 @@ def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
     X, y = draw(50)
     with pytest.raises(ValueError, match=r"y must have a class with two samples, .* n_samples=8"):
         SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))
+    with pytest.raises(ValueError, match="groups must have a class with two groups"):
+        SetClassifier(Given()).fit(X, y, groups=np.zeros(50))
     with pytest.raises(ValueError, match=r"y must have labels of .* such as 0; got 'a'"):
         SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))
     with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got"):

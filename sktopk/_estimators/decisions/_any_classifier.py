@@ -19,20 +19,29 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         return self
 
-    def check_shape(self, shape, name, advice):
-        """Raise ValueError if the shape of the scores `name` does not fit the classes."""
-        n_classes = len(self.classes_)
+    def checked(self, scores, name, advice):
+        """Return the scores `name` as an array of finite numbers that fits the classes."""
+        scores = np.asarray(on_host(scores, name))
+        if scores.dtype == object:  # nullable numbers, for which NumPy can choose another dtype
+            scores = np.array(scores.tolist())
+        n_classes, shape = len(self.classes_), scores.shape
         single = n_classes == 2 and len(shape) > 0 and shape[1:] in ((), (1,))
         if shape[1:] != (n_classes,) and not single:
             raise ValueError(
                 f"{name} must have one column per class {self.classes_.tolist()}, or one "
                 f"dimension for two classes; got shape {shape}. {advice}"
             )
+        if scores.dtype.kind not in "fiub":
+            raise ValueError(f"{name} must hold real numbers; got dtype {scores.dtype}")
+        refused = np.argwhere(~np.isfinite(scores))
+        if len(refused):
+            first = refused[0, 0]
+            raise ValueError(f"{name} must be finite; got {scores[first]} for sample {first}")
+        return scores
 
     def decision_function(self, X):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
-        scores = np.asarray(on_host(X, "X"))
-        self.check_shape(scores.shape, "X", "Pass scores, not features")
+        scores = self.checked(X, "X", "Pass scores, not features")
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
         # 1-D scores are for the positive class. Negate the scores if this class is the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]

@@ -24,7 +24,6 @@ from sktopk._common._scalars import (
     check_flag,
     check_parameters,
     number,
-    on_host,
     positive_label,
     refuse_masked,
 )
@@ -103,19 +102,18 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         labels = check_labels(y)
         known = labels if classes is None else check_labels(classes, "classes")
         given = GivenScores().fit(None, known)
-        shape = np.shape(y_score)
-        given.check_shape(shape, "y_score", "If y lacks labels, set classes")
-        if shape[0] != len(labels):
+        scores = given.checked(y_score, "y_score", "If y lacks labels, set classes")
+        if len(scores) != len(labels):
             raise ValueError(
-                f"y_score must have one row per label in y ({len(labels)}); got {shape[0]}"
+                f"y_score must have one row per label in y ({len(labels)}); got {len(scores)}"
             )
         estimator = cls(FrozenEstimator(given), **params)
         if len(given.classes_) == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
-            if shape[1:] != (2,):
-                warn_of_scores(labels, np.ravel(y_score), labels == given.pos_label_, always=True)
-        return estimator.fit(np.asarray(on_host(y_score, "y_score")), y, **(fit_params or {}))
+            if scores.shape[1:] != (2,):
+                warn_of_scores(labels, scores.ravel(), labels == given.pos_label_, always=True)
+        return estimator.fit(scores, y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata routing. `fit` passes metadata on to ``estimator.fit``."""
@@ -197,6 +195,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             estimator.fit(X, y, **fit_params)
             return Trained(estimator, take_rows(X, [0]), y[:1], None, None)
         if self.cross_fit:
+            if groups is not None and not any(name.endswith("groups") for name in fit_params):
+                raise ValueError(
+                    f"cross_fit must be False with groups; got True with {last!r}. Only estimators "
+                    "that get the groups, such as TopKClassifier(), hold out whole groups"
+                )
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
             if not len(known):
@@ -208,9 +211,10 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         else:
             mask = calibration_rows_of_groups(y, groups, fraction, random)
         if not mask.any():
+            name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                "y must have a class with two samples, so that one can be held out for "
-                f"calibration; got n_samples={len(y)} without such a class. Add samples, or "
+                f"{name} must have a class with two {unit}, so that one can be held out for "
+                f"calibration; got n_samples={len(y)} without such a class. Add {unit}, or "
                 "calibrate a fitted estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)

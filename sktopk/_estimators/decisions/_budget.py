@@ -41,9 +41,6 @@ from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
 
-# `fit` warns if it computes a threshold with a guarantee from fewer held-out groups than this.
-LEAST_GROUPS = 20
-
 
 @public
 @dataclass(eq=False, repr=False)
@@ -206,8 +203,11 @@ class BudgetClassifier(CalibratedDecision):
             Training weights. Calibration ignores weights, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer, if samples of a group are alike. Whole
-            groups are held out, and the guarantee holds approximately. Rankers are trained without
-            groups: to use groups, fit a ranker, and pass it in a FrozenEstimator.
+            groups are held out, and one sample of each calibrates: the guarantee holds for one
+            random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`.
+
+            Rankers are trained without groups: to use groups, fit a ranker, and pass it in a
+            FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -224,18 +224,8 @@ class BudgetClassifier(CalibratedDecision):
             check_two_classes(y, self.pos_label)
         random = check_random(self.random_state)
         trained = self._train_and_hold_out(X, y, fit_params, random, groups=units)
-        if units is not None and isinstance(self.estimator, FrozenEstimator):
-            warn(
-                "groups has no effect with a FrozenEstimator, because all samples are used for "
-                "calibration. If samples of a group are alike, pass one sample of each group"
-            )
-        elif units is not None and trained.index is not None and self.constraint != "count":
-            n_groups = len(np.unique(units[trained.index]))
-            if n_groups < LEAST_GROUPS:
-                warn(
-                    f"only {n_groups} groups are held out, so new groups may violate the budget: "
-                    "add groups, or calibrate a FrozenEstimator with groups not used for training"
-                )
+        if units is not None:
+            trained = trained.one_of_each(units, random)
         if not hasattr(trained.estimator, "classes_"):
             raise no_classifier(trained.estimator)
         classes = np.asarray(on_host(trained.estimator.classes_, "classes_ of estimator"))
@@ -257,6 +247,8 @@ class BudgetClassifier(CalibratedDecision):
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
         flagged = scores > threshold
         if problem is not None and np.isinf(threshold) and self.constraint != "count":
+            if units is not None:
+                problem += ". One sample of each group calibrates"
             problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
             if self.constraint == "fdr":
                 problem += " by predict, but predict_top(X) may select some"
@@ -396,7 +388,7 @@ class BudgetClassifier(CalibratedDecision):
             check_count(value, "n")
         check_table(X)
         scores = self._scores(X)
-        if groups is None:
+        if groups is None or not len(scores):
             batches = [scores]
             if max(each) > len(scores):
                 raise ValueError(
@@ -418,6 +410,9 @@ class BudgetClassifier(CalibratedDecision):
                 for batch in batches
             ]
         )
+        if (low > high).any():
+            what = "a lower bound is above its upper bound: X is not like the calibration samples"
+            warn(f"{what}. Calibrate with samples like these")
         return (int(low[0]), int(high[0])) if groups is None and np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

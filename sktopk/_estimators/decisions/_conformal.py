@@ -163,7 +163,7 @@ def conditional_thresholds(scores, code, n_codes, coverage, conditional, units="
 
 def thresholds_of_samples(groups, names, threshold):
     """Return for each sample the threshold of its group, or -inf for an unknown group."""
-    if (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
+    if len(groups) and (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
         raise ValueError(
             f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
             f"{groups.tolist()[0]!r}"
@@ -187,8 +187,9 @@ def check_conditional_groups(groups, n_samples, conditional):
     if groups is None:
         return None
     encode_groups(groups, n_samples)  # raises if groups are not valid
+    groups = np.asarray(on_host(groups, "groups"))
     # `tolist` makes NumPy choose the dtype again: a string dtype instead of object.
-    return np.array(np.asarray(on_host(groups, "groups")).tolist())
+    return np.array(groups.tolist()) if groups.dtype.kind in "OT" else groups
 
 
 def n_needed(coverage):

@@ -72,7 +72,7 @@ class SetClassifier(CalibratedDecision):
         `groups`. With too few calibration samples, a class is in every set, and a group gets sets
         of all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
-        Whether sets can be empty ("allow") or always contain the best label ("top1").
+        Whether sets can be empty ("allow") or get the best label in place of no label ("top1").
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random u instead of u = 1 (see Notes). A
         random u makes the coverage exact and some sets empty.
@@ -206,7 +206,7 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out. One sample per group
             calibrates: the guarantee holds for one random sample of a new group. `estimator` also
-            gets the groups if its `fit` takes groups.
+            gets the groups if its `fit` takes groups. ``cross_fit=True`` requires this.
 
             With ``conditional="group"``, samples are held out; the coverage holds in each group.
         **fit_params : dict
@@ -228,7 +228,8 @@ class SetClassifier(CalibratedDecision):
         random, coverage = check_random(self.random_state), float(self.coverage)
         calibrates = self.method != "topk"
         trained = self._train_and_hold_out(X, y, fit_params, random, units, calibrates)
-        trained = trained if units is None else trained.one_of_each(units, random)
+        if units is not None and calibrates:
+            trained = trained.one_of_each(units, random)
         has_coverage = self.method not in ("topk", "average_k")
         if trained.y_train is not None and self.conditional is None and has_coverage:
             _conformal.warn_of_single_samples(y, coverage, len(trained.y))
@@ -281,8 +282,7 @@ class SetClassifier(CalibratedDecision):
     ) -> np.ndarray | list[np.ndarray]:
         """Return the set of labels of each sample, which does not depend on the other samples.
 
-        A larger `coverage` or k never removes labels from a set. If ``randomized=True``, the random
-        u (see Notes of the class) is a hash of the sample and of a seed from `random_state`.
+        The random u of ``randomized=True`` is a hash of the sample and a seed from `random_state`.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class SetClassifier(CalibratedDecision):
         max_size = self.k_ if self._conformity_.method == "topk" else n_classes
         columns, start = self._conformity_.sets(proba, u, threshold, max_size, self.empty)
         if output == "labels":
-            return np.split(self.classes_[columns], start[1:-1])
+            return np.split(self.classes_[columns], start[1:])[:-1]
         # A dense bool array is smaller than the probabilities, so a sparse array is not needed.
         y_set = np.zeros((n_samples, n_classes), dtype=bool)
         y_set[np.repeat(np.arange(n_samples), np.diff(start)), columns] = True
