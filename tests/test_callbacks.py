@@ -176,8 +176,7 @@ both_numbers = pytest.mark.parametrize("n_estimators", [1, 3])
 def fitted(callbacks, cls=TopKClassifier, **params):
     params = {"n_estimators": 3, "max_epochs": 3, "batch_size": 64, "random_state": 0} | params
     if cls is TopKClassifier:
-        params["k"] = 3
-        return cls(callbacks=callbacks, **params).fit(DIGITS, DIGIT)
+        return cls(k=3, callbacks=callbacks, **params).fit(DIGITS, DIGIT)
     return cls(callbacks=callbacks, **params).fit(DIGITS, DIGIT == 8)
 
 

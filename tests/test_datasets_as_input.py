@@ -100,6 +100,7 @@ def test_a_skorch_slice_dataset_gives_the_same_results_as_its_array():
 RANKER = sktopk.DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
 SPLITTABLE = {
     "ranker": RANKER,
+    "trees": sktopk.TopBoostClassifier(n_estimators=15, n_members=2, random_state=0),
     "decision": sktopk.BudgetClassifier(RANKER, random_state=0),
     "sets": sktopk.SetClassifier(make(), method="lac", random_state=0),
 }
@@ -109,15 +110,15 @@ SPLITTABLE = {
 @pytest.mark.parametrize("case", ["arrays", "tensors", "subset"])
 @pytest.mark.parametrize("name", SPLITTABLE)
 def test_a_dataset_and_its_array_give_the_same_cross_validation_scores(name, case):
-    y = (Y == 1).astype(int)
+    dataset, y = DATASETS[case][0], (Y == 1).astype(int)
     options = {"cv": 2, "error_score": "raise"}
-    found = cross_val_score(SPLITTABLE[name], DATASETS[case][0], y, **options)
+    found = cross_val_score(SPLITTABLE[name], dataset, y, **options)
     np.testing.assert_array_equal(found, cross_val_score(SPLITTABLE[name], X, y, **options))
-    clf = clone(SPLITTABLE[name]).fit(DATASETS[case][0], y)
+    clf = clone(SPLITTABLE[name]).fit(dataset, y)
     expected = clone(clf).fit(X, y)
-    np.testing.assert_array_equal(clf.decision_function(X), expected.decision_function(X))
+    np.testing.assert_array_equal(clf.decision_function(dataset), expected.decision_function(X))
     if hasattr(clf, "predict_top"):
-        top = clf.predict_top(DATASETS[case][0], 9)
+        top = clf.predict_top(dataset, 9)
         np.testing.assert_array_equal(top, expected.predict_top(X, 9))
 
 

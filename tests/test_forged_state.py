@@ -13,7 +13,7 @@ from skorch.callbacks import LRScheduler
 
 from sktopk import TopKClassifier
 from sktopk.io import dump, load
-from tests.crashing import Crash, WithDropout, X, Y, crashing, edited, quick
+from tests.crashing import Crash, WithDropout, X, Y, crash_and_resume, crashing, edited, quick
 
 
 def shortened(value):
@@ -167,10 +167,8 @@ def test_an_unchanged_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
     kind = getattr(torch.optim, optimizer)
     net_params = {"optimizer": kind, **OPTIMIZERS[optimizer]}
     params = {"net_params": net_params, "learning_rate": 1e-3, "loss": "cross_entropy"}
-    clf = quick(**params)
-    with crashing(after=3):
-        quick(**params).fit(X, Y, checkpoint=tmp_path / "file")
-    clf.fit(X, Y, checkpoint=tmp_path / "file")
+    path = tmp_path / "file"
+    clf, *_ = crash_and_resume(lambda: quick(**params), 3, X=X, y=Y, checkpoint=path)
     expected = quick(**params).fit(X, Y).decision_function(X)
     np.testing.assert_array_equal(clf.decision_function(X), expected)
 

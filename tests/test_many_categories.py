@@ -93,8 +93,7 @@ def test_out_of_fold_scores_of_meaningless_categories_have_an_auc_near_one_half(
     assert 0.46 < roc_auc_score(y, clf.oob_decision_function_) < 0.54
 
 
-def test_meaningless_categories_cost_little_accuracy_with_many_classes():
-    rng = np.random.default_rng(0)
+def test_meaningless_categories_cost_little_accuracy_with_many_classes(rng):
     y = rng.integers(0, 30, 1500)
     X = pd.DataFrame(
         rng.normal(size=(30, 8))[y] + rng.normal(size=(1500, 8)), columns=[*"abcdefgh"]

@@ -125,9 +125,8 @@ def test_calibrated_probabilities_are_near_probabilities_of_scikit_learn(case, b
 
 
 @pytest.fixture(params=["temperature", "sigmoid"])
-def held_out(request):
+def held_out(request, rng):
     """Return held-out scores of one class or of both classes, targets and weights."""
-    rng = np.random.default_rng(0)
     target = (rng.random(400) < 0.2).astype(int)
     scores, weight = rng.normal(size=400) + target, rng.integers(0, 4, 400).astype(float)
     if request.param == "temperature":
@@ -155,8 +154,7 @@ def test_probabilities_increase_with_scores_even_if_negatives_score_highest():
     np.testing.assert_allclose(proba, 0.5, atol=0.01)
 
 
-def test_outliers_of_tiny_weight_hardly_change_the_calibration():
-    rng = np.random.default_rng(0)
+def test_outliers_of_tiny_weight_hardly_change_the_calibration(rng):
     target = (rng.random(400) < 0.2).astype(int)
     scores, weight = rng.normal(size=400) + target, np.ones(400)
     scores[0], weight[0] = 1e6, 0
@@ -166,8 +164,7 @@ def test_outliers_of_tiny_weight_hardly_change_the_calibration():
     np.testing.assert_allclose(fit_calibration(scores, target, weight), expected, 0.05)
 
 
-def test_probabilities_of_samples_far_away_sum_to_one():
-    rng = np.random.default_rng(0)
+def test_probabilities_of_samples_far_away_sum_to_one(rng):
     X, y = rng.normal(size=(300, 2)), np.arange(300) % 2
     clf = AUCClassifier(**LINEAR | {"max_epochs": 4, "batch_size": 300})
     found = clf.fit(X, y).predict_proba(X * 1e6)
@@ -185,8 +182,7 @@ def test_predict_proba_uses_the_calibration_that_was_set_in_fit(case, binary):
     assert not hasattr(clf.set_params(calibration=calibration), "predict_proba")
 
 
-def test_calibration_uses_only_a_part_of_the_scores_if_there_are_many(monkeypatch):
-    rng = np.random.default_rng(0)
+def test_calibration_uses_only_a_part_of_the_scores_if_there_are_many(rng, monkeypatch):
     X, y = rng.normal(size=(400, 4)), np.arange(400) % 5
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0)
     whole = clone(clf).fit(X, y)

@@ -221,8 +221,7 @@ def test_the_method_score_is_the_accuracy_in_the_classes_whose_errors_count(rare
 
 
 @some_rankers
-def test_data_with_a_single_positive_or_equal_samples_can_be_trained(classifier):
-    rng = np.random.default_rng(0)
+def test_data_with_a_single_positive_or_equal_samples_can_be_trained(classifier, rng):
     X, y = rng.standard_normal((300, 3)), np.zeros(300, dtype=int)
     y[17] = 1
     with warnings.catch_warnings(action="ignore", category=UserWarning):

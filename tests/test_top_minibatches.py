@@ -48,7 +48,6 @@ def test_the_estimated_threshold_is_exact_if_the_buffer_is_as_large_as_its_rank(
         sktopk.TopPushKClassifier(k=7, buffer_size=7),
         sktopk.PatMatClassifier(tau=0.01, buffer_size=20),
         sktopk.PrecisionAtRecallClassifier(recall=0.8, buffer_size=13),
-        sktopk.DeepTopPushClassifier(buffer_size=5),
         sktopk.RecallAtKClassifier(k=90, buffer_size=90),
         sktopk.PatMatNPClassifier(tau=0.02, buffer_size=40),
     ):
@@ -101,8 +100,7 @@ def test_with_small_minibatches_the_mean_hinge_of_negatives_is_the_given_fpr(rar
 
 
 @pytest.mark.parametrize("buffer_size", [0, 200])
-def test_estimated_thresholds_of_the_first_epoch_are_not_far_below_the_true_one(buffer_size):
-    rng = np.random.default_rng(0)
+def test_estimated_thresholds_of_the_first_epoch_are_not_far_below_the_true_one(buffer_size, rng):
     X, y = rng.standard_normal((8000, 3)), np.arange(8000) % 20 == 0
     clf = sktopk.PatMatClassifier(tau=0.01, buffer_size=buffer_size)
     clf.set_params(**STILL | {"batch_size": 128, "callbacks": None}, max_epochs=1)

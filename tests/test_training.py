@@ -38,6 +38,10 @@ def weights(clf):
     return {name: value.clone() for name, value in clf.net_.module_.state_dict().items()}
 
 
+def flat(values):
+    return torch.cat([value.detach().double().flatten() for value in values])
+
+
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 def test_the_history_has_an_entry_per_epoch(cls):
     clf = quick(cls)
@@ -54,13 +58,8 @@ def test_the_history_has_an_entry_per_epoch(cls):
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 def test_network_weights_are_averages_over_about_one_epoch(cls, schedule):
     epochs, steps = Epochs(), []
-
-    class Steps(Callback):
-        def on_batch_end(self, net, **kwargs):
-            values = [each.detach().double().flatten() for each in net.module_.parameters()]
-            steps.append(torch.cat(values))
-
-    clf = quick(cls, callbacks=[*schedule, Steps(), epochs], max_epochs=3)
+    note = hook(on_batch_end=lambda self, net, **_: steps.append(flat(net.module_.parameters())))
+    clf = quick(cls, callbacks=[*schedule, note, epochs], max_epochs=3)
     clf.fit(X, target(clf))
     n_steps = clf.history_[0]["train_batch_count"]
     assert len(steps) == 3 * n_steps
@@ -69,14 +68,13 @@ def test_network_weights_are_averages_over_about_one_epoch(cls, schedule):
         for i, each in enumerate(steps[: epoch * n_steps]):
             share = (1 - 1 / n_steps) ** (epoch * n_steps - 1 - i)
             total, mass = total + share * each, mass + share
-        found = torch.cat([value.double().flatten() for value in found.values()])
+        found = flat(found.values())
         torch.testing.assert_close(found, total / mass, rtol=1e-4, atol=1e-6)
         assert (found - steps[epoch * n_steps - 1]).abs().max() > 1e-4
     check_same(weights(clf), epochs.weights[-1])
     # An epoch of `partial_fit` keeps the weights of the last step.
     clf.partial_fit(X, target(clf))
-    last = torch.cat([value.double().flatten() for value in weights(clf).values()])
-    torch.testing.assert_close(last, steps[-1], rtol=0, atol=0)
+    torch.testing.assert_close(flat(weights(clf).values()), steps[-1], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

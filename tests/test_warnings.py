@@ -79,10 +79,7 @@ def test_warnings_inside_pipelines_and_searches_point_to_the_calling_line():
         at_this_file(call, UserWarning, "k=9 must be smaller than n_classes=2: k_=1 is used")
 
 
-NAMES = [("fraud", "ok"), (0, 1), (False, True), (1, 2)]
-
-
-@pytest.mark.parametrize("labels", NAMES, ids=repr)
+@pytest.mark.parametrize("labels", [("fraud", "ok"), (0, 1), (False, True), (1, 2)], ids=repr)
 def test_scores_that_rank_the_positive_label_below_the_other_give_a_warning(labels):
     # The positive label is the first class and has low X; the scores belong to the second class.
     y = np.array(labels)[(X[:, 0] > -0.5).astype(int)]

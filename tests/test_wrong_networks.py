@@ -131,8 +131,7 @@ def test_a_loss_that_takes_no_weights_raises_only_if_weights_are_given():
     assert clf.oob_decision_function_.shape == (40, 4)
 
 
-HOOKS = ("train_begin", "epoch_begin", "batch_begin", "grad_computed")
-HOOKS += ("batch_end", "epoch_end", "train_end")
+HOOKS = "train_begin epoch_begin batch_begin grad_computed batch_end epoch_end train_end".split()
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

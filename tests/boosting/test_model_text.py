@@ -136,8 +136,7 @@ def test_randomly_edited_texts_are_loaded_or_raise_value_error():
     assert [20 < int(n_loaded) < 380 for n_loaded in done.stdout.split()] == [True] * 3
 
 
-def test_a_split_into_missing_and_other_values_survives_a_copy():
-    rng = np.random.default_rng(0)
+def test_a_split_into_missing_and_other_values_survives_a_copy(rng):
     X = rng.normal(size=(2000, 1))
     X[rng.random(2000) < 0.3] = np.nan
     y = rng.random(2000) < np.where(np.isnan(X[:, 0]), 0.3, 0.02)

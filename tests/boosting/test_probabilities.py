@@ -1,5 +1,7 @@
 """Probabilities of TopBoostClassifier, calibrated on out-of-fold scores."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -11,11 +13,7 @@ from sktopk import TopBoostClassifier
 pytest.importorskip("lightgbm")
 X, Y = make_classification(2400, weights=[0.85], flip_y=0.05, random_state=0)
 TRAIN, NEW = slice(1600), slice(1600, None)
-SMALL = {"n_estimators": 20, "random_state": 0}
-
-
-def make(*args, **params):
-    return TopBoostClassifier(*args, **SMALL | params)
+make = partial(TopBoostClassifier, n_estimators=20, random_state=0)
 
 
 @pytest.mark.parametrize("loss", ["top_mean", "pairwise_auc", "cross_entropy"])
@@ -31,8 +29,7 @@ def test_by_default_a_sigmoid_gives_calibrated_probabilities_of_new_samples(loss
     assert (np.diff(proba[order, 1]) >= 0).all()
 
 
-def test_calibration_with_several_classes_keeps_the_order_of_the_scores():
-    rng = np.random.default_rng(0)
+def test_calibration_with_several_classes_keeps_the_order_of_the_scores(rng):
     X = rng.normal(size=(900, 4))
     y = (X[:, :3] + rng.normal(size=(900, 3))).argmax(1)
     clf = make("smooth_topk", k=2).fit(X[:600], y[:600])
@@ -50,9 +47,3 @@ def test_calibration_does_not_change_the_trees_and_the_threshold():
         other.predict_proba(X)
     with pytest.raises(ValueError, match="calibration must be one of None, 'sigmoid'"):
         make(calibration="isotonic").fit(X, Y)
-
-
-@pytest.mark.parametrize("n_iter_no_change", [None, 5])
-def test_a_single_booster_has_probabilities_if_it_holds_out_samples(n_iter_no_change):
-    clf = make(n_members=1, n_iter_no_change=n_iter_no_change).fit(X, Y)
-    assert hasattr(clf, "predict_proba") == (n_iter_no_change is not None)

@@ -1,13 +1,13 @@
 """TopBoostClassifier on frames with categories; tests/test_tables.py tests how frames are read."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from torch.utils.data import TensorDataset
 
 from sktopk import TopBoostClassifier
 
@@ -20,20 +20,18 @@ NAMES = np.array([f"town{i:02}" for i in range(12)])[CODE]
 NUMBER = RNG.normal(size=N)
 Y = (NUMBER + np.isin(CODE, [1, 4, 9, 11]) * 2.0 + RNG.normal(size=N) > 1).astype(int)
 FRAME = pd.DataFrame({"x": NUMBER, "town": NAMES})
-SMALL = {"n_estimators": 15, "n_members": 2, "random_state": 0}
+make = partial(TopBoostClassifier, n_estimators=15, n_members=2, random_state=0)
 
 
-def make(*args, **params):
-    return TopBoostClassifier(*args, **SMALL | params)
-
-
-def test_categories_are_native_categories_of_lightgbm():
+def test_categories_are_native_categories_of_lightgbm_also_in_a_copy():
     X = FRAME.astype({"town": "category"})
     params = {"n_estimators": 15, "n_jobs": 1, "verbosity": -1, "min_data_per_group": 20}
     own = lightgbm.LGBMClassifier(**params).fit(X, Y)
     ours = make("cross_entropy", n_members=1).fit(FRAME, Y)
     np.testing.assert_allclose(ours.predict_proba(FRAME), own.predict_proba(X), atol=1e-6)
     assert "cat" in ours.boosters_[0].model_to_string()
+    again = pickle.loads(pickle.dumps(ours))
+    np.testing.assert_array_equal(again.decision_function(FRAME), ours.decision_function(FRAME))
     # LightGBM treats an unknown category as a missing value.
     unknown, missing = FRAME.assign(town="atlantis"), FRAME.assign(town=None)
     expected = own.predict_proba(X.assign(town=pd.Categorical([None] * N, X.town.cat.categories)))
@@ -53,19 +51,6 @@ def test_missing_values_in_fit_form_their_own_category():
     y = (np.arange(N) % 7 == 0).astype(int)
     X = pd.DataFrame({"town": np.where(y == 1, None, NAMES)})
     assert make().fit(X, y).score(X, y) == 1
-
-
-def test_copies_of_a_classifier_keep_its_categories():
-    clf = make().fit(FRAME, Y)
-    again = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(again.decision_function(FRAME), clf.decision_function(FRAME))
-
-
-def test_a_torch_dataset_gives_the_same_scores_as_its_array():
-    X = np.column_stack([NUMBER, CODE])
-    dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    expected = make().fit(X, Y).decision_function(X)
-    np.testing.assert_array_equal(make().fit(dataset, Y).decision_function(dataset), expected)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -1,5 +1,7 @@
 """TopBoostClassifier compared with LightGBM, with definitions and with fits on other data."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,14 +16,8 @@ from sktopk.losses import KthLargest, TopMean, TopPushKLoss
 from sktopk.metrics import topk_accuracy_score
 
 lightgbm = pytest.importorskip("lightgbm")
-SMALL = {"n_estimators": 10, "n_members": 1, "random_state": 0}
+make = partial(TopBoostClassifier, n_estimators=10, n_members=1, random_state=0)
 OWN = {"n_estimators": 10, "n_jobs": 1, "verbosity": -1}
-
-
-def make(*args, **params):
-    return TopBoostClassifier(*args, **SMALL | params)
-
-
 RANKS = [
     ("top_push", 0.05, {}, KthLargest("negatives", k=1)),
     ("top_push_k", 12, {}, KthLargest("negatives", k=12)),
@@ -101,13 +97,14 @@ def test_max_bin_in_lightgbm_params_limits_the_thresholds_per_feature(binary):
         assert (tree.groupby("split_feature")["threshold"].nunique() == 1).all()
 
 
-def test_probabilities_exist_if_the_scores_are_log_odds(binary):
+def test_one_booster_has_probabilities_if_scores_are_log_odds_or_samples_are_held_out(binary):
     X, y = binary
     clf = make().fit(X, y)
     with pytest.raises(AttributeError, match=r"predict_proba is available only .*Calibrated"):
         clf.predict_proba(X)
     assert not hasattr(clf, "predict_proba")
     assert hasattr(make(log_loss_share=1), "predict_proba")
+    assert hasattr(make(n_iter_no_change=5).fit(X, y), "predict_proba")
     calibrated = CalibratedClassifierCV(make(), cv=3).fit(X, y)
     assert calibrated.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
 

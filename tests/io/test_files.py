@@ -51,13 +51,10 @@ def test_links_stay_links_and_files_have_the_usual_permissions(path):
     assert other.read_bytes() == before
 
 
-LONGEST = "a" * 250
-
-
 def test_a_name_may_be_as_long_as_the_system_allows(path):
-    longest = path.with_name(LONGEST)
+    longest = path.with_name("a" * 250)
     assert load(dump(TopKClassifier(tau=2.0), longest)).tau == 2.0
-    assert os.listdir(path.parent) == [LONGEST]
+    assert os.listdir(path.parent) == [longest.name]
 
 
 @pytest.mark.parametrize("name", ["x/", "x/.", "x/..", "."])

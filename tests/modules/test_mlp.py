@@ -76,10 +76,9 @@ def test_dropout_equals_dropout_of_torch(p):
 
 def test_a_network_has_the_default_dtype_unless_a_dtype_is_given(default_dtype):
     default_dtype(torch.float64)
-    params = {"batch_norm": True, "dropout": 0.5}
-    assert {each.dtype for each in MLP(5, 3, **params).parameters()} == {torch.float64}
-    single = MLP(5, 3, **params, dtype=torch.float32)
-    assert {each.dtype for each in single.parameters()} == {torch.float32}
+    for params, dtype in (({}, torch.float64), ({"dtype": torch.float32}, torch.float32)):
+        network = MLP(5, 3, batch_norm=True, dropout=0.5, **params)
+        assert {each.dtype for each in network.parameters()} == {dtype}
 
 
 @pytest.fixture

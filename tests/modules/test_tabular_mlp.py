@@ -179,8 +179,7 @@ def test_samples_of_a_wrong_shape_raise(shape):
 
 
 @pytest.mark.parametrize("n_distinct", [3, 12, 400])
-def test_sample_weights_equal_repetitions_of_samples(n_distinct):
-    rng = np.random.default_rng(0)
+def test_sample_weights_equal_repetitions_of_samples(n_distinct, rng):
     X = torch.from_numpy(rng.integers(0, n_distinct, (200, 3)) ** 1.5)
     weight = rng.integers(0, 4, 200)
     weighted = TabularMLP(3, 2).from_data(X, torch.from_numpy(0.37 * weight))

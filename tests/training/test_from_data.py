@@ -50,9 +50,10 @@ def networks(clf):
     return [*network] if isinstance(network, Members) else [network]
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize(("name", "n_estimators"), [("labels", 1), ("ranker", 3)])
-def test_from_data_of_each_network_gets_the_samples_once(name, n_estimators):
-    each = networks(fitted(name, n_estimators=n_estimators))
+def test_from_data_of_each_network_gets_the_samples_once_and_dense(name, n_estimators, make):
+    each = networks(fitted(name, make(X), n_estimators=n_estimators))
     assert len(each) == n_estimators
     for network in each:
         (shown,) = network.shown
@@ -75,11 +76,6 @@ def test_from_data_gets_no_held_out_samples(name):
     (shown,) = networks(clf)[0].shown
     assert len(shown) == 180
     assert {*map(tuple, shown.numpy())} < {*map(tuple, X)}
-
-
-def test_from_data_gets_sparse_samples_as_dense_arrays():
-    (shown,) = networks(fitted("labels", sparse.csr_array(X)))[0].shown
-    np.testing.assert_array_equal(shown.numpy(), X)
 
 
 def test_from_data_gets_the_samples_of_the_first_call_of_partial_fit():

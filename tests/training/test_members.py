@@ -49,7 +49,6 @@ def own_weights(clf, m):
     ids=["two heads", "logit_adjusted", "PatMat", "FScore"],
 )
 def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, monkeypatch):
-    """The weights of a network do not depend on labels and weights of its held-out samples."""
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal(shuffled_order(X, 0), y, M)
     monkeypatch.setattr("sktopk._estimators._fit.deal", lambda *args: fold)

@@ -131,9 +131,8 @@ def test_new_samples_stand_for_all_training_samples_but_the_hard_ones(threshold,
         check_equal(found.sum(), expected, scores)
 
 
-def test_the_share_above_the_estimated_quantile_is_tau_if_scores_change_in_every_step():
+def test_the_share_above_the_estimated_quantile_is_tau_if_scores_change_in_every_step(rng):
     """The hard examples kept from an earlier step then no longer have the highest scores."""
-    rng = np.random.default_rng(0)
     n, shares, hard = 4000, [], torch.empty(0, dtype=torch.long)
     objective = TopLoss(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
     positive = torch.arange(n + 1) == n
