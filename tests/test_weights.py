@@ -47,6 +47,7 @@ def test_weights_of_very_different_sizes_give_scores_that_are_not_nan(case):
     [
         *(("TopKClassifier", {"loss": loss}) for loss in ("smooth_topk", "logit_adjusted", "ldam")),
         *((f"{name}Classifier", {}) for name in ("FScore", "PatMatNP")),
+        *(("TopBoostClassifier", {"loss": loss}) for loss in ("top_push", "recall_at_k")),
     ],
 )
 def test_the_scale_of_weights_does_not_matter(name, params):

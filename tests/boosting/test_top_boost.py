@@ -279,16 +279,6 @@ def test_columns_and_folds_without_known_values_are_scored(binary, n_members):
         assert len(np.unique(make().fit(X, y).decision_function(X))) == 1
 
 
-@pytest.mark.parametrize("loss", ["top_push", "recall_at_k"])
-def test_the_flagged_share_does_not_depend_on_the_unit_of_weights(loss, binary):
-    X, y = binary
-    flagged = [
-        make(loss).fit(X, y, sample_weight=np.full(len(y), unit)).predict(X).mean()
-        for unit in (1.0, 1e-3)
-    ]
-    assert flagged[0] == pytest.approx(flagged[1], abs=0.01)
-
-
 @pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("patience", [None, 10])
 def test_weights_over_many_orders_of_magnitude_give_finite_scores(n_members, patience):

@@ -43,8 +43,10 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
         return lightgbm.Dataset(rows.X, rows.target, reference, **options)
 
     def gradients(scores, _):
-        return function(rows.target, scores, rows.weight, sizes)
+        return tuple(each / unit for each in function(rows.target, scores, rows.weight, sizes))
 
+    # LightGBM's limits, such as min_sum_hessian_in_leaf, are for weights of about 1.
+    unit = min(1.0, rows.weight.mean())
     sizes = None if rows.groups is None else np.unique(rows.groups, return_counts=True)[1]
     train, early = data(rows), {}
     if stop is not None:
@@ -82,7 +84,6 @@ def have_splits(boosters, min_child_samples, n_samples):
     warn(
         "no tree has a split, so all samples have the same score. For a split, min_child_samples="
         f"{min_child_samples} requires {2 * min_child_samples} samples and a column that is not "
-        f"constant; an ensemble member trains on {n_samples} samples. Set min_child_samples lower. "
-        "If the sample weights are far below 1, divide them by their mean"
+        f"constant; an ensemble member trains on {n_samples} samples. Set min_child_samples lower"
     )
     return False

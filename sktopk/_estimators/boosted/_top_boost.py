@@ -404,8 +404,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             of_all = np.full((len(data.y), *decision.shape[1:]), np.nan)
             of_all[index] = decision
             self.oob_decision_function_ = data.as_given(of_all)
-            own = own._replace(weight=own.count)
-            self.oob_score_ = quality(task, own, own_scores) if known.any() else np.nan
+            counted = own._replace(weight=own.count)
+            self.oob_score_ = quality(task, counted, own_scores) if known.any() else np.nan
 
     def _hold_out(self, rows):
         """Return a list of masks, one per member, of the samples that the member holds out."""
@@ -445,8 +445,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.class_count_ = np.bincount(index, count, n_classes)
         weight = count * class_weights(self.class_weight, self.classes_, self.class_count_)[index]
         check_classes(y[weight > 0], "y with a positive weight")
-        if groups is not None:
-            groups = several_groups(present_groups(groups, weight))
+        groups = several_groups(None if groups is None else present_groups(groups, weight))
         if groups is not None:
             refuse_groups(self.classes_)
         if n_classes == 2:
