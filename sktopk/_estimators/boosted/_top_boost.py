@@ -83,9 +83,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
-    of L to the size of the gradient of L'. The threshold of the loss is exact: each boosting round
-    uses all samples. Columns of more than 50 categories are encoded by target statistics. Requires
-    ``pip install "sktopk[boosting]"``.
+    of L to the size of the gradient of L'. Each round computes the threshold from all samples.
+    Columns of many categories are target statistics. Needs ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
