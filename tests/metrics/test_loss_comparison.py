@@ -19,6 +19,8 @@ def test_intervals_of_the_display_equal_those_of_the_summary(overlap, confidence
     np.testing.assert_allclose(display.difference, summary["difference"])
     np.testing.assert_allclose(display.difference - display.half_width, summary["low"])
     np.testing.assert_allclose(display.difference + display.half_width, summary["high"])
+    drawn = comparison(SCORES).plot(confidence=confidence, **options)
+    np.testing.assert_array_equal(drawn.half_width, display.half_width)
 
 
 @pytest.mark.parametrize(
