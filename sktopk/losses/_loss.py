@@ -4,6 +4,7 @@ import inspect
 from functools import partial
 from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -147,6 +148,8 @@ def as_tensor(values, name, dtype=None, device=None):
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
     try:
+        # Copy arrays and Series, which may be read-only or have negative strides or other keys.
+        values = values if isinstance(values, list | tuple) else np.array(values)
         return torch.as_tensor(values, dtype=dtype, device=device)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers; got {values!r}") from error

@@ -100,6 +100,7 @@ TAIL = {"X": np.zeros((3, 1)), "y": [0, 1, 1], "factor": 2}
         (inject_label_noise, {"p": "much"}, TypeError, "p must be an instance of"),
         (inject_label_noise, {"groups": GROUPS[:5]}, ValueError, r"one entry per .* \(6\); got 5"),
         (inject_label_noise, {"groups": {0: 0, 1: 0}}, ValueError, "each label .*; 2 is not"),
+        (inject_label_noise, {"groups": dict.fromkeys([*range(6), 0.5])}, ValueError, "y.*got 0.5"),
         (make_long_tail, {"factor": 0.5}, ValueError, "factor == 0.5, must be >= 1"),
         (make_long_tail, {"factor": "long"}, TypeError, "factor must be an instance of"),
         (make_long_tail, {"y": [0, 0, 0]}, ValueError, "y must have at least two classes; got 1"),

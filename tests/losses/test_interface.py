@@ -5,6 +5,8 @@ import inspect
 import math
 import pickle
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -75,6 +77,13 @@ def test_class_counts_move_with_the_module_and_wrong_counts_raise(case):
         case(*class_batch(), class_counts=[1, 2, 3])
     with pytest.raises(ValueError, match="class_counts must be positive; got 0"):
         case(*class_batch(), class_counts=[0, 1, 1, 1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("counts", [np.array([1, 3, 5])[::-1], pd.Series([5, 3, 1], [1, 2, 3])])
+def test_class_counts_of_an_array_are_copied(counts):
+    module = losses.LDAMLoss(counts)
+    counts[:] = 0
+    assert module.class_counts.tolist() == [5, 3, 1]
 
 
 @every(DRAWING)

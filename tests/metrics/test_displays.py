@@ -346,7 +346,8 @@ def test_bars_show_the_values_of_shot_accuracy_score():
     X, y = rng.normal(size=(200, 3)), rng.integers(0, 6, 200)
     X[:, 0] += y
     fitted, weight = GaussianNB().fit(X, y), rng.random(200)
-    options = {"class_counts": COUNTS, "k": 2, "few": 10, "many": 100, "sample_weight": weight}
+    counts = dict(enumerate(COUNTS[:5]))  # a missing class has the count 0
+    options = {"class_counts": counts, "k": 2, "few": 10, "many": 100, "sample_weight": weight}
     draw = metrics.ShotAccuracyDisplay.from_estimator
     display = draw(fitted, X, y, **options)
     expected = metrics.shot_accuracy_score(y, fitted.predict_proba(X), **options)
