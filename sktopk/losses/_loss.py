@@ -148,8 +148,7 @@ def as_tensor(values, name, dtype=None, device=None):
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
     try:
-        # Copy arrays and Series, which may be read-only or have negative strides or other keys.
-        values = values if isinstance(values, list | tuple) else np.array(values)
+        values = values if isinstance(values, list | tuple) else np.array(values)  # a copy
         return torch.as_tensor(values, dtype=dtype, device=device)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers; got {values!r}") from error

@@ -302,10 +302,3 @@ def test_second_derivatives_are_finite_with_scores_of_minus_infinity(case):
     (second,) = torch.autograd.grad(gradient.square().sum() + 0 * loss, scores)
     assert gradient.isfinite().all()
     assert second.isfinite().all()
-
-
-def test_backward_can_be_repeated_for_a_loss_without_second_derivative():
-    scores, target = binary_batch()
-    loss = losses.fbeta_loss(scores, target)
-    first, second = (torch.autograd.grad(loss, scores, retain_graph=True) for _ in range(2))
-    assert torch.equal(*first, *second)

@@ -37,9 +37,7 @@ class Batch(NamedTuple):
     bottom: torch.Tensor | None = None  # mask of the scores that were -inf
     groups: OneGroup | Groups = OneGroup()
 
-    @property
-    def kink(self):
-        return self.scores - self.sign
+    kink = property(lambda self: self.scores - self.sign)
 
     @property
     def mirrored(self):
@@ -50,10 +48,9 @@ class Batch(NamedTuple):
     @property
     def balanced(self):
         """Return the batch with weights divided by the group's largest, to avoid overflow."""
-        positive, negative = self.positive.double(), self.negative.double()
-        largest = self.groups.largest(torch.maximum(positive, negative))
-        unit = self.groups.of_rows(or_one(largest))
-        return self._replace(positive=positive / unit, negative=negative / unit)
+        largest = self.groups.largest(torch.maximum(self.positive, self.negative))
+        unit = self.groups.of_rows(or_one(largest)).double()
+        return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
 
 def split_classes(scores, target, margin, sample_weight, groups=None):

@@ -206,8 +206,7 @@ def _hinge_pairs(scores, positive, negative, groups):
 
 def _quadratic_pairs(scores, positive, negative, groups):
     # A squared hinge is twice the integral of the hinge, which is linear between adjacent kinks.
-    kink = scores - positive.sign()
-    gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
+    gap, before, after, groups = _around_gaps(scores - positive.sign(), positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
     # Multiply by `after` first: `gap * hinges` may overflow, and 0 * inf would be NaN.
@@ -273,8 +272,7 @@ def _all_logistic_pairs(scores, positive, negative):
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
     for rows in high.split(max(1, _PAIRS_AT_ONCE // max(1, len(low)))):
         weight = positive[rows].unsqueeze(1) * low_weight
-        z = (low_scores - scores[rows].unsqueeze(1)).to(weight.dtype)
-        z = z.masked_fill(weight == 0, 0.0)
+        z = (low_scores - scores[rows].unsqueeze(1)).to(weight.dtype).masked_fill(weight == 0, 0.0)
         value -= (weight * F.logsigmoid(-z)).sum()
         slope = weight * z.sigmoid()
         gradient[rows] -= slope.sum(1)
