@@ -236,7 +236,7 @@ def _said(value):
 
 
 def _named_estimators(with_loss, losses, parameter, known):
-    """Return a dict of estimators by names that are not in `known`. A loss is for TopKClassifier."""
+    """Return a dict of named estimators, with names that are not in `known`."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if not isinstance(entries, list | tuple):
         raise TypeError(
@@ -257,8 +257,7 @@ def _named_estimators(with_loss, losses, parameter, known):
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"{parameter}[{name!r}] must be a classifier; got {_said(each)}")
         if name in named or name in known:
-            allowed = f"{parameter} must have names that no other compared classifier has"
-            raise ValueError(f"{allowed}; got {name!r} twice")
+            raise ValueError(f"{parameter} must have names of no other model; got {name!r} twice")
         named[name] = each
     return named
 

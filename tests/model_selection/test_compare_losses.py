@@ -283,6 +283,7 @@ WRONG = [
     (TWO, [], TypeError, r"at most one TopK.*got VotingClassifier with 2"),
     (LinearRegression(), [], TypeError, r"estimator must be a classifier.* got LinearRegression"),
     (GaussianNB(), [], ValueError, r"scoring must be a scorer if .*make_top_scorer.*; got None"),
+    (GaussianNB(), {"GaussianNB": CLF}, ValueError, r"losses must .*; got 'GaussianNB' twice"),
     (TopKClassifier, ["focal"], TypeError, "estimator must be an estimator; got the class TopKC"),
 ]
 
@@ -291,7 +292,5 @@ WRONG = [
 def test_estimator_must_be_a_classifier_with_a_scorer(estimator, losses, error, message, rows):
     with pytest.raises(error, match=message):
         compare_losses(estimator, losses, *rows)
-    with pytest.raises(ValueError, match="losses must have names .*; got 'GaussianNB' twice"):
-        compare_losses(GaussianNB(), {"GaussianNB": CLF}, *rows, scoring="accuracy")
     with pytest.raises(TypeError, match=r"losses must hold \(name, estimator\) pairs; got 'focal'"):
         compare_losses(GaussianNB(), ["focal"], *rows, scoring="accuracy")
