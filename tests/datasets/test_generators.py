@@ -61,14 +61,6 @@ def test_class_sizes_of_a_long_tail_decrease_exponentially(factor):
     assert np.all(np.diff(X_tail) > 0)
 
 
-def test_a_long_tail_has_the_class_sizes_of_cifar_100_lt():
-    """Factor 100: 500 images of the first class, 5 of the last, 10 847 in all (Cao et al.)."""
-    y = np.repeat(np.arange(100), 500)
-    _, y_tail = make_long_tail(y, y, 100)
-    counts = np.bincount(y_tail)
-    assert (counts[0], counts[-1], counts.sum()) == (500, 5, 10_847)
-
-
 def test_class_sizes_decrease_exponentially_as_far_as_the_smallest_class_allows():
     y = np.repeat(["a", "b", "c"], [100, 5, 100])
     _, y_tail = make_long_tail(y, y, 4, random_state=0)

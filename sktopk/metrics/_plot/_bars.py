@@ -68,10 +68,7 @@ class SetSizeDisplay(ScoreDisplay):
     _options = ("labels", "sample_weight", "target")
     _label = "labels"
     _name = "Sets"
-
-    @classmethod
-    def _scores(cls, estimator, X, label):
-        return predict_sets(estimator, X)
+    _predict = staticmethod(predict_sets)
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
