@@ -4,7 +4,6 @@ import inspect
 from functools import partial
 from numbers import Integral
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -148,7 +147,7 @@ def as_tensor(values, name, dtype=None, device=None):
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
     try:
-        values = values if isinstance(values, list | tuple) else np.array(values)  # a copy
+        values = values.__array__().copy() if hasattr(values, "__array__") else values
         return torch.as_tensor(values, dtype=dtype, device=device)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers; got {values!r}") from error
