@@ -97,6 +97,8 @@ def _groups_of_classes(y, groups):
     classes = np.unique(np.array(list(groups)))
     if len(unknown := np.setdiff1d(y, classes)):
         raise ValueError(f"each label of y must be a key of groups; {unknown.tolist()[0]!r} is not")
+    if y.dtype.kind in "iuf" and len(lost := classes[classes.astype(y.dtype) != classes]):
+        raise ValueError(f"groups must have labels of y's dtype {y.dtype}; got {lost.tolist()[0]}")
     return classes, np.array([groups[label] for label in classes.tolist()])
 
 

@@ -118,8 +118,8 @@ class FScoreClassifier(BatchClassifier):
 
     def _metric(self, positive, scores, weight):
         predicted = scores > 0
-        if not (positive.any() or predicted.any()):
-            warn("score is NaN: there are no positives in y, and none are predicted")
+        if not weight[positive | predicted].any():
+            warn("score is NaN: no positives in y or predicted have a weight above 0")
             return np.nan
         beta = float(self.beta)
         return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))

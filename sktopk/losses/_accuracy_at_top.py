@@ -162,11 +162,14 @@ def loss_at(
         given = torch.where(given.isfinite(), given, scores)
     scores = scores.double()  # distances from a threshold need the digits of float64
     if groups is None:
-        t, codes = threshold(given, positive, sample_weight), None
+        t, codes, shape = threshold(given, positive, sample_weight), None, ()
     else:
         check_takes_groups(threshold)
-        codes = check_groups(groups, scores).codes
+        groups = check_groups(groups, scores)
+        codes, shape = groups.codes, (groups.n_groups,)
         t = threshold(given, positive, sample_weight, codes)
+    if not isinstance(t, Tensor) or t.shape != shape:
+        raise ValueError(f"threshold must return shape {shape}; got {getattr(t, 'shape', t)}")
     losses = [
         factor * _loss_of(kind, t, scores, positive, codes, surrogate, sample_weight, reduction)
         for kind, factor in kinds

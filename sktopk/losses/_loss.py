@@ -147,6 +147,7 @@ def as_tensor(values, name, dtype=None, device=None):
     if isinstance(values, torch.Tensor):
         return values.to(device=device, dtype=dtype)
     try:
+        values = values.__array__().copy() if hasattr(values, "__array__") else values
         return torch.as_tensor(values, dtype=dtype, device=device)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers; got {values!r}") from error

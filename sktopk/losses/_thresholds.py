@@ -102,7 +102,7 @@ class _Ranked(_OfGroup):
             check_count(self.k, "k")
 
     def _in_groups(self, scores, weight, groups):
-        _, order, ordered = groups.sort(falling(scores.detach(), weight))
+        _, order, ordered = groups.sort(falling(scores.detach().double(), weight))
         own = weight.index_select(0, order)
         return self._of_each(scores, order, own, groups.sum(weight), ordered)
 

@@ -76,6 +76,7 @@ def budget_table(
     # The first j blocks of tied samples have selected[j] samples, of which found[j] are positive.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
+    check_count(n_samples, "number of labels in y_true")
     n_rows = n_samples if n_rows is None else n_rows
     check_count(n_rows, "n_rows")
     if max(budgets) > n_rows:

@@ -12,6 +12,7 @@ from sktopk._common._scalars import (
     check_k,
     check_nonnegative,
     check_option,
+    check_pos_label,
     is_told,
     n_kept,
     on_host,
@@ -208,6 +209,7 @@ def check_true(y_true):
 def is_positive(y_true, pos_label):
     """Return a Boolean mask of the positives. ``pos_label=None`` means the label 1 or True."""
     y_true = check_true(y_true)
+    check_pos_label(pos_label)
     labels = set(y_true.tolist())
     named = labels if pos_label is None else labels | {pos_label}
     kinds = {str if isinstance(label, str) else type(label) for label in named}

@@ -98,7 +98,7 @@ def bedroc_score(
         raise TypeError(f"alpha must be a positive finite number; got {alpha!r}")
     if not 0 < alpha <= sys.float_info.max:
         raise ValueError(f"alpha must be a positive finite number; got {alpha!r}")
-    alpha = float(alpha)
+    alpha = max(float(alpha), 1e-8)  # smaller numbers change the score less than rounding does
     if missing := ranking.missing_class():
         return undefined("bedroc_score", missing)
     positive = ranking.total_value / ranking.total_weight

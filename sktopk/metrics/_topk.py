@@ -135,7 +135,7 @@ def shot_accuracy_score(
         raise ValueError(f"few={few!r} must not exceed many={many!r}")
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     accuracy = ranks.class_accuracy(k, ties=ties)
-    if isinstance(class_counts, Mapping) or hasattr(class_counts, "value_counts"):
+    if hasattr(class_counts, "keys"):
         known = _check_labels(labels, check_true(y_true), ranks.n_classes, "y_score")
         if unknown := [key for key in class_counts.keys() if key not in {*known}]:
             raise ValueError(f"keys of class_counts must be in labels; got {unknown[0]!r}")

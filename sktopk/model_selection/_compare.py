@@ -135,10 +135,9 @@ def compare_losses(
     """
     prefix = _classifier_prefix(estimator)
     with_loss = None if prefix is None else partial(_with_loss, estimator, prefix)
-    asked = _named_estimators(with_loss, losses, "losses")
-    if prefix is None:
-        asked = {type(last_step(estimator)[1]).__name__: estimator} | asked
-    more = _named_estimators(None, baselines or {}, "baselines")
+    itself = {type(last_step(estimator)[1]).__name__: estimator} if prefix is None else {}
+    asked = itself | _named_estimators(with_loss, losses, "losses", itself)
+    more = _named_estimators(None, baselines or {}, "baselines", asked)
     check_count(n_seeds, "n_seeds")
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
@@ -236,8 +235,8 @@ def _said(value):
     return f"the class {value.__name__}: call it" if isinstance(value, type) else repr(value)
 
 
-def _named_estimators(with_loss, losses, parameter):
-    """Return a dict that maps names to estimators. Names of losses are for a TopKClassifier."""
+def _named_estimators(with_loss, losses, parameter, known):
+    """Return a dict of named estimators, with names that are not in `known`."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if not isinstance(entries, list | tuple):
         raise TypeError(
@@ -257,8 +256,8 @@ def _named_estimators(with_loss, losses, parameter):
         name, each = entry
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"{parameter}[{name!r}] must be a classifier; got {_said(each)}")
-        if name in named:
-            raise ValueError(f"{parameter} must have different names; got {name!r} twice")
+        if name in named or name in known:
+            raise ValueError(f"{parameter} must have names of no other model; got {name!r} twice")
         named[name] = each
     return named
 

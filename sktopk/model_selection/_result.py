@@ -166,7 +166,7 @@ class LossComparison:
     def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> LossComparisonDisplay:
         """Draw the intervals with :meth:`sktopk.metrics.LossComparisonDisplay.from_scores`."""
         names = ("overlap", "baseline", "metric", "confidence", "margin")
-        kwargs |= {name: getattr(self, name) for name in names}
+        kwargs = {name: getattr(self, name) for name in names} | kwargs
         return LossComparisonDisplay.from_scores(self.scores, ax=ax, **kwargs)
 
     def __repr__(self):

@@ -5,6 +5,7 @@ import inspect
 import math
 import pickle
 
+import pandas as pd
 import pytest
 import torch
 
@@ -75,6 +76,13 @@ def test_class_counts_move_with_the_module_and_wrong_counts_raise(case):
         case(*class_batch(), class_counts=[1, 2, 3])
     with pytest.raises(ValueError, match="class_counts must be positive; got 0"):
         case(*class_batch(), class_counts=[0, 1, 1, 1, 1, 1, 1])
+
+
+def test_class_counts_of_a_series_are_copied_in_its_order():
+    counts = pd.Series([1, 3, 5], index=[3, 2, 1])[::-1]
+    module = losses.LDAMLoss(counts)
+    counts[:] = 0
+    assert module.class_counts.tolist() == [5, 3, 1]
 
 
 @every(DRAWING)
@@ -198,6 +206,8 @@ def test_invalid_label_smoothing_k_and_threshold_raise():
         losses.precision_at_k_loss(scores, target, k=15)
     with pytest.raises(TypeError, match=r"threshold must be callable, such as .*; got 'max'"):
         accuracy_at_top_loss(scores, target, threshold="max")
+    with pytest.raises(ValueError, match=r"threshold must return shape \(\); got .*14"):
+        accuracy_at_top_loss(scores, target, threshold=lambda scores, *_: scores)
 
 
 @pytest.mark.parametrize(

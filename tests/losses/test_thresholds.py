@@ -142,19 +142,20 @@ def test_a_threshold_survives_pickle_and_copy_and_repr_shows_its_arguments(thres
 @every_threshold
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 2.0**24])
-def test_float32_has_the_threshold_of_float64_up_to_one_rounding(threshold, grouped, offset):
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_the_threshold_is_that_of_float64_up_to_one_rounding(threshold, grouped, offset, dtype):
+    offset = min(offset, torch.finfo(dtype).max / 2)
     scores, target = binary_batch(n_samples=20_000, dtype=torch.float32)
-    scores = (scores.detach() + offset).requires_grad_()
+    scores = (scores.detach() + offset).to(dtype).requires_grad_()
     weight = torch.linspace(0, 3, len(scores))
     groups = (torch.arange(len(scores)) % 3,) if grouped else ()
     exact = threshold(scores.double(), target == 1, weight, *groups).detach()
     found = threshold(scores, target == 1, weight, *groups)
-    assert found.dtype == torch.float32
-    assert torch.equal(found.detach(), exact.float())
+    assert found.dtype == dtype
+    assert torch.equal(found.detach(), exact.to(dtype))
     more = target == 1, weight, *groups
     gradient, slope = (grad_of(threshold, s, *more)[1] for s in (scores, scores.double()))
-    assert gradient.dtype == torch.float32
-    torch.testing.assert_close(gradient, slope.float(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient, slope.to(dtype), rtol=1e-6, atol=0)
 
 
 @every_surrogate

@@ -100,9 +100,12 @@ def test_without_positives_recall_is_nan():
         ({"budgets": []}, ValueError, "budgets must be one or more integers"),
         ({"n_rows": 0}, ValueError, "n_rows must be at least 1"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
+        ({"pos_label": [1]}, TypeError, r"pos_label must be a label or None; got \[1\]"),
+        ({"y_true": [], "y_score": [], "n_rows": 200}, ValueError, "y_true must be at least 1"),
         ({"n_bootstraps": 5}, ValueError, "n_bootstraps == 5, must be >= 10"),
     ],
 )
 def test_wrong_arguments_of_budget_table_raise_errors_that_name_them(params, error, message, rows):
+    rows = dict(zip(("y_true", "y_score"), rows, strict=True))
     with pytest.raises(error, match=message):
-        budget_table(*rows, pos_label="fraud", **params)
+        budget_table(**rows | {"pos_label": "fraud"} | params)

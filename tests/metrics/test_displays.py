@@ -256,6 +256,8 @@ def test_the_curve_of_a_budget_classifier_marks_its_budget_and_uses_its_pos_labe
     results = {"estimator": [clf], "indices": {"test": [np.arange(300)]}}
     folds = BudgetCurveDisplay.from_cv_results(results, X_test, y_test)
     np.testing.assert_array_equal(folds.score[0], one.score)
+    with pytest.raises(ValueError, match="groups must be None for from_cv_results"):
+        BudgetCurveDisplay.from_cv_results(results, X_test, y_test, groups=day)
 
 
 @pytest.mark.parametrize(
@@ -332,13 +334,15 @@ def test_set_sizes_from_an_estimator_equal_those_of_its_sets(data):
     other = SetSizeDisplay.from_predictions(y_test, clf.predict_set(X_test), labels=clf.classes_)
     np.testing.assert_array_equal(one.coverage, other.coverage)
     assert (one.name, one.target, other.target) == ("SetClassifier (aps)", 0.8, None)
+    with pytest.raises(ValueError, match="labels must be None or the classes"):
+        SetSizeDisplay.from_estimator(clf, X_test, y_test, labels=["yes", "no"])
     top = SetClassifier(GaussianNB(), method="topk", k=1).fit(X, y)
     assert SetSizeDisplay.from_estimator(top, X_test, y_test).target is None
     with pytest.raises(TypeError, match="must have predict_set"):
         SetSizeDisplay.from_estimator(clf.estimator_, X_test, y_test)
 
 
-COUNTS = np.array([500, 300, 60, 50, 5, 5])
+COUNTS = {0: 500, 1: 300, 2: 60, 3: 50, 4: 5}  # a missing class has the count 0
 
 
 def test_bars_show_the_values_of_shot_accuracy_score():

@@ -13,7 +13,7 @@ from tests.model_selection.test_loss_comparison import SCORES, comparison
 @pytest.mark.parametrize(("overlap", "confidence"), [(0.2, 0.95), (0.5, 0.8), (0, 0.99)])
 def test_intervals_of_the_display_equal_those_of_the_summary(overlap, confidence):
     options = {"overlap": overlap, "baseline": "focal"}
-    display = LossComparisonDisplay.from_scores(SCORES, confidence=confidence, **options)
+    display = comparison(SCORES).plot(confidence=confidence, **options)
     assert display.names == ["cross_entropy", "smooth_topk", "ldam"]
     summary = comparison(SCORES, **options).summary(confidence=confidence).loc[display.names]
     np.testing.assert_allclose(display.difference, summary["difference"])
@@ -93,16 +93,14 @@ def test_a_loss_that_failed_on_a_fold_is_not_the_best(digits):
         LossComparisonDisplay.from_cv_results(failed, baseline="hinge", overlap=1 / 3)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, r"param must be one of \['param_sgdc.*got 'param_loss'"),
-        ({"param": PARAM}, r"metric must be one of \['accuracy', 'roc_auc'\]; got 'score'"),
-    ],
-)
-def test_unknown_columns_of_cv_results_raise(search, options, message):
-    with pytest.raises(ValueError, match=message):
-        LossComparisonDisplay.from_cv_results(search[0].cv_results_, overlap=0.25, **options)
+def test_unknown_columns_of_cv_results_raise(search):
+    results = {"cv_results": search[0].cv_results_, "overlap": 0.25}
+    with pytest.raises(ValueError, match=r"param must be one of \['param_sgdc.*got 'param_loss'"):
+        LossComparisonDisplay.from_cv_results(**results)
+    with pytest.raises(
+        ValueError, match=r"metric must be .* \['accuracy', 'roc_auc'\]; got 'score'"
+    ):
+        LossComparisonDisplay.from_cv_results(**results, param=PARAM)
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,9 @@ def test_a_fraction_of_the_samples_is_rounded_up_except_for_rounding_errors():
     assert metrics.true_positive_rate_at_fpr_score(-y_score % 2, y_score, fpr=0.14) == 7 / 50
 
 
-def test_bedroc_tends_to_the_area_under_the_roc_curve():
+@pytest.mark.parametrize("alpha", [1e-5, 1e-14])
+def test_bedroc_tends_to_the_area_under_the_roc_curve(alpha):
     y_true, y_score, weight = large_case(0)
-    found = metrics.bedroc_score(y_true, y_score, alpha=1e-5, sample_weight=weight)
+    found = metrics.bedroc_score(y_true, y_score, alpha=alpha, sample_weight=weight)
     area = roc_auc_score(y_true, y_score, sample_weight=weight)
     assert found == pytest.approx(area, abs=1e-5)

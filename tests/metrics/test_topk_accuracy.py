@@ -58,7 +58,7 @@ def test_shot_accuracy_is_the_macro_average_inside_each_group():
     y_true = rng.choice([*counts, "unseen"], size=300)
     y_score = rng.standard_normal((300, 6))
     options, by_label = {"labels": list(counts), "k": 2}, pd.Series(counts)[::-1]
-    scores = shot_accuracy_score(y_true, y_score, class_counts=list(counts.values()), **options)
+    scores = shot_accuracy_score(y_true, y_score, class_counts=pd.Index(counts.values()), **options)
     groups = {"many": ["a", "e"], "medium": ["b", "c"], "few": ["d", "f", "unseen"]}
     assert list(scores) == ["many", "medium", "few"]
     assert scores == shot_accuracy_score(y_true, y_score, class_counts=by_label, **options)

@@ -14,8 +14,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sktopk import RecallAtFPRClassifier, TopBoostClassifier, TopKClassifier, make_pipeline
-from sktopk.metrics import make_top_scorer, make_topk_scorer
+from sktopk import RecallAtFPRClassifier, TopKClassifier, make_pipeline
+from sktopk.metrics import make_top_scorer
 from sktopk.model_selection import LossComparison, compare_losses
 
 OTHERS = ["logistic_regression", "extra_trees", "hist_gradient_boosting"]
@@ -75,12 +75,6 @@ def test_all_classifiers_use_the_same_positive_label(given, frauds):
     for name in ("RecallAtFPRClassifier", *OTHERS):
         np.testing.assert_array_equal(found.scores[name], expected.scores[name])
     np.testing.assert_array_equal(found.scores["again"], expected.scores["RecallAtFPRClassifier"])
-
-
-def test_top_boost_classifier_with_several_classes_is_compared_with_all_baselines(blobs):
-    boosting = TopBoostClassifier("smooth_topk", k=2, n_estimators=5, random_state=0)
-    found = compare(boosting, *blobs, scoring=make_topk_scorer(2))
-    assert set(found.scores) == {"TopBoostClassifier", *OTHERS}
 
 
 @pytest.mark.parametrize("losses", [[], [("tree", DecisionTreeClassifier(max_depth=5))]])

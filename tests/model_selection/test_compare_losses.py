@@ -175,6 +175,14 @@ def test_groups_stay_together_in_folds_and_in_the_search_for_settings(rows):
         assert not set(groups[np.setdiff1d(np.arange(60), final)]) & set(groups[final])
 
 
+def test_a_setting_is_selected_on_positives_if_few_groups_have_positives(rng):
+    groups = np.arange(300) // 5
+    X, y = rng.normal(size=(300, 2)), (groups % 10 == 0).astype(int)
+    scorer = make_top_scorer("recall_at_k", k=5)
+    found = compare(X, y, groups=groups, grid="default", cv=3, scoring=scorer)
+    assert found.frame["validation_score"].notna().any()
+
+
 def test_a_scorer_ranks_each_group_if_it_asks_for_groups():
     X, day = np.random.default_rng(0).normal(size=(120, 1)), np.arange(120) % 12
     y, scorer = (X[:, 0] > 0.5).astype(int), make_top_scorer("recall_at_k", k=1)
@@ -247,6 +255,11 @@ def test_a_warning_that_many_fits_give_is_shown_once(rows):
         ({"losses": ["crossentropy"]}, ValueError, "losses must be one of"),
         ({"losses": "focal"}, TypeError, "losses must be a list"),
         ({"losses": ["focal", "focal"]}, ValueError, "'focal' twice"),
+        (
+            {"losses": {"a": CLF}, "baselines": {"a": CLF}},
+            ValueError,
+            "baselines must .* 'a' twice",
+        ),
         ({"losses": [("a", 3)]}, TypeError, "must be a classifier"),
         ({"losses": np.eye(60)}, TypeError, r"losses must .*\(estimator, losses, X, y\); got ar"),
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
@@ -270,6 +283,7 @@ WRONG = [
     (TWO, [], TypeError, r"at most one TopK.*got VotingClassifier with 2"),
     (LinearRegression(), [], TypeError, r"estimator must be a classifier.* got LinearRegression"),
     (GaussianNB(), [], ValueError, r"scoring must be a scorer if .*make_top_scorer.*; got None"),
+    (GaussianNB(), {"GaussianNB": CLF}, ValueError, r"losses must .*; got 'GaussianNB' twice"),
     (TopKClassifier, ["focal"], TypeError, "estimator must be an estimator; got the class TopKC"),
 ]
 

@@ -117,11 +117,3 @@ def test_an_inconclusive_verdict_has_the_number_of_needed_folds_or_samples(mean,
     assert not told(n_runs, 0.9999 * row["times_rows"])
     assert "times the samples" in frame.verdict
     assert ("more fold" in frame.verdict) == bool(enough)
-
-
-def test_scores_that_cannot_be_paired_raise():
-    frame = comparison(SCORES).frame
-    with pytest.raises(ValueError, match=r"finite.*'focal'|'focal'.*finite"):
-        LossComparison(frame.drop(index=frame.index[frame["loss"] == "focal"][0])).summary()
-    with pytest.raises(ValueError, match="'other', the baseline"):
-        comparison(SCORES, baseline="other").summary()

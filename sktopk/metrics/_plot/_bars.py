@@ -68,10 +68,7 @@ class SetSizeDisplay(ScoreDisplay):
     _options = ("labels", "sample_weight", "target")
     _label = "labels"
     _name = "Sets"
-
-    @classmethod
-    def _scores(cls, estimator, X, label):
-        return predict_sets(estimator, X)
+    _predict = staticmethod(predict_sets)
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
@@ -192,7 +189,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     def _curve(cls, y_true, y_score, *, class_counts, k=5, few=20, many=100, **options):
         shots = {"k": k, "few": few, "many": many}
         scores = shot_accuracy_score(y_true, y_score, class_counts=class_counts, **shots, **options)
-        n_classes = len(class_counts)
+        n_classes = 2 if np.ndim(y_score) == 1 else np.shape(y_score)[1]
         chance = min(1.0, n_kept(k, n_classes) / n_classes)
         return {"accuracy": [scores[group] for group in _GROUPS], "chance": chance, **shots}
 

@@ -76,6 +76,7 @@ class ScoreDisplay(Display):
     # Argument whose value `from_estimator` reads from the classifier: "pos_label" or "labels".
     _label = "pos_label"
     _name = "Classifier"
+    _predict = staticmethod(predict_scores)
 
     @classmethod
     def from_estimator(
@@ -155,7 +156,10 @@ class ScoreDisplay(Display):
     def _scores(cls, estimator, X, label):
         """Return the positive label and its scores for X, or all labels and their scores."""
         if cls._label == "labels":
-            return predict_scores(estimator, X)
+            labels, y_score = cls._predict(estimator, X)
+            if label is not None and not np.array_equal(label, labels):
+                raise ValueError(f"labels must be None or the classes {labels}; got {label!r}")
+            return labels, y_score
         pos_label, y_score = positive_scores(estimator, X, label)
         if y_score is None:
             raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
@@ -198,6 +202,8 @@ class CurveDisplay(ScoreDisplay):
                 f"return_indices=True; got the keys {sorted(cv_results)}"
             )
         options = cls._split(kwargs)
+        if options.get("groups") is not None:
+            raise ValueError("groups must be None for from_cv_results; got groups")
         label = options.pop(cls._label, None)
         arrays = {
             each: check_nonnegative(options.pop(each), each, len(y), "one per row of X")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sktopk._common._samples import encode_groups
+from sktopk._common._samples import encode_groups, rows_of_groups
 from sktopk._common._scalars import check_count, check_nonnegative, check_number, check_option
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking, check_score, is_positive, warn_of_scores
@@ -141,7 +141,8 @@ class BudgetCurveDisplay(CurveDisplay):
             code = encode_groups(groups, len(gain))
             # Groups without positives have no recall, so omit them.
             known = np.unique(code[positive] if metric == "recall" and positive.any() else code)
-            each = [_curves(gain[code == i], y_score[code == i], metric) for i in known]
+            rows = rows_of_groups(code)
+            each = [_curves(gain[rows[i]], y_score[rows[i]], metric) for i in known]
             # Repeat the last value of short curves: small groups have no more samples to select.
             n = np.bincount(code).max()
             each = [np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each]
