@@ -28,28 +28,27 @@ from ._matrices import or_one
 
 
 class Batch(NamedTuple):
-    """Samples of a binary problem: scores / margin, and weights in each class."""
+    """Samples of a binary problem: scores / margin, weights in each class, kinks of the hinges."""
 
-    scores: torch.Tensor  # in float64
+    scores: torch.Tensor
     positive: torch.Tensor  # sample weights of positives, 0 for negatives
     negative: torch.Tensor  # sample weights of negatives, 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
+    kink: torch.Tensor
     bottom: torch.Tensor | None = None  # mask of the scores that were -inf
     groups: OneGroup | Groups = OneGroup()
-
-    kink = property(lambda self: self.scores - self.sign)
 
     @property
     def mirrored(self):
         """Return the batch with exchanged classes and negated scores."""
         exchanged = self._replace(positive=self.negative, negative=self.positive)
-        return exchanged._replace(scores=-self.scores, sign=-self.sign)
+        return exchanged._replace(scores=-self.scores, sign=-self.sign, kink=-self.kink)
 
     @property
     def balanced(self):
         """Return the batch with weights divided by the group's largest, to avoid overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
-        unit = self.groups.of_rows(or_one(largest)).double()
+        unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
 
 
@@ -57,25 +56,28 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
     """Check the arguments of a binary loss and return its :class:`Batch`."""
     scores, is_positive, sample_weight = check_binary(scores, target, sample_weight)
     margin = check_nonnegative(margin, "margin", positive=True)
-    positive = is_positive.to(scores.dtype)
     scores, bottom = in_units(scores, sample_weight, margin)
+    positive = is_positive.to(scores.dtype)
     negative = 1 - positive
     sign = positive - negative
     if sample_weight is not None:
         positive, negative = sample_weight * positive, sample_weight * negative
-    batch = Batch(scores, positive, negative, sign, bottom)
-    return batch if groups is None else batch._replace(groups=check_groups(groups, scores))
+    batch = Batch(scores, positive, negative, sign, scores - sign, bottom)
+    if groups is None:
+        return batch
+    weights = {"positive": positive.double(), "negative": negative.double()}  # for large sums
+    return batch._replace(**weights, groups=check_groups(groups, scores))
 
 
 def in_units(scores, weight, margin):
     """Return scores minus their median, divided by the margin, and the mask of scores of -inf.
 
-    The scores become float64, because float32 would round a large score minus 1 to the score. Those
-    of -inf become finite numbers far below all others, where hinges and sigmoids are constant. The
-    mask is None if no score is -inf. If a score is NaN or inf, all scores become NaN.
+    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Scores of -inf
+    become finite numbers far below all others, where hinges and sigmoids are constant. The mask is
+    None if no score is -inf. If a score is NaN or inf, all scores become NaN.
     """
     if not scores.numel():
-        return scores.double() / margin, None
+        return scores / margin, None
     known = scores.detach()
     ends = value_range(known)
     finite = ends is not None and isfinite(ends[0]) and isfinite(ends[1])
@@ -84,7 +86,7 @@ def in_units(scores, weight, margin):
     absent = None if weight is None else weight == 0
     if absent is not None:
         counted = counted.masked_fill(absent, torch.nan)
-    centre = counted.nanmedian(-1, keepdim=True).values.double()
+    centre = counted.nanmedian(-1, keepdim=True).values
     scores = scores - centre.nan_to_num(0.0, 0.0, 0.0)
     if absent is not None:
         scores = scores.masked_fill(absent, 0.0)
@@ -105,8 +107,6 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
-    # Use float64: in float32, sums with large weights would lose the small weights.
-    batch = batch._replace(positive=positive.double(), negative=negative.double())
     if not len(scores) or (solver == "program" and not (positive.any() and negative.any())):
         loss = 0.0 * scores.sum()
     elif solver == "program":
@@ -115,13 +115,15 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
         loss = optimum(program(selected, **parameters), scores, batch.bottom)
     else:
         with torch.no_grad():
-            value, gradient = closed_form(batch, **parameters)
+            # Use float64: in float32, sums with large weights would lose the small weights.
+            weights = {"positive": positive.double(), "negative": negative.double()}
+            value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
                 # Scores of -inf are finite numbers here: raise losses that use them to `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
-        loss = WithGradient.apply(scores, value, gradient)
+        loss = WithGradient.apply(scores, value.to(scores.dtype), gradient.to(scores.dtype))
     return reduce_batch(loss, positive + negative, reduction)
 
 
@@ -135,13 +137,12 @@ def check_solver(solver, has_groups):
 
 
 def reduce_batch(loss, weight, reduction):
-    """Return the loss, multiplied by the sum of weights for reduction "sum", in their dtype."""
+    """Return the loss of the batch, multiplied by the sum of weights for reduction "sum"."""
     if reduction == "none":
         raise ValueError(
             "reduction must be 'sum' or 'mean', because the batch has one loss; got 'none'"
         )
-    loss = loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
-    return loss.to(weight.dtype)
+    return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
 
 def optimum(program, scores, bottom):

@@ -151,7 +151,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
     # Detach groups without pairs. Otherwise, rounding errors could give them a gradient.
     scores = torch.where(rows.of_rows(defined), batch.scores, batch.scores.detach())
     pairs = _PAIR_SUMS[surrogate](scores, *weights, rows)
-    loss = pairs / defined.sum().clamp(min=1)
+    loss = (pairs / defined.sum().clamp(min=1)).to(batch.scores.dtype)
     loss = _with_bottom(loss, surrogate, *weights, batch.bottom, rows)
     return reduce_batch(loss, weight, reduction)
 
@@ -172,7 +172,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
         a, b = torch.triu_indices(n_classes, n_classes, 1, device=target.device)
         # Replace -inf by NaN, because the difference of two scores of -inf is undefined.
         scores = scores.masked_fill(scores == -torch.inf, torch.nan)
-        scores, _ = in_units(scores[a].double() - scores[b], weight, margin)
+        scores, _ = in_units(scores[a] - scores[b], weight, margin)
         return (scores, positive[a], positive[b], None), weight
     scores, bottom = in_units(scores, weight, margin)
     if multi_class == "ovo":
@@ -192,9 +192,9 @@ def _around_gaps(kink, rise, fall, groups):
     `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
     """
     kink, order, groups = groups.sort(kink)
-    before = groups.within(rise.gather(-1, order))
+    before = groups.within(rise.gather(-1, order)).to(kink.dtype)
     after = groups.after(fall.gather(-1, order))
-    gap = (kink - groups.previous(kink)).to(before.dtype)
+    gap = kink - groups.previous(kink)
     return gap, groups.previous(before), groups.previous(after), groups
 
 
@@ -206,7 +206,8 @@ def _hinge_pairs(scores, positive, negative, groups):
 
 def _quadratic_pairs(scores, positive, negative, groups):
     # A squared hinge is twice the integral of the hinge, which is linear between adjacent kinks.
-    gap, before, after, groups = _around_gaps(scores - positive.sign(), positive, negative, groups)
+    kink = scores - positive.sign()
+    gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
     # Multiply by `after` first: `gap * hinges` may overflow, and 0 * inf would be NaN.
@@ -215,8 +216,9 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 def _ramp_pairs(scores, positive, negative, groups):
     # For large s_i, s_i - 1 would round to s_i. Clip distances of neighbors to 2: no ramp changes.
+    dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
-    scores = (scores - groups.previous(scores)).clamp(max=2).cumsum(-1)
+    scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
     # The ramp of a positive i and a negative j is the length of the interval from s_i - 1 to
     # min(s_i, s_j). As a function of s_j, the ramp has kinks at s_i - 1 and at s_i.
@@ -227,18 +229,18 @@ def _ramp_pairs(scores, positive, negative, groups):
     rise = torch.cat([positive, -again], -1).double()
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
     gap, before, after, _ = _around_gaps(kink, rise, fall, groups.with_again(rows))
-    return (gap * (before * after)).sum(-1)
+    return (gap * (before * after)).sum(-1).to(dtype)
 
 
 def _logistic_pairs(scores, positive, negative, groups):
     with torch.no_grad():
         if isinstance(groups, Groups):
-            value, gradient = _logistic_pairs_of(groups, scores, positive, negative)
+            value, gradient = _logistic_pairs_of(groups, scores.double(), positive, negative)
         else:
             problems = zip(scores, positive, negative, strict=True)
             pairs = zip(*(_all_logistic_pairs(*p) for p in problems), strict=True)
             value, gradient = map(torch.stack, pairs)
-    return WithGradient.apply(scores, value, gradient)
+    return WithGradient.apply(scores, value, gradient.to(scores.dtype))
 
 
 def _logistic_pairs_of(groups, scores, positive, negative):
@@ -272,7 +274,7 @@ def _all_logistic_pairs(scores, positive, negative):
     value, gradient = scores.new_zeros(()), torch.zeros_like(scores)
     for rows in high.split(max(1, _PAIRS_AT_ONCE // max(1, len(low)))):
         weight = positive[rows].unsqueeze(1) * low_weight
-        z = (low_scores - scores[rows].unsqueeze(1)).to(weight.dtype).masked_fill(weight == 0, 0.0)
+        z = (low_scores - scores[rows].unsqueeze(1)).masked_fill(weight == 0, 0.0)
         value -= (weight * F.logsigmoid(-z)).sum()
         slope = weight * z.sigmoid()
         gradient[rows] -= slope.sum(1)

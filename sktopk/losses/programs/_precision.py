@@ -173,10 +173,11 @@ def _top_sums(batch, k):
     groups = batch.groups
     k, *right = _counts(batch, k)
     wrong = (sign < 0).to(scores.dtype)
-    (chosen,) = _tops(groups, scores + wrong, [(positive + negative, k)])
-    reference = sum(_tops(groups, scores, zip((positive, negative), right, strict=True)))
+    exact = scores.double()  # the loss is a small difference of sums that may be large
+    (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
+    reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
     gradient = chosen - reference
-    value = groups.sum(chosen * wrong + gradient * scores)
+    value = groups.sum(chosen * wrong + gradient * exact)
     scale = torch.where(groups.defined(positive, negative), 1 / or_one(k), 0.0)
     return (scale * value).clamp(min=0), groups.of_rows(scale) * gradient
 
