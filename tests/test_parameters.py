@@ -109,7 +109,7 @@ WRONG = {
     "two callbacks of a name": ({"callbacks": [("a", LRScheduler())] * 2}, V,
         "callbacks must have distinct names.*got 'a'"),
     "name of a callback of fit": ({"callbacks": [("validation", LRScheduler())]}, V,
-        "callbacks must not have the names.*got 'validation'"),
+        "callbacks must have distinct names.*got 'validation'"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
     "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}},
         V,

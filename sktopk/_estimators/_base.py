@@ -116,9 +116,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. `valid_score` is
-        the mean top-1 and top-k accuracy of held-out samples (macro-averaged if the loss corrects
-        for class frequencies). `valid_loss` is their loss, with `X_val`, `callbacks` or one
-        network.
+        the mean top-1 and top-k accuracy of held-out samples (a mean over classes if the loss
+        corrects for their sizes). `valid_loss` needs `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
         NaN if there is no such network. Absent with one network or more than 2**27 scores.
@@ -219,8 +218,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             search passes groups to its splitter only. To pass them to `fit`, use metadata routing
             or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
-            Samples and labels for early stopping and calibration. If they are passed, `fit` holds
-            out no training samples.
+            Samples and labels for early stopping and calibration, in place of held-out samples.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues.
             The weights are then bit-identical to a fit without a crash, unless a Dataset draws

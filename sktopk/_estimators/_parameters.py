@@ -158,8 +158,6 @@ def check_callbacks(callbacks):
                 "callbacks must be a list of instances of skorch callbacks, or of pairs "
                 f"(name, instance); got {each!r}"
             )
-        if name in TAKEN:
-            raise ValueError(f"callbacks must not have the names {TAKEN}; got {name!r}")
-        if name and name in names:
-            raise ValueError(f"callbacks must have distinct names; got {name!r} twice")
+        if name and name in {*TAKEN, *names}:
+            raise ValueError(f"callbacks must have distinct names, not {TAKEN}; got {name!r}")
         names.add(name)

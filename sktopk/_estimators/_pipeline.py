@@ -21,8 +21,7 @@ class Pipeline(Versioned, pipeline.Pipeline):
     """scikit-learn's Pipeline with the prediction methods of sktopk.
 
     `predict_topk`, `predict_top`, `hits_interval` and `predict_set` transform X and call the same
-    method of the last step, if available. ``Pipeline(pipe.steps)`` converts a fitted pipeline of
-    scikit-learn.
+    method of the last step. ``Pipeline(pipe.steps)`` converts a fitted pipeline of scikit-learn.
 
     Parameters
     ----------

@@ -59,8 +59,7 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or start with
-        :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter `n_members`, one call
-        builds all networks.
+        :class:`~sktopk.modules.TableEncoder`. With a parameter `n_members`, one call builds all.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -361,10 +360,7 @@ class TopClassifier(RankingClassifier):
             if groups is None and k > most:
                 warn(f"{name}={k} must be at most the number of {what} ({most}): {most} is used")
             elif groups is not None and k >= (largest := np.bincount(groups).max()):
-                warn(
-                    f"{name}={k} must be smaller than the largest group ({largest} samples): "
-                    f"lower {name}"
-                )
+                warn(f"{name}={k} must be smaller than the largest group ({largest} samples)")
 
     def _cut(self, scores, positive, weight):
         """Return the lowest score that is predicted as positive, from float64 tensors."""

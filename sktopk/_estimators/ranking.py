@@ -39,8 +39,7 @@ class DeepTopPushClassifier(TopClassifier):
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
     In training, t is the maximum over the negatives of a minibatch and `buffer_size` hard examples.
-    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the largest
-    training score of a negative.
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above t.
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 import copy
 import math
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import torch
@@ -194,9 +193,7 @@ class MiniBatches:
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
-            # Drawing 64 minibatches at a time is faster, because code and data stay in the cache.
-            blocks = iter(lambda: [*islice(plan, 64)], [])
-            return ((*each, None) for block in blocks for each in block)
+            return ((*each, None) for each in plan)
         index, own, lengths = zip(*plan, strict=True)
         moved = moved_together(index, device)
         own = [None] * len(own) if own[0] is None else moved_together(own, device)

@@ -123,7 +123,7 @@ class Net(NeuralNetClassifier):
     """skorch's net with custom minibatches and losses, trained on labels 0, 1, 2, ...
 
     Three methods of skorch are replaced. `train` replaces `fit_loop`, because skorch treats Ctrl-C
-    as a normal end of training. `run_single_epoch` reads the losses from the device once per epoch,
+    as a normal end of training. `_train_epoch` reads the losses from the device once per epoch,
     because reading the loss in every step takes a tenth of the training time. `train_step` trains
     all networks at once, each with its own samples. `history` has the mean loss per epoch.
     """
@@ -226,7 +226,7 @@ class Net(NeuralNetClassifier):
                     average.apply(False)
                     self.notify("on_epoch_begin", **sets)
                     run.progress = epoch / n_epochs, 1 / n_epochs
-                    self.run_single_epoch(batches, training=True, prefix="train")
+                    self._train_epoch(batches)
                     share_buffers(self.module_)
                     # Callbacks and predictions use the averaged weights, in eval mode as in skorch.
                     average.apply()
@@ -278,26 +278,26 @@ class Net(NeuralNetClassifier):
                     raise
                 self.stop_training = True
 
-    def run_single_epoch(self, iterator, training, prefix, step_fn=None, **fit_params):
+    def _train_epoch(self, batches):
         """Train on all minibatches of an epoch, and record their mean loss in the history."""
         self.module_.train()
         begin, end = map(self.listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, thresholds = [], [], []
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
-        n_batches, step = len(iterator), self.train_step
-        if torch.device(self.device).type == "cuda" and can_record(self, iterator):
+        iterator, step = batches, self.train_step
+        if torch.device(self.device).type == "cuda" and can_record(self, batches):
             # A user's callbacks may change the network. Each epoch then needs new CUDA graphs.
             if self.callbacks or self.run.recorder is None:
-                self.run.recorder = Recorder(self, iterator)
-            iterator, step = iterator.fetched(), self.run.recorder.step
+                self.run.recorder = Recorder(self, batches)
+            iterator, step = batches.fetched(), self.run.recorder.step
         for i, batch in enumerate(iterator):
             if self.run.rates:
                 start, share = self.run.progress
-                factor = one_cycle(start + share * (i + 1) / n_batches)
+                factor = one_cycle(start + share * (i + 1) / len(batches))
                 for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
-            shown = {"batch": tuple(batch), "training": training}
+            shown = {"batch": tuple(batch), "training": True}
             for callback in begin:
                 callback.on_batch_begin(self, **shown)
             loss, scores, threshold = step(batch)
@@ -311,9 +311,9 @@ class Net(NeuralNetClassifier):
         losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_samples
         self._check_finite(torch.from_numpy(losses))
         mean = losses @ n_samples / n_samples.sum()
-        self.history.record_batch(f"{prefix}_loss", mean.item())
-        self.history.record_batch(f"{prefix}_batch_size", sum(sizes))
-        self.history.record(f"{prefix}_batch_count", len(sizes))
+        self.history.record_batch("train_loss", mean.item())
+        self.history.record_batch("train_batch_size", sum(sizes))
+        self.history.record("train_batch_count", len(sizes))
         if thresholds:
             self.history.record_batch("threshold", torch.stack(thresholds).double().tolist())
 
@@ -405,10 +405,9 @@ class Net(NeuralNetClassifier):
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
     def callbacks_read_batches(self):
-        """Return whether a user's callback overrides a method that receives minibatches."""
+        """Return whether a user's callback has a method that receives minibatches."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
-        heard = [getattr(type(cb), name) for name in methods for cb in self.listeners(name)]
-        places = [getattr(each, "__module__", "") for each in heard]
+        places = [type(cb).__module__ for name in methods for cb in self.listeners(name)]
         return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 
     def _check_finite(self, losses):

@@ -16,8 +16,7 @@ LOSS_NUMBERS = 1 << 23
 def score_chunks(net, X, module=None):
     """Yield the scores of each chunk of samples. The network is in eval mode until the last chunk.
 
-    X has samples, or their `Rows`. The n scores of a chunk have shape (n, n_outputs) or (n,
-    n_members, n_outputs).
+    X has samples, or their `Rows`. Scores have shape (n[, n_members], n_outputs).
     """
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()

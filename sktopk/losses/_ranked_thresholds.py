@@ -126,8 +126,7 @@ def recall_at_k_loss(
     Parameters
     ----------
     k : int
-        Rank of the threshold t among all scores, at least 1. With fewer than k samples, t is the
-        smallest score.
+        Rank of t among all scores, at least 1. With fewer samples, t is the smallest score.
 
     Examples
     --------

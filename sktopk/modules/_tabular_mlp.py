@@ -109,8 +109,7 @@ class TabularMLP(nn.Module):
 
         With one member, the scores have shape (n_samples, n_outputs). Each member gets its own
         samples if x has shape (n_members, n_samples, n_features), or if `own` (n_members,
-        n_samples) has the positions of its samples in x. With ``encoded=True``, x is a result of
-        the encoder.
+        n_samples) has the positions of its samples in x. `encoded`: x is a result of the encoder.
         """
         h = x if encoded else self.encoder(x)
         # `h[own]` takes four times as long as `index_select`.

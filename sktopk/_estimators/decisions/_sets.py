@@ -68,9 +68,8 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Samples for which the coverage holds: all together (None), each class, or each of the
-        `groups`. With too few calibration samples, a class is in every set, and a group gets sets
-        of all labels, with a warning.
+        Samples for which the coverage holds: all together (None), each class, or each group. With
+        too few samples, a class is in every set, and a group gets all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Whether sets can be empty ("allow") or get the best label in place of no label ("top1").
     randomized : bool, default=False

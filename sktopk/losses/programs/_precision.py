@@ -122,8 +122,7 @@ def precision_at_k_loss(
 
     where m is `margin`, and :math:`T^*` is any set of k samples with as many positives as possible.
     L is at least 1 minus the precision at k. The maxima are from the structured hinge [1]_ and the
-    ramp loss [2]_. With more than k positives, L is not convex, and positives after the k best have
-    no effect.
+    ramp loss [2]_. With more than k positives, L is not convex, and only the k best count.
 
     Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th best score of positives and negatives.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
@@ -138,8 +137,7 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Tied scores rank in the
-        order of the samples.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Ties keep their order.
 
     References
     ----------
