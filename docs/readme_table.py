@@ -320,7 +320,8 @@ def limits():
             cal = random.integers(len(scores), size=4000)
             clf = calibrated(scores[cal], positive[cal], seed, budget=0.01)
             quantile = np.quantile(scores[cal][~positive[cal]], 0.99)
-            for flagged in (scores >= clf.threshold_, scores > quantile):
+            for threshold in (clf.threshold_, quantile):
+                flagged = scores > threshold
                 found.append([flagged[~positive].mean() > 0.01, flagged[positive].mean()])
         found = 100 * np.mean(np.reshape(found, (n_draws, 4)), axis=0)
         print(f"{name:12s} {positive.mean():6.2%} positive", found.round(1))

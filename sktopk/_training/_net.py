@@ -285,7 +285,7 @@ class Net(NeuralNetClassifier):
         losses, sizes, thresholds = [], [], []
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
-        iterator, step = batches, self.train_step
+        n_batches, iterator, step = len(batches), batches, self.train_step
         if torch.device(self.device).type == "cuda" and can_record(self, batches):
             # A user's callbacks may change the network. Each epoch then needs new CUDA graphs.
             if self.callbacks or self.run.recorder is None:
@@ -294,7 +294,7 @@ class Net(NeuralNetClassifier):
         for i, batch in enumerate(iterator):
             if self.run.rates:
                 start, share = self.run.progress
-                factor = one_cycle(start + share * (i + 1) / len(batches))
+                factor = one_cycle(start + share * (i + 1) / n_batches)
                 for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
             shown = {"batch": tuple(batch), "training": True}
@@ -405,9 +405,10 @@ class Net(NeuralNetClassifier):
         return [cb for _, cb in self.callbacks_ if getattr(type(cb), method, silent) is not silent]
 
     def callbacks_read_batches(self):
-        """Return whether a user's callback has a method that receives minibatches."""
+        """Return whether a user's callback overrides a method that receives minibatches."""
         methods = ("on_batch_begin", "on_batch_end", "on_grad_computed")
-        places = [type(cb).__module__ for name in methods for cb in self.listeners(name)]
+        heard = [getattr(type(cb), name) for name in methods for cb in self.listeners(name)]
+        places = [getattr(each, "__module__", "") for each in heard]
         return not all(place.startswith(("skorch.", "sktopk.")) for place in places)
 
     def _check_finite(self, losses):

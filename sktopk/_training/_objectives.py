@@ -3,8 +3,7 @@
 An objective is called as ``objective(scores, target, weight, drawn)``. It returns one loss for each
 network. Scores have shape (n_members, n_samples, n_outputs). Target and weight have shape
 (n_members, n_samples). Weights are in float64 and may have any unit; None means 1. `drawn` is a
-:class:`Drawn`. Autograd computes the gradients. Objectives keep no data,
-except `hardest` and `threshold_now`, results of the last call that the net reads.
+:class:`Drawn`. Autograd computes the gradients. Objectives keep only results of the last call.
 """
 
 import inspect

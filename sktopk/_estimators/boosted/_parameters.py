@@ -23,8 +23,8 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     is_named, of_two = isinstance(loss, str), n_classes == 2
     if is_named and not of_two and loss in OF_TWO_CLASSES:
         raise ValueError(
-            f"loss={loss!r} needs two classes; got {n_classes} in y (Only binary classification is "
-            "supported by this loss): use another loss such as 'cross_entropy'"
+            f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary classification is "
+            "supported by this loss: use another loss, such as 'cross_entropy'"
         )
     if is_named and of_two and loss not in OF_TWO_CLASSES and LOSSES[loss].of == "labels":
         raise ValueError(f"loss={loss!r} needs more than two classes; got 2 in y")

@@ -83,8 +83,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
-    of L to the size of the gradient of L'. Each round computes the threshold from all samples. More
-    than 50 categories become target statistics. Needs ``pip install "sktopk[boosting]"``.
+    of L to the size of the gradient of L'. Each round computes the threshold from all samples.
+    Columns of over 50 categories get target statistics. Needs ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
