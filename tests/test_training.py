@@ -396,6 +396,15 @@ def test_verbose_0_shows_nothing_and_verbose_2_shows_a_table(capsys):
     assert "train_loss" in capsys.readouterr().out
 
 
+def test_a_network_cannot_be_trained_without_its_estimator():
+    clf = quick(TopKClassifier).fit(X, Y)
+    before = clf.decision_function(X)
+    for train in (clf.net_.fit, clf.net_.partial_fit):
+        with pytest.raises(TypeError, match="call fit or partial_fit of the estimator"):
+            train(X, Y)
+    np.testing.assert_array_equal(clf.decision_function(X), before)
+
+
 @pytest.mark.parametrize("in_pipeline", [False, True])
 @pytest.mark.parametrize(("max_epochs", "patience"), [(3, None), (90, 1)])
 def test_a_fit_shows_one_progress_bar_that_ends_full(in_pipeline, max_epochs, patience, capsys):

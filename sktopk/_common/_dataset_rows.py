@@ -26,8 +26,7 @@ class DatasetRows(LazyRows):
         self.dataset = dataset
         (item,) = self._items([0])
         first = self._row(item, 0)
-        own = str(first.dtype).removeprefix("torch.")
-        self.dtype = np.dtype(own if own in ("float32", "float64") else "float64")
+        self.dtype = np.dtype("float32" if str(first.dtype).endswith("float32") else "float64")
         self.shape = (len(dataset), *first.shape)
 
     def __getitem__(self, index):

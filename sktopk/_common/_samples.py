@@ -80,9 +80,6 @@ class LazyRows:
         rows = self[:]
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
-    def labels(self):
-        """Return the labels if they are stored with the samples, else None."""
-
 
 class SomeRows(LazyRows):
     """A subset of the rows of a table. Rows are copied only when they are indexed."""

@@ -256,8 +256,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                     )
             seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
             if checkpoint is not None:
-                checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation))
-                seed = checkpoint.seed(seed)
+                checkpoint = Checkpoint(checkpoint, describe_call(new, data, validation), seed)
+                seed = checkpoint.seed
             needed = self.calibration is not None or self.n_iter_no_change is not None
             if needed and validation is None:
                 train, validation, folds = _fit.hold_out(new, data, seed)

@@ -34,8 +34,7 @@ def split_params(estimator, training):
         if training.cosines_for:
             params.setdefault("normalize", True)
     if module is TabularMLP:
-        n_bins = training.n_bins if len(estimator.hidden_layer_sizes) else 0
-        params.setdefault("n_bins", n_bins)
+        params.setdefault("n_bins", training.n_bins if len(estimator.hidden_layer_sizes) else 0)
     if getattr(module, "takes_tables", False):
         params.setdefault("missing_indicator", estimator._missing_ or ())
         if hasattr(estimator, "categories_"):
@@ -51,7 +50,7 @@ def build_net(estimator, task, dtypes, seed, device):
     weights, dropout, minibatches and random numbers in the loss.
     """
     objective, module = task.training.objective(), estimator.module
-    n_outputs, n_members = task.n_outputs, estimator.n_estimators_
+    sizes, n_members = (estimator.input_shape_[0], task.n_outputs), estimator.n_estimators_
     module_params, net_params = split_params(estimator, task.training)
     params = dict(net_params)
     dtype, row_dtype = (getattr(torch, name) for name in dtypes)
@@ -67,8 +66,7 @@ def build_net(estimator, task, dtypes, seed, device):
     if optimizer is torch.optim.AdamW:
         # Optimizers other than AdamW mostly use an L2 penalty, which needs another value.
         params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
-    accepted = inspect.signature(optimizer).parameters
-    if "fused" in accepted and "optimizer__foreach" not in params:
+    if "fused" in inspect.signature(optimizer).parameters and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
     draws = module not in OURS
     own = None if draws else torch.Generator().manual_seed(seed)
@@ -77,23 +75,17 @@ def build_net(estimator, task, dtypes, seed, device):
             # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
             part.loss.to(dtype)
     with isolated_rng(device, seed=seed) if draws else nullcontext():
-        sizes = estimator.input_shape_[0], n_outputs
         built = _build_module(module, sizes, n_members, module_params, own)
-        if (
-            draws
-            and dtype == torch.float32
-            and any(each.dtype == torch.float64 for each in built.parameters())
-        ):
+        has_float64 = any(each.dtype == torch.float64 for each in built.parameters())
+        if draws and dtype == torch.float32 and has_float64:
             warn(
                 "float64 weights of module become float32. To keep float64, pass X in float64 and "
                 "set batch_size to at least the number of samples"
             )
         built.to(dtype)
         if isinstance(built, TabularMLP):
-            encoder = built.encoder
-            encoder.center, encoder.scale = (
-                each.to(row_dtype) for each in (encoder.center, encoder.scale)
-            )
+            built.encoder.center = built.encoder.center.to(row_dtype)
+            built.encoder.scale = built.encoder.scale.to(row_dtype)
         else:
             row_dtype = dtype
         plain = not compiled and precision is None

@@ -295,8 +295,6 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     """Train the network. Return a KeyboardInterrupt that ended this, or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
-    # In `partial_fit`, use the total weight of each class in all calls so far.
-    class_total = clf._class_total_[task.order] if resumed else None
     batches = make_batches(
         net.rows(data.X, resident=True) if resumed else net.encoded_rows(data.X),
         target,
@@ -309,7 +307,8 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         generator=net.generator,
         folds=folds,
         groups=data.groups if task.is_ranking else None,
-        class_total=class_total,
+        # In `partial_fit`, use the total weight of each class in all calls so far.
+        class_total=clf._class_total_[task.order] if resumed else None,
     )
     if folds is not None:
         # Sort labels, weights and groups by fold, like the samples in `HeldOut` (no copy of X).

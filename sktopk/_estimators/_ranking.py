@@ -237,8 +237,7 @@ class RankingClassifier(BaseNetClassifier):
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
         refuse_missing(y, "y")
-        if len(y):
-            encode_labels(now.classes_, y)  # raises if the labels have another type
+        encode_labels(now.classes_, y)  # raises if the labels have another type
         weight = row_weights(sample_weight, len(y), "X")
         groups = None if groups is None else encode_groups(groups, len(y))
         target = (y == now.pos_label_).astype(int)

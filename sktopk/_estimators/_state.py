@@ -72,9 +72,8 @@ def copied_net(net, task):
 def packed(net):
     """Return the state of a net as a dict of arrays and plain values, to pickle it."""
     dtypes = net.settings.dtype, net.settings.row_dtype
-    return mapped(net_state(net), to_array) | {
-        "dtypes": [str(each).removeprefix("torch.") for each in dtypes]
-    }
+    names = [str(each).removeprefix("torch.") for each in dtypes]
+    return mapped(net_state(net), to_array) | {"dtypes": names}
 
 
 def unpacked(estimator, net):

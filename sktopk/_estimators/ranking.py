@@ -223,13 +223,12 @@ class ThresholdClassifier(TopClassifier):
         scores = torch.from_numpy(scores).double()
         positive, weight = torch.from_numpy(positive), torch.from_numpy(weight).double()
         is_right = positive == (scores >= self._cut(scores, positive, weight))
-        kinds, score = check_errors(self.errors), 0.0
+        kinds, score = [each for each in check_errors(self.errors) if each[1]], 0.0
         for kind, factor in kinds:
             counted = weight * (positive if kind == "false_negatives" else ~positive)
-            if factor and not counted.any():
+            if not counted.any():
                 needed = "positives" if kind == "false_negatives" else "negatives"
                 warn(f"score is NaN: y must have {needed} with a weight above 0")
                 return np.nan
-            if factor:
-                score += factor * float((counted * is_right).sum() / counted.sum())
+            score += factor * float((counted * is_right).sum() / counted.sum())
         return score / sum(factor for _, factor in kinds)

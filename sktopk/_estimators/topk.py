@@ -228,29 +228,27 @@ class TopKClassifier(BaseNetClassifier):
                     f"class_weight={self.class_weight!r} and loss={self.loss!r} both correct for "
                     "class frequencies: use one of them"
                 )
-        params, several = {}, self.k
+        params = {}
         if isinstance(loss, str):
-            params = {name: getattr(self, name) for name in named.params}
-            if "k" in params:
-                params["k"] = self.k_
+            params = {name: getattr(self, "k_" if name == "k" else name) for name in named.params}
             params |= self.loss_params or {}
-            if "k" in params and params["k"] >= n_classes:
+            if "k" in params and isinstance(self.k, dict):
+                params["k"] = {}
+                for each, weight in self.k.items():
+                    each = min(each, self.k_)
+                    params["k"][each] = params["k"].get(each, 0.0) + weight
+            elif "k" in params and params["k"] >= n_classes:
                 asked, params["k"] = params["k"], n_classes - 1
                 if is_first:
                     warn(
                         f"loss__k={asked} must be smaller than n_classes={n_classes}: "
                         f"{n_classes - 1} is used"
                     )
-            if isinstance(self.k, dict):
-                several = {}
-                for each, weight in self.k.items():
-                    each = min(each, self.k_)
-                    several[each] = several.get(each, 0.0) + weight
         of_partner = params if isinstance(loss, str) or named is None else vars(loss)
         share = float(self.log_loss_share)
 
         def objective():
-            own = make_objective(loss, params, n_classes, several)
+            own = make_objective(loss, params, n_classes)
             return Mixture(own, make_partner(named, of_partner), share)
 
         cosines_for = name_of(loss) if named is not None and named.cosines else ""
@@ -273,22 +271,18 @@ def own_parameters(loss):
     return {*keywords} - GIVEN - ({*OF_LABELS[loss].params} - {"k"})
 
 
-def make_objective(loss, params, n_classes, k):
-    """Return the `Objective` of a loss. `params` has the parameters of a named loss.
-
-    A dict {k: weight} as `k` stands for the weighted mean of the loss over several k.
-    """
+def make_objective(loss, params, n_classes):
+    """Return the `Objective` of a loss. `params` has the parameters of a named loss."""
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
     named, function = OF_LABELS[loss], OF_LABELS[loss].function
-    if "k" in params and isinstance(k, dict):
-        params, function = params | {"k": k, "loss": function}, topk_distribution_loss
+    if isinstance(params.get("k"), dict):  # the weighted mean of the loss over several k
+        params, function = params | {"loss": function}, topk_distribution_loss
     objective = SampleLoss(function, params, counts=named.counts, draws=named.draws)
     if params.keys() <= {"k", "tau", "sigma"}:  # these parameters are already checked
         return objective
     # Evaluate the loss once, so that invalid parameters raise an error before the training.
-    if named.draws:
-        objective.seed(torch.Generator())
+    objective.seed(torch.Generator())
     ones = torch.ones(n_classes, 1, dtype=torch.float64)
     with torch.no_grad():
         target = torch.zeros(1, 2, dtype=torch.long)

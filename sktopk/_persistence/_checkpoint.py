@@ -31,14 +31,15 @@ class Checkpoint:
     """Checkpoint file of one call of `fit`. `call` is the result of `describe_call`.
 
     The file contains tensors and plain values. ``torch.load(weights_only=True)`` reads the file
-    without running code. Parameters of the estimator are never read from the file.
+    without running code. Parameters of the estimator are never read from the file. The attribute
+    `seed` is the seed in the file or, for a new file, the argument `seed`.
     """
 
-    def __init__(self, path, call):
+    def __init__(self, path, call, seed):
         check_single_process("checkpoint")
         check_path(path)
         self.name, self.path, self.call = path, os.path.realpath(path), call
-        self.found = None
+        self.found, self.seed = None, int(seed)
         try:
             # `end_epoch` compares `mark` with the file's mark, to detect writes by other processes.
             self.mark = self._mark()
@@ -67,17 +68,12 @@ class Checkpoint:
                 raise self._refused("is not a checkpoint")
             if not 0 <= found["seed"] < 2**31:
                 raise self._refused("is not a checkpoint: seed must be between 0 and 2**31")
-            self.found, then = found, found["call"]
+            self.found, self.seed, then = found, found["seed"], found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
                 raise self._refused(
                     f"belongs to another call of fit, with other {', '.join(changed)}"
                 )
-
-    def seed(self, seed):
-        """Return the seed in the file, or `seed` for a new file."""
-        self._seed = int(seed) if self.found is None else self.found["seed"]
-        return self._seed
 
     def begin(self, net):
         """Restore the net from the file. Return the number of epochs that are already trained."""
@@ -123,7 +119,7 @@ class Checkpoint:
             "format": FORMAT,
             "sktopk": __version__,
             "call": self.call,
-            "seed": self._seed,
+            "seed": self.seed,
             "n_epochs": n_epochs,
             "stopped": bool(net.stop_training),
             "net": mapped(net_state(net), _plain),

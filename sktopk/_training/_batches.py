@@ -173,8 +173,7 @@ class MiniBatches:
         return len(self.sampler)
 
     def __iter__(self):
-        for index, own, lengths, x in self.fetched():
-            yield self.batch(index, own, lengths, x)
+        return (self.batch(*fetched) for fetched in self.fetched())
 
     def _drawn(self, index):
         """Return the positions in a minibatch that each network draws, and how many it draws."""
@@ -290,18 +289,13 @@ class Groups:
 
     def __init__(self, codes, target, weight, holds_out, n_members, batches, device):
         n_groups, n_parts = len(batches.n_parts), np.maximum(batches.n_parts, 1)
-        place = codes + n_groups * target
-        n_rows = np.bincount(place[weight > 0], minlength=2 * n_groups).reshape(2, -1)
-        weight_of = np.bincount(place, weight, 2 * n_groups).reshape(2, -1)
-        mean = (weight_of / np.maximum(n_rows, 1)).clip(min=1e-300)
+        self._totals = totals_of(2 * codes + target, weight, (n_groups, 2), device)
         self.codes = torch.from_numpy(codes).to(device)
-        of_each = torch.from_numpy(np.stack([weight_of, mean])).to(device)
-        self._totals = Totals(of_each[0], of_each[1], of_each[1, 1])
         # own[m, g]: whether network m trains on group g. The loss of m is the mean over its groups.
         own = np.ones((n_members, n_groups), dtype=bool)
         for m in range(n_members) if holds_out is not None else ():
             own[m, codes[holds_out[m]]] = False
-        counts = weight_of > 0
+        counts = self._totals.weight.numpy(force=True) > 0
         has_class = np.stack([*counts, counts.all(axis=0)])[:, np.newaxis] & own
         n_lists = np.maximum(has_class.sum(2, keepdims=True), 1)
         self._share = torch.from_numpy(has_class * len(batches) / (n_lists * n_parts)).to(device)
@@ -335,10 +329,15 @@ def make_batches(
     minibatch, or None. `class_total` replaces the total weight of each class in these samples.
     """
     n_samples, device = len(target), rows.device
-    totals = totals_of(target, weight, folds, n_classes, n_members, class_total, device)
-    of_groups, least_drawn = None, LEAST_DRAWN
-    holds_out = None if folds is None else folds.holds_out()
-    fold = None if folds is None else torch.from_numpy(folds.fold)
+    of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
+    place, drawn = target, np.ones((n_members, 1))
+    if folds is not None:
+        # Part 0 has the samples that no network holds out, and the other parts are the folds.
+        place = (folds.fold + 1) * n_classes + target
+        drawn = np.ones((n_members, folds.n_folds + 1))
+        drawn[np.arange(n_members), folds.of_member + 1] = 0
+        holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
+    totals = totals_of(place, weight, (drawn.shape[1], n_classes), device, drawn, class_total)
     weighted = any(total(np.array([np.any(weight != 1)])))
     if world_size() > 1:
         # Minibatches of several processes are joined, and need equal sizes and no hard examples.
@@ -368,23 +367,22 @@ def make_batches(
     )  # fmt: skip
 
 
-def totals_of(target, weight, folds, n_classes, n_members, class_total, device):
-    """Return the `Totals` of the samples that each network draws, over all processes."""
-    n_folds = 0 if folds is None else folds.n_folds
-    part = np.zeros(len(target), dtype=np.intp) if folds is None else folds.fold + 1
-    place = part * n_classes + target
-    size = (n_folds + 1) * n_classes
-    count = np.bincount(place[weight > 0], minlength=size).reshape(-1, n_classes)
-    weight_of = np.bincount(place, weight, size).reshape(-1, n_classes)
-    drawn = np.ones((n_members, n_folds + 1))
-    if folds is not None:
-        drawn[np.arange(n_members), folds.of_member + 1] = 0
-    # Add the drawn folds of each network: subtraction of the held-out fold would be less exact.
-    count, weight_of = (total(drawn @ each) for each in (count, weight_of))
+def totals_of(place, weight, shape, device, drawn=None, class_total=None):
+    """Return the `Totals` of each part of the samples. `shape` is (n_parts, n_classes).
+
+    `place` has the part and the class of each sample, as one index of an array of this shape. With
+    `drawn`, a mask (n_members, n_parts), return the `Totals` of the parts that each network draws,
+    over all processes.
+    """
+    count = np.bincount(place[weight > 0], minlength=math.prod(shape)).reshape(shape)
+    weight_of = np.bincount(place, weight, math.prod(shape)).reshape(shape)
+    if drawn is not None:
+        # Add the drawn folds of each network: subtraction of the held-out fold would be less exact.
+        count, weight_of = (total(drawn @ each) for each in (count, weight_of))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
     if class_total is not None:
         weight_of = np.broadcast_to(class_total, weight_of.shape).astype(np.float64)
     # Keep these sums and means of weights in float64, even if the network uses float32.
-    of = [torch.from_numpy(np.ascontiguousarray(each.T)).to(device) for each in (weight_of, mean)]
-    return Totals(*of, torch.from_numpy(unit).to(device))
+    of = (np.ascontiguousarray(each) for each in (weight_of.T, mean.T, unit))
+    return Totals(*(torch.from_numpy(each).to(device) for each in of))

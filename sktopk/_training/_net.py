@@ -11,7 +11,6 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
 
-from sktopk._common._estimator import available_if
 from sktopk._common._process import (
     in_any_process,
     in_parallel,
@@ -82,8 +81,7 @@ class WeightAverage:
         """Add the present weights to the average."""
         self._n_updates += 1
         share = (1 - self._decay) / (1 - self._decay**self._n_updates)
-        if self._tensors:
-            torch._foreach_lerp_(self._others, self._tensors, share)
+        torch._foreach_lerp_(self._others, self._tensors, share)
 
     def apply(self, applied=True):
         """Put the average into the module, or the trained weights if `applied` is False."""
@@ -114,7 +112,6 @@ class Run:
     average: WeightAverage
     forward: object = None  # the module, with gradients averaged over processes
     rates: list | None = None  # the largest learning rates of a cycle
-    progress: tuple = (0.0, 0.0)
     first_loss: float | None = None  # loss of the first minibatch
     recorder: Recorder | None = None  # records and replays steps on a GPU
 
@@ -122,10 +119,10 @@ class Run:
 class Net(NeuralNetClassifier):
     """skorch's net with custom minibatches and losses, trained on labels 0, 1, 2, ...
 
-    Three methods of skorch are replaced. `train` replaces `fit_loop`, because skorch treats Ctrl-C
-    as a normal end of training. `_train_epoch` reads the losses from the device once per epoch,
-    because reading the loss in every step takes a tenth of the training time. `train_step` trains
-    all networks at once, each with its own samples. `history` has the mean loss per epoch.
+    `train` replaces skorch's `fit`, because skorch treats Ctrl-C as a normal end of training, and
+    reads the loss from the device in every step, which takes a tenth of the training time. Here,
+    losses are read once per epoch, and `history` has their mean. `train_step` trains all networks
+    at once, each with its own samples.
     """
 
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
@@ -193,6 +190,11 @@ class Net(NeuralNetClassifier):
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
         return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
 
+    def fit(self, *args, **kwargs):
+        raise TypeError("net_ cannot be trained alone: call fit or partial_fit of the estimator")
+
+    partial_fit = fit
+
     def train(self, batches, n_epochs, callbacks, data, unseen, checkpoint, *, is_fit):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
@@ -225,12 +227,10 @@ class Net(NeuralNetClassifier):
                 for epoch in range(done, 0 if self.stop_training else n_epochs):
                     average.apply(False)
                     self.notify("on_epoch_begin", **sets)
-                    run.progress = epoch / n_epochs, 1 / n_epochs
-                    self._train_epoch(batches)
+                    self._train_epoch(batches, epoch, n_epochs)
                     share_buffers(self.module_)
                     # Callbacks and predictions use the averaged weights, in eval mode as in skorch.
                     average.apply()
-                    share_buffers(self.module_)
                     self.module_.eval()
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets, is_fit)
@@ -239,16 +239,15 @@ class Net(NeuralNetClassifier):
                         checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:
                         break
-                self.module_.eval()
             except KeyboardInterrupt as interrupted:
                 if last_good is None:
                     raise
                 if "train_loss" not in self.history_[-1]:
                     self.history_.pop()
                 self.module_.load_state_dict(last_good)
-                self.module_.eval()
                 return interrupted
             finally:
+                self.module_.eval()
                 # An error of the training must not be hidden by an error of a callback.
                 with suppress(Exception) if sys.exc_info()[0] else nullcontext():
                     self.notify("on_train_end", X=X, y=y)
@@ -265,24 +264,23 @@ class Net(NeuralNetClassifier):
         return None
 
     def _end_epoch(self, own, sets, is_fit):
-        self.on_epoch_end(self, **sets)
-        users = [callback for _, callback in own]
-        for _, callback in self.callbacks_:
+        for name, callback in self.callbacks_:
             if not has_monitored(callback, self, sets["dataset_valid"] is not None, is_fit):
                 continue
             try:
                 callback.on_epoch_end(self, **sets)
             except KeyboardInterrupt:
                 # Callbacks such as skorch's EarlyStopping raise KeyboardInterrupt to end training.
-                if callback not in users:
+                if (name, callback) not in own:
                     raise
                 self.stop_training = True
 
-    def _train_epoch(self, batches):
+    def _train_epoch(self, batches, epoch, n_epochs):
         """Train on all minibatches of an epoch, and record their mean loss in the history."""
         self.module_.train()
         begin, end = map(self.listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, thresholds = [], [], []
+        start, share = epoch / n_epochs, 1 / n_epochs
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
         n_batches, iterator, step = len(batches), batches, self.train_step
@@ -293,7 +291,6 @@ class Net(NeuralNetClassifier):
             iterator, step = batches.fetched(), self.run.recorder.step
         for i, batch in enumerate(iterator):
             if self.run.rates:
-                start, share = self.run.progress
                 factor = one_cycle(start + share * (i + 1) / n_batches)
                 for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
@@ -343,9 +340,8 @@ class Net(NeuralNetClassifier):
         x, own, n_members = batch.x, batch.own, self.settings.n_members
         ours = type(self.module_) is TabularMLP
         selects = ours and own is not None and own.numel() * x.shape[1] <= MOST_SELECTED
-        more = {"own": own} if selects else {}
-        if ours and self.run.batches.rows.encoded:
-            more["encoded"] = True
+        encoded = self.run.batches.rows.encoded
+        more = {"own": own if selects else None, "encoded": encoded} if ours else {}
         with self.autocast():
             scores = self.run.forward(x, **more)
         if self.settings.precision is not None:
@@ -395,7 +391,6 @@ class Net(NeuralNetClassifier):
         y_score = self.decision_function(X)
         return (y_score > 0).astype(int) if y_score.ndim == 1 else y_score.argmax(axis=1)
 
-    @available_if(lambda net: net.settings.task.proba)
     def predict_proba(self, X):
         return self.settings.task.proba(scores_of(self, X))
 

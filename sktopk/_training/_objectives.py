@@ -323,10 +323,10 @@ class CustomLoss(Objective):
     def __init__(self, loss):
         super().__init__()
         self.name = name_of(loss)
+        names = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss).parameters
+        self.takes_weight = "sample_weight" in names
         loss = loss if isinstance(loss, nn.Module) else FunctionLoss(loss)
         self.loss, self.remedies = loss, ("raise margin",) if hasattr(loss, "margin") else ()
-        has_weight = "sample_weight" in inspect.signature(loss.forward).parameters
-        self.takes_weight = getattr(loss, "takes_weight", has_weight)
         ours = [each for each in loss.modules() if isinstance(each, LossModule)]
         self._drawing = [each for each in ours if each.takes_generator]
         self.draws = bool(self._drawing)
@@ -400,9 +400,7 @@ class FunctionLoss(nn.Module):
     def __init__(self, function):
         super().__init__()
         self.function = function
-        names = inspect.signature(function).parameters
-        self.takes_weight = "sample_weight" in names
-        if "reduction" in names:
+        if "reduction" in inspect.signature(function).parameters:
             self.reduction = "mean"
 
     def forward(self, scores, target, **weight):

@@ -7,6 +7,7 @@ from sktopk._common._process import note_threads
 from sktopk._common._samples import HeldOut
 from sktopk.modules._tabular_mlp import mean_of_members, score_of_member
 
+from ._batches import totals_of
 from ._objectives import Drawn, Totals
 
 # Number of scores per chunk when the loss of held-out samples is computed.
@@ -74,15 +75,10 @@ def loss_of(net, scores, target, weight, totals):
     scores, target, weight = scores[known], target[known], weight[known].astype(np.float64)
     if not (whole := weight.sum()):
         return 0.0
-    of_class = np.bincount(target, weight, len(totals.weight))
-    count = np.bincount(target[weight > 0], minlength=len(of_class))
-    device, weighted = totals.unit.device, not (weight == 1).all()
-    mean = torch.from_numpy(of_class / np.maximum(count, 1)).clamp(min=1e-300)
-    mean = mean.unsqueeze(1).to(device)
-    step = len(target)
-    if not objective.compares:  # the loss is a mean over samples: use chunks to save memory
-        step = max(1, LOSS_NUMBERS // scores.shape[1])
-    loss = 0.0
+    device, weighted, loss = totals.unit.device, not (weight == 1).all(), 0.0
+    mean = totals_of(target, weight, (1, len(totals.weight)), device).mean
+    # Use chunks to save memory, if the loss is a mean over samples.
+    step = len(target) if objective.compares else max(1, LOSS_NUMBERS // scores.shape[1])
     for start in range(0, len(target), step):
         part = [
             torch.from_numpy(each[start : start + step]).to(device)[None]

@@ -45,9 +45,7 @@ class Metric:
     """Evaluation function returned by `metric`."""
 
     def __init__(self, name, library, params):
-        self.name = name
-        self.library = library
-        self.params = params
+        self.name, self.library, self.params = name, library, params
         check_option(library, "library", ("lightgbm", "xgboost"))
         if name == "topk_accuracy":
             make_topk_scorer(**params)

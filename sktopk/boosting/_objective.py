@@ -85,10 +85,8 @@ class Objective:
     """Objective returned by `objective`."""
 
     def __init__(self, loss, log_loss_share, hessian, loss_params):
-        self.loss = loss
-        self.log_loss_share = log_loss_share
-        self.hessian = hessian
-        self.loss_params = loss_params
+        self.loss, self.log_loss_share = loss, log_loss_share
+        self.hessian, self.loss_params = hessian, loss_params
         self._takes = frozenset(_signature(loss))  # raises if `loss` is not valid
         check_number(log_loss_share, "log_loss_share", 0, 1)
         check_option(hessian, "hessian", HESSIANS)

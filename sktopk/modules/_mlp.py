@@ -11,10 +11,9 @@ from torch import nn
 from ._normalized_linear import NormalizedLinear
 from ._tabular_mlp import Dropout, Members
 
-with warnings.catch_warnings():
-    # torch warns when a process creates its first CSR tensor. Create the first tensor here, at
-    # import, because warning filters are not thread-safe.
-    warnings.simplefilter("ignore", UserWarning)
+# torch warns when a process creates its first CSR tensor. Create the first tensor here, at import,
+# because warning filters are not thread-safe.
+with warnings.catch_warnings(action="ignore", category=UserWarning):
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 
 
@@ -104,8 +103,7 @@ class SparseRows:
     """A sparse CSR tensor of samples. The function `transpose` returns its transpose in CSR."""
 
     def __init__(self, rows, transpose):
-        self.rows, self.transpose = rows, transpose
-        self.shape = rows.shape
+        self.rows, self.transpose, self.shape = rows, transpose, rows.shape
 
     def __len__(self):
         return len(self.rows)

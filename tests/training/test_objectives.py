@@ -237,7 +237,7 @@ DEFAULTS = {"k": 2, "tau": 0.5, "sigma": 0.2}
 
 
 def of_classes(name):
-    return make_objective(name, {each: DEFAULTS[each] for each in OF_LABELS[name].params}, 4, 2)
+    return make_objective(name, {each: DEFAULTS[each] for each in OF_LABELS[name].params}, 4)
 
 
 OBJECTIVES = {

@@ -358,9 +358,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             **constraints(statistics, -1 if falls else 1, rows.X.shape[1]),
             **(self.lightgbm_params or {}),
         }
-        start = {"init_score": self.init_score_, "n_rounds": self.n_estimators}
-        start["categorical"] = list(categories.sizes)
-        train = partial(grow, lightgbm, function, settings, **start)
+        options = {"n_rounds": self.n_estimators, "categorical": list(categories.sizes)}
+        train = partial(grow, lightgbm, function, settings, init_score=self.init_score_, **options)
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
             held, stop = taken(rows, mask), None
