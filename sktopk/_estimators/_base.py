@@ -116,8 +116,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. `valid_score` is
-        the mean top-1 and top-k accuracy of held-out samples (a mean over classes if the loss
-        corrects for their sizes). `valid_loss` needs `X_val`, `callbacks` or a single network.
+        the mean of top-1 and top-k accuracy of held-out samples, both balanced if the loss corrects
+        for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
         NaN if there is no such network. Absent with one network or more than 2**27 scores.
@@ -372,10 +372,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Requires `calibration`, ``log_loss_share > 0``, or a loss such as "cross_entropy", whose
-        softmax estimates probabilities. Classes rank like in `decision_function`. If the loss
-        corrects for class frequencies, these are the probabilities for equally frequent classes.
-        With several networks, probabilities are cautious: they are calibrated for a single network.
+        Requires `calibration`, ``log_loss_share > 0``, or a loss whose scores estimate log
+        probabilities, such as "cross_entropy". Classes rank like in `decision_function`. If the
+        loss corrects for class frequencies, these are the probabilities for equally frequent
+        classes. With several networks, the largest probability is often too low, because
+        calibration uses the scores of single networks.
 
         Parameters
         ----------

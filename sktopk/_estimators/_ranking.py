@@ -87,7 +87,7 @@ class RankingClassifier(BaseNetClassifier):
         One dict per epoch: `train_loss`, `dur` (seconds), values of callbacks and, if the loss has
         a threshold, the array `threshold` (a value per step). `valid_score` is the area under the
         ROC curve of held-out samples, with a logarithmic scale of the false-positive rate.
-        `valid_loss` is their loss, with `X_val`, `callbacks` or a single network.
+        `valid_loss`, the loss of these samples, needs `X_val`, `callbacks` or a single network.
 
     Examples
     --------
@@ -315,8 +315,8 @@ class TopClassifier(RankingClassifier):
         Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples: samples with the highest scores (if t is a score of positives, the
-        lowest), which each network keeps from earlier minibatches to estimate t. 0 keeps none.
+        Number of hard examples, which each network keeps from earlier minibatches to estimate t:
+        those with the highest scores or, if t is a score of positives, the lowest. 0 keeps none.
 
     References
     ----------

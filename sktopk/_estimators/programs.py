@@ -143,7 +143,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision of at least p on the training set, or else with the highest precision.
+    with a precision of at least p on the training set. If there is none, its precision is highest.
 
     Parameters
     ----------

@@ -171,9 +171,9 @@ class ThresholdClassifier(TopClassifier):
     The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
-    `score` is the share of positives at or above t (for ``errors="false_negatives"``), the share of
-    negatives below t ("false_positives"), or the weighted mean of both (a dict). It uses the t of
-    the scored samples. `threshold_` is between the t of the training set and the next lower score.
+    `score` depends on `errors`: the share of positives at or above t for "false_negatives", of
+    negatives below t for "false_positives", and for a dict the weighted mean of both. It uses the t
+    of the scored samples. `threshold_` is between t of the training set and the next lower score.
 
     Parameters
     ----------

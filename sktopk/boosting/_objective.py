@@ -34,9 +34,10 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    where a is `log_loss_share`, L is the `loss` of the scores s, and h_L is its `hessian`. The log
-    loss, with gradient g' and Hessian h', also ranks samples far from the threshold of L. The
-    factor c gives both gradients the same size. Each h is at least 0.001 times the mean h.
+    where L is the `loss` of the scores s, h_L is its `hessian`, g' and h' are the gradient and
+    Hessian of the log loss, and a is `log_loss_share`. L ranks only samples near its threshold, the
+    log loss also others. The factor c gives both gradients the same size. Each h is at least 0.001
+    times the mean h.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.

@@ -115,7 +115,7 @@ def accuracy_at_top_loss(
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
         "mean" divides by class sizes, as in L, but "sum" does not. "none" returns a loss for each
-        sample: 0 for a class whose errors L does not count.
+        sample. If L does not count the errors of a class, the samples of this class have loss 0.
 
     Returns
     -------

@@ -26,7 +26,7 @@ def sample_candidates(
 
     where C is `n_classes`, B is the set of labels of a batch, and D is a simple random sample of
     the other classes. Labels have weight 1, and classes in D have weight :math:`(C - |B|) / |D|`.
-    The right side is unbiased if :math:`e_j`, such as :math:`\exp s_j`, does not depend on D.
+    If no :math:`e_j` depends on D, as for :math:`e_j = \exp s_j`, the right side is unbiased.
 
     To estimate the loss over all C classes, add the log weights to the scores:
 
@@ -37,7 +37,7 @@ def sample_candidates(
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates.
 
     Hinge, noised, grouping and transition losses cannot be estimated in this way: they select the k
-    largest scores. Memory and time do not depend on C.
+    largest scores. Memory and time of this function do not depend on C.
 
     Parameters
     ----------

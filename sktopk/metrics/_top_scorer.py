@@ -70,12 +70,12 @@ def make_top_scorer(
     "bedroc"                                              alpha, ties
     ===========================  =======================  ==========================
 
-    Two metrics exist only as scorers. "partial_auc_log" is the mean of the true positive rate (TPR)
-    over the logarithm of the false positive rate, from a = `min_fpr` (default 1e-5) to
-    b = `max_fpr` (default 0.05).
+    Two metrics exist only as scorers. "partial_auc_log" (left formula) is the mean of the true
+    positive rate (TPR) over the logarithm of the false positive rate, from a = `min_fpr` (default
+    1e-5) to b = `max_fpr` (default 0.05).
 
-    "auc_at_quantile" is the mean, for :math:`\tau` from 0 to :math:`\alpha` = `quantile`, of the
-    precision :math:`P(\tau)` among the share :math:`\tau` of samples of highest score [1]_.
+    "auc_at_quantile" (right) is a mean of precisions [1]_. :math:`P(\tau)` is the precision among
+    the best samples, a share :math:`\tau` of all; :math:`\alpha` is `quantile`.
     ``normalize=True`` divides by the mean for a perfect ranking.
 
     .. math::

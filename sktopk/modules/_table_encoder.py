@@ -137,8 +137,8 @@ class TableEncoder(nn.Module):
         ----------
         X : Tensor of shape (n_samples, n_features)
             Floating-point samples. NaN, infinite values and categorical columns are ignored. At
-            most 20 000 evenly spaced samples are used, except for columns that are constant in
-            them. Columns without two distinct values get scale 0.
+            most 20 000 evenly spaced samples are used. For columns that are constant there, all
+            samples are used. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 

@@ -67,7 +67,7 @@ class BudgetClassifier(CalibratedDecision):
         an integer: the number of samples to flag if `predict` gets as many samples as `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate that `budget` limits: the share of flagged samples ("count"), the false positive rate
-        ("fpr") or the false discovery rate ("fdr") from above, precision or recall from below.
+        ("fpr") or the false discovery rate ("fdr") is at most, precision or recall at least this.
     delta : float, default=0.05
         Largest probability of an error, in (0, 1). The guarantees for "fpr", "precision" and
         "recall", `hits_interval` [6]_ and each interval in `rates_` hold with
@@ -126,8 +126,8 @@ class BudgetClassifier(CalibratedDecision):
       the scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget. This holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_ [5]_).
-      `predict` uses the lowest t at which (1 + negatives above t) / (1 + samples above t) is at
-      most the budget, counted among the calibration samples.
+      `predict` counts calibration samples: it uses the lowest t at which (1 + negatives above t)
+      / (1 + samples above t) is at most the budget.
     - "count": there is no guarantee. The threshold is a quantile of the calibration scores.
 
     With too few calibration samples for a guarantee, no sample is flagged (every sample for
@@ -416,11 +416,11 @@ class BudgetClassifier(CalibratedDecision):
         return (int(low[0]), int(high[0])) if groups is None and np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return a metric of the ranking at the budget. It does not depend on `threshold_`.
+        """Return a metric of the ranking, which does not depend on `threshold_`.
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` at k = `budget`, a share of X;
+        - "count": :func:`sktopk.metrics.recall_at_k_score`, where k is the share `budget` of X;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;

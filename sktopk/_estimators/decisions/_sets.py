@@ -48,7 +48,7 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     where :math:`1 - \alpha` is `coverage`. If the calibration samples and a new sample are
-    exchangeable, the lower bound holds [1]_ [2]_. Without ties, the upper bound holds, too:
+    exchangeable, the first inequality holds [1]_ [2]_. The second one also needs different scores:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
@@ -121,12 +121,12 @@ class SetClassifier(CalibratedDecision):
       samples [3]_, without a guarantee.
     - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Sets of uncertain
       samples contain the true label less often.
-    - "aps": s is the probability of all labels that rank below y, plus :math:`u \, p(y \mid x)`
-      with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
+    - "aps": s is the total probability of the labels that rank below y, plus
+      :math:`u \, p(y \mid x)` with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_. This avoids very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
-      Rare labels are in more sets, frequent labels in fewer. Use "lac" for losses that correct for
-      class frequencies: they already divide by :math:`\pi`.
+      Rare labels are in more sets, frequent labels in fewer. If the loss of the classifier corrects
+      for class frequencies, use "lac": its probabilities are already divided by :math:`\pi`.
 
     With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
     new samples. No set contains a class without training samples; `fit` warns if many are likely.
@@ -201,11 +201,12 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Labels unknown to a frozen estimator count as not covered by any set.
         sample_weight : array-like of shape (n_samples,), default=None
-            Training weights (of a pipeline's last step). Samples of weight 0 are dropped.
+            Weights for training `estimator`, or the last step of a pipeline. Samples of weight 0
+            are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its plant. Whole groups are held out. One sample per group
-            calibrates: the guarantee holds for one random sample of a new group. `estimator` also
-            gets the groups if its `fit` takes groups. ``cross_fit=True`` requires this.
+            Group of each sample, such as its plant. Whole groups are held out, and one sample of
+            each calibrates. The guarantee holds for one random sample of a new group. `estimator`
+            gets groups if its `fit` takes them, as ``cross_fit=True`` requires.
 
             With ``conditional="group"``, samples are held out; the coverage holds in each group.
         **fit_params : dict

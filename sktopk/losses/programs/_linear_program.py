@@ -82,9 +82,9 @@ def linear_program(
     smoothing : float, default=1e-2
         Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
-        Relative tolerance for constraints, dual residual and gap, positive; unused by "highs". None
-        means 1e-9, or 1e-6 for "newton" if an input is not float64. A program counts as having no
-        optimum if all solutions have norms above 1e-3 / `tol`, clipped to [1e2, 1e6].
+        Positive relative tolerance for constraints, dual residual and gap; unused by "highs". None
+        means 1e-9, or 1e-6 for "newton" if an input is not float64. If all solutions have norms
+        above 1e-3 / `tol` (at least 1e2, at most 1e6), the program counts as having no optimum.
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -127,9 +127,10 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
-    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b, lies
-    between :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` and :math:`p`, and changes if a row of A and
-    b is scaled. Infeasible programs are not noticed: the minimum is finite, and `status` is not 2.
+    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b. It is
+    at most the optimum p, and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` with the
+    multipliers v and u. It depends on the scale of each row. For infeasible programs, the minimum
+    is finite, and `status` is not 2.
 
     "newton" is fast for sparse matrices if most variables are in few rows. For other sparse
     matrices, "highs" is faster. Redundant rows are allowed.

@@ -43,8 +43,8 @@ def pairwise_auc_loss(
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    where m is `margin`. The loss is at least 1 minus the area under the ROC curve. With the hinge,
-    the loss is a linear program from [1]_. The time is O(n log n), or O(n^2) for "logistic".
+    where m is `margin`. The loss is at least 1 minus the area under the ROC curve. For the hinge,
+    it is a linear program of [1]_. The time is O(n log n); for "logistic", it is O(n^2).
 
     The loss of multi-class scores is the mean over binary problems:
 
@@ -52,8 +52,8 @@ def pairwise_auc_loss(
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
 
-    Binary problems without samples of both classes are omitted. "ovr" and "ovo" are upper bounds of
-    1 minus scikit-learn's macro-averaged ``roc_auc_score``, and "mu" of 1 minus AUC_mu.
+    Binary problems without samples of both classes are omitted. The "ovr" and "ovo" losses are at
+    least 1 minus scikit-learn's macro-averaged ``roc_auc_score``, "mu" at least 1 minus AUC_mu.
 
     Parameters
     ----------

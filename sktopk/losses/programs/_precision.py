@@ -120,9 +120,9 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where m is `margin`, and :math:`T^*` is any set of k samples with as many positives as possible.
+    where m is `margin`, T is a set of k samples, and :math:`T^*` has as many positives as possible.
     L is at least 1 minus the precision at k. The maxima are from the structured hinge [1]_ and the
-    ramp loss [2]_. With more than k positives, L is not convex, and only the k best count.
+    ramp loss [2]_. With more than k positives, L is not convex, and uses only the k best of them.
 
     Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th best score of positives and negatives.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
@@ -137,7 +137,8 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Ties keep their order.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of tied
+        samples ranks higher.
 
     References
     ----------
