@@ -53,8 +53,8 @@ class TopKClassifier(BaseNetClassifier):
     Parameters
     ----------
     loss : str, nn.Module or callable, default="smooth_topk"
-        Training loss: a name, function or module ``loss(scores, target)``. With weights, it takes
-        `sample_weight` and returns the weighted mean, or is a module with an attribute `reduction`.
+        Training loss: a name, function or module ``loss(scores, target)``. To use weights, it must
+        take `sample_weight` and return the weighted mean, or be a module with a `reduction`.
 
         Names: "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,

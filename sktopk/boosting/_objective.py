@@ -245,7 +245,8 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Score of label 1, or of each class. For a class without samples, n is half the mean weight.
+        Score of label 1, or of each class. For a class without samples, n is half the
+        mean weight of a sample.
 
     Examples
     --------

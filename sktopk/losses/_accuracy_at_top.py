@@ -110,7 +110,7 @@ def accuracy_at_top_loss(
         is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. With
-        reduction "mean", L averages each term over the groups that have its class.
+        reduction "mean", L averages the term of a class over the groups with samples of this class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"

@@ -88,7 +88,8 @@ def smooth_topk_loss(
     per sample is O(k n_classes).
 
     The loss does not order the k best labels: in your own training loop, add cross-entropy of the
-    same scores. Scores must differ k tau times as much as in a network trained by cross-entropy.
+    same scores. It divides scores by k tau: for the same effect as in cross-entropy, scores must
+    differ k tau times as much.
 
     Parameters
     ----------

@@ -48,9 +48,9 @@ def make_topk_scorer(
     -------
     scorer : TopKScorer
         Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. The estimator
-        needs one score per class in ``decision_function`` or else ``predict_proba``, unlike
-        ``SVC(decision_function_shape="ovo")``. A `k` of at least the number of classes gives a
-        warning. ``set_score_request(sample_weight=True)`` requests weights.
+        needs one score per class in ``decision_function`` or else ``predict_proba``, which
+        ``SVC(decision_function_shape="ovo")`` lacks. If k >= n_classes, there is a warning.
+        ``set_score_request(sample_weight=True)`` requests weights.
 
     Examples
     --------

@@ -52,8 +52,9 @@ def precision_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has positive weight. If the
-        data or a group has fewer than k samples, positives are still divided by k, with a warning.
+        In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has a weight > 0. If the
+        data or a group has fewer than k samples, the number of positives is still divided by k,
+        with a warning.
 
     Raises
     ------

@@ -65,14 +65,15 @@ def compare_losses(
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). Its threshold is tuned for two classes,
-      without sample weights and with a scorer of scikit-learn.
+      "weighted_cross_entropy" (balanced class weights). For two classes, a scorer of
+      scikit-learn and no sample weights, the threshold of this network is tuned.
 
     Parameters
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline with exactly one: its loss is replaced by each name in
-        `losses`. Another classifier has the name of its class. Each run sets every `random_state`.
+        `losses`. Other classifiers are listed by the name of their class. Each run sets every
+        `random_state` of the classifier.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -89,10 +90,10 @@ def compare_losses(
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10 or, for
-        losses with a temperature, by 1 and 3, each with tau and tau / 10. None keeps the given
-        parameters. A dict maps losses to ``ParameterGrid`` arguments; losses without an entry get
-        "default". All losses must have the same number of settings.
+        Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10. For
+        losses with a temperature tau, it multiplies by 1 or 3, and uses tau or tau / 10. None keeps
+        the given parameters. A dict maps losses to ``ParameterGrid`` arguments; losses without an
+        entry get "default". All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None

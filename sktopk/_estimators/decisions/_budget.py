@@ -81,8 +81,8 @@ class BudgetClassifier(CalibratedDecision):
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
         Label of the samples to flag. None means `pos_label_` of `estimator`, or else 1 or True. For
-        other labels, such as "fraud", None chooses one, with a warning: set `pos_label`. If
-        `estimator` has ``pos_label=None``, it is trained with this label.
+        other labels, such as "fraud", None chooses one, and warns: set `pos_label`. An `estimator`
+        with ``pos_label=None`` is trained with the chosen label.
     random_state : int, RandomState or None, default=None
         Seed for the held-out samples, their split for "precision", and the ties in `hits_interval`.
 
@@ -206,8 +206,8 @@ class BudgetClassifier(CalibratedDecision):
             groups are held out, and one sample of each calibrates: the guarantee holds for one
             random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`.
 
-            Rankers are trained without groups: to use groups, fit a ranker, and pass it in a
-            FrozenEstimator.
+            A ranker that `fit` trains does not get the groups. To train it with groups, fit it
+            first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
             samples. With metadata routing, these are the metadata that `estimator` requests.
@@ -323,7 +323,8 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
             Number of samples of X or of each group, at least 1. None selects the samples that
-            `predict` flags or, for "fdr", the conformal selection from X, with the same guarantee.
+            `predict` flags. For "fdr", it makes a conformal selection from X, with the guarantee of
+            `predict`.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.
@@ -378,8 +379,8 @@ class BudgetClassifier(CalibratedDecision):
         Notes
         -----
         Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the number of positives among these K and the n best samples, the number among the K
-        samples is hypergeometric. The interval has all numbers of positives among the n samples
+        Given the total number of positives among the K and the n best samples, the number among the
+        K samples is hypergeometric. The interval has all numbers of positives among the n samples
         that two one-sided tests at level :math:`\delta / 2` accept.
         """
         refuse_masked(groups=groups)

@@ -58,8 +58,8 @@ class SetClassifier(CalibratedDecision):
     Parameters
     ----------
     estimator : estimator
-        Classifier. If it has no `predict_proba`, the softmax of `decision_function` is used. `fit`
-        only calibrates a :class:`~sklearn.frozen.FrozenEstimator`, with all samples.
+        Classifier. If it has no `predict_proba`, the softmax of `decision_function` is used. A
+        :class:`~sklearn.frozen.FrozenEstimator` is not trained: all samples calibrate it.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes). "topk" and "average_k" do not guarantee a coverage.
     k : int or float, default=5
