@@ -14,7 +14,7 @@ from sktopk._common._scalars import check_number, check_option
 from sktopk.losses._registry import LOSSES
 
 HESSIANS = ("auto", "curvature", "gradient")
-# The Hessian of each sample is at least this share of the mean Hessian.
+# If log_loss_share < 1, Hessians are at least this share of the mean Hessian.
 FLOOR = 1e-3
 # Users cannot set these arguments of a loss with `loss_params`.
 _RESERVED = {"scores", "target", "sample_weight", "reduction", "noise", "generator", "groups"}
@@ -36,8 +36,8 @@ def objective(
 
     where L is the `loss` of the scores s, h_L is its `hessian`, g' and h' are the gradient and
     Hessian of the log loss, and a is `log_loss_share`. L ranks only samples near its threshold, the
-    log loss also others. The factor c gives both gradients the same size. Each h is at least 0.001
-    times the mean h.
+    log loss also others. The factor c gives both gradients the same size. If a < 1, each h is at
+    least 0.001 times the mean h, times the sample weight divided by the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.

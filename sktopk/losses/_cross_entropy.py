@@ -69,8 +69,8 @@ def check_class_counts(class_counts, scores):
     counts = as_tensor(class_counts, "class_counts")
     check_length(counts, "class_counts", scores.shape[1], "one count per class")
     ends = value_range(counts)
-    if ends is not None and not ends[0] > 0:
-        raise ValueError(f"class_counts must be positive; got {ends[0]:g}")
+    if ends is not None and not 0 < ends[0] <= ends[1] < math.inf:
+        raise ValueError(f"class_counts must be in (0, inf); got {ends[0]:g} to {ends[1]:g}")
     return counts.to(scores.device, scores.dtype)
 
 

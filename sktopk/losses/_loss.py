@@ -129,6 +129,12 @@ def check_once(name):
         )
 
 
+def check_constant(sample_weight):
+    """Raise an error if a loss would ignore the gradient of its weights."""
+    if sample_weight.requires_grad and torch.is_grad_enabled():
+        raise TypeError("sample_weight must not require a gradient: pass sample_weight.detach()")
+
+
 class WithGradient(torch.autograd.Function):
     """Autograd function that returns the given `value` and has the given `gradient`."""
 

@@ -278,11 +278,10 @@ class SurrogateQuantile(_OfGroup):
         """Return the thresholds of rows for the hinge."""
         # The sum of the hinges is the largest of n sums of 1 + s - t: over the m best samples, for
         # m = 1, ..., n. Setting each sum to n tau gives n solutions t. The largest is the result.
-        with torch.no_grad():
-            order = torch.argsort(falling(scores, share), dim=-1, stable=True)
-            own = share.gather(-1, order)
-            reached = own.cumsum(-1)
-            none = reached[..., -1:] == 0
+        order = torch.argsort(falling(scores, share).detach(), dim=-1, stable=True)
+        own = share.gather(-1, order)
+        reached = own.cumsum(-1)
+        none = reached[..., -1:] == 0
         ordered = scores.gather(-1, order).masked_fill(own == 0, 0.0)
         # Subtract the largest score first, because sums of large scores lose digits.
         top = ordered.detach()[..., :1]
@@ -330,8 +329,7 @@ class SurrogateQuantile(_OfGroup):
         none = reached <= 0
         total = groups.within(own * torch.where(own > 0, -key - groups.of_rows(top), 0.0))
         line = 1 + (total - self.tau) / torch.where(none, 1.0, reached)
-        line = torch.where(none, -math.inf, line)
-        return torch.where(some, groups.largest(line) + top, 0.0)
+        return torch.where(some, groups.largest(line.masked_fill(none, -math.inf)) + top, 0.0)
 
 
 def _share(scores, weight, total):
@@ -353,7 +351,9 @@ class _Root(torch.autograd.Function):
     def backward(ctx, gradient):
         # Compute the slopes in `backward`, so that autograd can differentiate the gradient again.
         scores, share, root = ctx.saved_tensors
-        slope = ctx.threshold.weighted(SLOPES, scores, share, ctx.groups.of_rows(root))
+        t = ctx.groups.of_rows(root)
+        slope = ctx.threshold.weighted(SLOPES, scores, share, t)
         total = ctx.groups.sum(slope)
         factor = ctx.groups.of_rows(gradient / torch.where(total == 0, 1.0, total))
-        return None, factor * slope, None, None, None
+        surrogate = ctx.threshold.weighted(SURROGATES, scores, share.sign(), t)
+        return None, factor * slope, factor * surrogate, None, None

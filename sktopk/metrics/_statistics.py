@@ -25,8 +25,10 @@ class PairedDifference(NamedTuple):
     @classmethod
     def of(cls, scores, baseline, overlap):
         runs = np.subtract(scores, baseline)
-        error = np.sqrt(_variance_of_mean(len(runs), overlap) * runs.var(ddof=1))
-        return cls(float(runs.mean()), float(error), len(runs), overlap)
+        found = np.array([runs.mean(), runs.std(ddof=1)])
+        found[abs(found) < 1e-12 * np.abs([scores, baseline]).max()] = 0  # rounding errors
+        error = sqrt(_variance_of_mean(len(runs), overlap)) * found[1]
+        return cls(float(found[0]), float(error), len(runs), overlap)
 
     def half_width(self, confidence):
         check_number(confidence, "confidence", 0, 1, bounds="neither")
@@ -137,6 +139,6 @@ def intervals_in_words(difference, half_width):
     """Return a text such as "+0.048 ± 0.016" for each interval, all with equally many decimals."""
     widest = max(half_width)
     # The widest interval gets two significant digits. If all widths are 0, show three decimals.
-    digits = max(0, 1 - int(np.floor(np.log10(widest)))) if widest > 0 else 3
+    digits = int(np.clip(1 - np.floor(np.log10(widest)), 0, 12)) if widest > 0 else 3
     pairs = zip(difference, half_width, strict=True)
     return [f"{each:+.{digits}f} ± {half:.{digits}f}" for each, half in pairs]

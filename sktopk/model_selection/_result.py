@@ -91,9 +91,13 @@ class LossComparison:
             came = f"the columns {columns}" if is_frame else reprlib.repr(self.frame)
             raise (ValueError if is_frame else TypeError)(
                 f"frame must be a DataFrame with the columns {', '.join(_COLUMNS)}; got {came}. "
-                "For scores of cross_val_score, use "
-                "sktopk.metrics.LossComparisonDisplay.from_scores"
+                "With cross_val_score, use sktopk.metrics.LossComparisonDisplay.from_scores"
             )
+        if missing := [name for name in _COLUMNS if self.frame[name].isna().any()]:
+            raise ValueError(f"frame must have no missing values; got NaN in {', '.join(missing)}")
+        names = self.frame["loss"].unique().tolist()
+        if unknown := [loss for loss in self.losses or () if loss not in names]:
+            raise ValueError(f"losses must be names from {names}; got {unknown[0]!r}")
         self.overlap = self.test_fraction if self.overlap is None else self.overlap
 
     @property
@@ -188,8 +192,7 @@ class LossComparison:
 
 def _in_words(row):
     half = (row["high"] - row["low"]) / 2
-    (words,) = _statistics.intervals_in_words([row["difference"]], [half])
-    return words
+    return _statistics.intervals_in_words([row["difference"]], [half])[0]
 
 
 def _missing_in_words(row):

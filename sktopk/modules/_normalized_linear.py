@@ -89,5 +89,8 @@ class MemberNormalizedLinear(NormalizedLinear):
 
 def _normalize(rows):
     """Divide each row by its length. Zero rows stay zero, and have a finite gradient."""
+    # Divide by the largest entry first, because its square may overflow or underflow.
+    largest = rows.detach().abs().amax(-1, keepdim=True)
+    rows = rows / torch.where(largest == 0, 1.0, largest)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows / torch.where(norm == 0, 1.0, norm)

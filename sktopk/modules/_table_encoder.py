@@ -250,13 +250,12 @@ def _scaling(values, weight, limits):
 def _quantiles(values, weight, shares):
     """Return weighted quantiles of sorted values. A quantile between two values is their mean."""
     total = weight.cumsum(0)
-    wanted = torch.tensor(shares, dtype=torch.float64) * total[-1]
+    wanted = total.new_tensor(shares) * total[-1]
     # Tolerate rounding errors in `total` if a quantile is exactly between two values.
     slack = 1e-9 * total[-1]
     last = len(values) - 1
-    low = torch.searchsorted(total, wanted - slack).clamp(max=last)
-    high = torch.searchsorted(total, wanted + slack).clamp(max=last)
-    low, high = values[low], values[high]
+    low = values[torch.searchsorted(total, wanted - slack).clamp(max=last)]
+    high = values[torch.searchsorted(total, wanted + slack).clamp(max=last)]
     # Halve both values first, because `low + high` may overflow. Do not round equal values.
     return torch.where(low == high, low, low / 2 + high / 2)
 
@@ -268,7 +267,8 @@ def _edges(values, weight, n_bins):
     # Each value with more weight than an average bin is an edge. The other edges are quantiles.
     often = weight > weight.sum() / n_bins
     rest, total = values[~often], weight[~often].cumsum(0)
-    shares = torch.linspace(0, 1, n_bins + 1 - int(often.sum()), dtype=torch.float64)
+    n_edges = n_bins + 1 - int(often.sum())
+    shares = torch.linspace(0, 1, n_edges, dtype=torch.float64, device=total.device)
     # Always add the largest remaining value as an edge, so that the bins include all values.
     index = torch.searchsorted(total, (shares[:-1] - 1e-9) * total[-1]).clamp(max=len(rest) - 1)
     return torch.cat([values[often], rest[index], rest[-1:]]).unique()

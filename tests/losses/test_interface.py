@@ -74,8 +74,9 @@ def test_class_counts_move_with_the_module_and_wrong_counts_raise(case):
         case.module()
     with pytest.raises(ValueError, match=r"class_counts must have shape \(7,\).*got \(3,\)"):
         case(*class_batch(), class_counts=[1, 2, 3])
-    with pytest.raises(ValueError, match="class_counts must be positive; got 0"):
-        case(*class_batch(), class_counts=[0, 1, 1, 1, 1, 1, 1])
+    for wrong, shown in ((0, "0 to 1"), (math.inf, "1 to inf")):
+        with pytest.raises(ValueError, match=rf"class_counts must be in \(0, inf\); got {shown}"):
+            case(*class_batch(), class_counts=[wrong, 1, 1, 1, 1, 1, 1])
 
 
 def test_class_counts_of_a_series_are_copied_in_its_order():
@@ -123,7 +124,7 @@ def test_a_loss_compiles_without_graph_breaks(case):
     assert_same((loss.detach(), gradient), value_and_gradient(case, scores, target))
 
 
-@every(first_of_each(LOSSES))
+@every([*first_of_each(LOSSES), PROGRAMS[-2]])  # the latter is pairwise with surrogate="logistic"
 def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
     scores, target = case.batch()
     n = len(scores)
@@ -138,6 +139,9 @@ def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
         (scores, target, two, rf"sample_weight must have shape \({n},\).*got \(2,\)"),
         (scores, target, wrong, "reduction='average' must be one of 'none', 'sum'"),
     ]
+    if case in PROGRAMS[1:]:
+        weight = torch.ones(n, requires_grad=True)
+        refused += [(scores, target, {"sample_weight": weight}, "must not require a gradient")]
     if case in CLASSES:
         refused += [(scores[0], target, {}, r"scores must have shape \(n_samples, n_classes\)")]
         refused += [(scores, scores > 0, {}, r"must be float; got torch\.bool: use target")]

@@ -109,9 +109,8 @@ def test_tied_samples_rank_in_their_order(k):
 @every_threshold
 def test_gradient_matches_finite_differences(threshold):
     scores, target = binary_batch()
-    weight = torch.linspace(0, 2, len(scores))
-    assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1), scores)
-    assert torch.autograd.gradcheck(lambda s: threshold(s, target == 1, weight), scores)
+    weight = torch.linspace(0.1, 2, len(scores), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s, w: threshold(s, target == 1, w), (scores, weight))
 
 
 @every_threshold

@@ -49,11 +49,17 @@ def test_the_summary_equals_a_corrected_t_test_computed_step_by_step(overlap, te
         assert (row["p_value"] < 0.1) == (row["low"] > 0 or row["high"] < 0)
 
 
-@pytest.mark.parametrize(("gain", "p"), [(0.0, 1.0), (0.5, 0.0), (-0.5, 0.0)])
+@pytest.mark.parametrize(("gain", "p"), [(0.0, 1.0), (1e-16, 1.0), (0.2, 0.0), (-0.5, 0.0)])
 def test_equal_differences_on_all_folds_have_a_p_value_of_0_or_1(gain, p):
-    base = np.array([0.25, 0.5, 0.75])
-    found = comparison({"cross_entropy": base, "focal": base + gain}).summary()
+    found = comparison({"cross_entropy": BASE, "focal": BASE + gain}).summary()
     assert found.loc["focal", "p_value"] == p
+
+
+def test_unknown_losses_and_missing_scores_raise():
+    with pytest.raises(ValueError, match=r"losses must be names from \['cross.*; got 'nope'"):
+        comparison(SCORES, losses=["nope"])
+    with pytest.raises(ValueError, match="frame must have no missing values; got NaN in score"):
+        comparison(SCORES | {"focal": [*BASE[1:], np.nan]})
 
 
 def test_scores_of_several_seeds_on_the_same_split_are_averaged():

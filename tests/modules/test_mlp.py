@@ -90,7 +90,8 @@ def layer():
 def test_scores_are_cosine_similarities_and_their_gradients_are_correct(layer):
     features = torch.randn((5, 4), dtype=torch.float64, requires_grad=True)
     expected = torch.cosine_similarity(features.unsqueeze(1), layer.weight.unsqueeze(0), dim=2)
-    torch.testing.assert_close(layer(features), expected)
+    for scale in (1, 1e-200, 1e200):
+        torch.testing.assert_close(layer(scale * features), expected)
     assert torch.autograd.gradcheck(layer, features)
 
 

@@ -11,6 +11,7 @@ from sktopk.losses._groups import Groups, OneGroup
 from sktopk.losses._loss import (
     LossModule,
     WithGradient,
+    check_constant,
     check_hard,
     check_name,
     check_nonnegative,
@@ -233,13 +234,13 @@ def _ramp_pairs(scores, positive, negative, groups):
 
 
 def _logistic_pairs(scores, positive, negative, groups):
+    check_constant(positive + negative)
     with torch.no_grad():
         if isinstance(groups, Groups):
             value, gradient = _logistic_pairs_of(groups, scores.double(), positive, negative)
         else:
-            problems = zip(scores, positive, negative, strict=True)
-            pairs = zip(*(_all_logistic_pairs(*p) for p in problems), strict=True)
-            value, gradient = map(torch.stack, pairs)
+            pairs = map(_all_logistic_pairs, scores, positive, negative)
+            value, gradient = map(torch.stack, zip(*pairs, strict=True))
     return WithGradient.apply(scores, value, gradient.to(scores.dtype))
 
 
