@@ -115,7 +115,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
         selected = Batch(*(None if part is None else part[rows] for part in batch[:-1]))
         loss = optimum(program(selected, **parameters), scores, batch.bottom)
     else:
-        check_constant(positive + negative)
+        check_constant(positive)
         with torch.no_grad():
             # Use float64: in float32, sums with large weights would lose the small weights.
             weights = {"positive": positive.double(), "negative": negative.double()}

@@ -234,7 +234,7 @@ def _ramp_pairs(scores, positive, negative, groups):
 
 
 def _logistic_pairs(scores, positive, negative, groups):
-    check_constant(positive + negative)
+    check_constant(positive)
     with torch.no_grad():
         if isinstance(groups, Groups):
             value, gradient = _logistic_pairs_of(groups, scores.double(), positive, negative)
