@@ -107,9 +107,9 @@ WRONG = {
     "device that is missing": ({"device": "xla"}, V, "^device='xla' cannot be used here .*: use"),
     "device without storage": ({"device": "meta"}, V, "device='meta' cannot be used"),
     "two callbacks of a name": ({"callbacks": [("a", LRScheduler())] * 2}, V,
-        "callbacks must have distinct names.*got 'a'"),
+        "callbacks must have different names.*got 'a'"),
     "name of a callback of fit": ({"callbacks": [("validation", LRScheduler())]}, V,
-        "callbacks must have distinct names.*got 'validation'"),
+        "callbacks must have different names.*got 'validation'"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
     "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}},
         V,
@@ -188,7 +188,7 @@ def test_a_k_that_is_too_large_is_clipped_with_one_warning(name, k):
 
 def test_a_logit_adjusted_loss_with_balanced_class_weight_gives_a_warning():
     clf = make("TopKClassifier", loss="logit_adjusted", class_weight="balanced")
-    with pytest.warns(UserWarning, match="both correct for class frequencies"):
+    with pytest.warns(UserWarning, match="both adjust for class frequencies"):
         clf.fit(X, OF_FOUR)
 
 

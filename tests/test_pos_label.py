@@ -117,7 +117,7 @@ def test_positives_that_are_the_large_majority_give_a_warning(caller, labels, ro
     fitted, (warned,) = said(clf, X, y)
     assert fitted.pos_label_ == labels[1]
     assert f"the label of {100 * np.mean(~positive):.3g} % of the samples" in warned
-    assert f"Set pos_label={labels[0]!r} if the rare samples are positives" in warned
+    assert f"Set pos_label={labels[0]!r} if the rarer label is positive" in warned
     for pos_label in labels:
         fitted, warned = said(clone(clf).set_params(pos_label=pos_label), X, y)
         assert (fitted.pos_label_, warned) == (pos_label, [])
@@ -134,7 +134,7 @@ def test_meta_estimators_that_encode_labels_give_a_warning():
     y = np.where(y == 1, "bad", "ok")
     clf = sktopk.RecallAtFPRClassifier(n_estimators=2, max_epochs=3, random_state=0)
     _, warned = said(VotingClassifier([("net", clf)]), X, y)
-    assert "Set pos_label=0 if the rare samples are positives" in warned[0]
+    assert "Set pos_label=0 if the rarer label is positive" in warned[0]
     fitted, warned = said(VotingClassifier([("net", clf.set_params(pos_label=0))]), X, y)
     assert warned == []
     assert 0.02 < np.mean(fitted.predict(X) == "bad") < 0.3

@@ -218,7 +218,7 @@ def test_the_method_score_is_the_accuracy_in_the_classes_whose_errors_count(rare
     if errors == "false_negatives":
         with pytest.warns(UserWarning, match="y must have positives with a weight"):
             assert np.isnan(clf.score(X[y == 0], y[y == 0]))
-        with pytest.warns(UserWarning, match="score is NaN: no positives"):
+        with pytest.warns(UserWarning, match="score is NaN: no sample"):
             assert np.isnan(quick(sktopk.FScoreClassifier()).fit(X, y).score(X, y, 0 * weight))
 
 

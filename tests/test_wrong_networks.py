@@ -56,7 +56,7 @@ MODULES = {
     "one axis more": (lambda net, x, s: s.unsqueeze(2), ValueError, "module must return scores of"),
     "a sample less": (lambda net, x, s: s[1:], ValueError, r"module must return.*got shape \(1, "),
     "a sample less in training": (lambda net, x, s: s[net.training * 1 :], ValueError,
-        r"module must return \d scores per sample in training, too; got shape"),
+        r"module must return \d scores per sample also in train mode; got shape"),
     "NaN": (lambda net, x, s: s * torch.nan, ValueError, "Training diverged.*epoch 1"),
     "NaN in training": (lambda net, x, s: s * (torch.nan if net.training else 1), ValueError,
         "Training diverged.*epoch 1"),

@@ -79,9 +79,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
-        Training stops after so many epochs without improvement on held-out samples, and keeps the
-        best one. None trains all epochs, and keeps the last. It keeps an earlier one only if this
-        is better on held-out samples by more than two standard errors of the difference.
+        Training stops after this number of epochs without improvement on held-out samples, and
+        keeps the best one. None trains all epochs, and keeps the last. It keeps an earlier one only
+        if this is better on held-out samples by more than two standard errors of the difference.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples

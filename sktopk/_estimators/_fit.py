@@ -161,7 +161,7 @@ def n_networks(estimator):
         return NETWORKS
     warn(
         f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
-        f"(more than {MOST_CLASSES}): set n_estimators=1, or {NETWORKS} for an ensemble"
+        f"(more than {MOST_CLASSES}): for an ensemble set {NETWORKS}, else 1"
     )
     return 1
 

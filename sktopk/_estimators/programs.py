@@ -119,7 +119,7 @@ class FScoreClassifier(BatchClassifier):
     def _metric(self, positive, scores, weight):
         predicted = scores > 0
         if not weight[positive | predicted].any():
-            warn("score is NaN: no positives in y or predicted have a weight above 0")
+            warn("score is NaN: no sample of weight > 0 is positive in y or predicted positive")
             return np.nan
         beta = float(self.beta)
         return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))

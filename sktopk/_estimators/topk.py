@@ -225,7 +225,7 @@ class TopKClassifier(BaseNetClassifier):
             self._warn_of_ignored(named.params if isinstance(loss, str) else ())
             if named is not None and named.counts and self.class_weight is not None:
                 warn(
-                    f"class_weight={self.class_weight!r} and loss={self.loss!r} both correct for "
+                    f"class_weight={self.class_weight!r} and loss={self.loss!r} both adjust for "
                     "class frequencies: use one of them"
                 )
         params = {}

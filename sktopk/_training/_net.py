@@ -350,7 +350,7 @@ class Net(NeuralNetClassifier):
         n_scores = n_members * self.settings.task.n_outputs
         if scores.numel() != n_samples * n_scores:
             raise ValueError(
-                f"module must return {n_scores} scores per sample in training, too; got shape "
+                f"module must return {n_scores} scores per sample also in train mode; got shape "
                 f"{tuple(scores.shape)} for {n_samples} samples"
             )
         scores = scores.view(n_samples, n_members, -1).transpose(0, 1)

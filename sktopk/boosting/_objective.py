@@ -151,11 +151,13 @@ class Objective:
         params = dict(self.loss_params)
         if is_weighted:
             if "sample_weight" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} must take sample_weight if weights are passed")
+                raise TypeError(f"loss={self.loss!r} does not take sample_weight: pass no weights")
             params["sample_weight"] = torch.from_numpy(weight)
         if group is not None:
             if "groups" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} must take groups if groups are passed")
+                raise TypeError(
+                    f"loss={self.loss!r} does not take groups: pass no groups, or use another loss"
+                )
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params:
             counts = np.bincount(target, weight, minlength=score.shape[1])

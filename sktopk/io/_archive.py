@@ -123,14 +123,14 @@ def _check_array(archive, name):
     # Arrays of 0 bytes can have huge shapes: if items are empty strings, or an axis has length 0.
     sizes = count <= 1 if dtype.itemsize == 0 else n_sides <= max(n_bytes, 1 << 20)
     if count * dtype.itemsize != n_bytes or not sizes:
-        raise ValueError(f"{name} has {n_bytes} bytes, but shape {shape} and {dtype}")
+        raise ValueError(f"{name} has {n_bytes} bytes, which do not fit shape {shape} of {dtype}")
 
 
 def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"a sparse matrix has {size} bytes, too many for a file of {n_bytes}")
+            raise ValueError(f"a sparse matrix has {size} bytes, but its file only {n_bytes}")
         for name in archive.namelist():
             _check_array(archive, name)
 
@@ -157,7 +157,7 @@ def _check_nodes(schema, sizes, constructed):
             own = number or object()  # skops does not remember a node without a number
             if not known or reader.setdefault(file, own) != own:
                 raise ValueError(
-                    f"each {loader} needs its own file in the archive; {file!r:.40} is no such file"
+                    f"each {loader} needs a file of its own in the archive; got {file!r:.40}"
                 )
     return names
 

@@ -112,7 +112,7 @@ def paired_differences(scores, baseline, overlap):
     check_number(overlap, "overlap", 0, 1, bounds="left")
     if baseline not in scores or len(scores) < 2:
         raise ValueError(
-            f"keys of scores must be {baseline!r}, the baseline, and other losses; got {[*scores]}"
+            f"scores must have the key {baseline!r} and at least one other; got {[*scores]}"
         )
     scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
     lengths = {loss: len(each) for loss, each in scores.items()}

@@ -279,8 +279,8 @@ def _check_labels(labels, y_true, n_classes, of):
         if len(labels) != n_classes:
             raise ValueError(
                 f"labels=None needs {n_classes} distinct values in y_true, one per column of {of}; "
-                f"got {len(labels)}. Pass labels, the class of each column, such as the classes_ "
-                f"of a classifier, or range({n_classes}) for classes numbered from 0"
+                f"got {len(labels)}. Set labels to the class of each column: classes_ of the "
+                f"classifier, or range({n_classes}) for classes numbered from 0"
             )
     labels = np.asarray(on_host(labels, "labels"))
     if labels.shape != (n_classes,):

@@ -241,8 +241,8 @@ def _named_estimators(with_loss, losses, parameter, known):
     if not isinstance(entries, list | tuple):
         raise TypeError(
             f"{parameter} must be a list of names and (name, estimator) pairs, or a dict of "
-            "estimators, as in compare_losses(estimator, losses, X, y); got "
-            f"{reprlib.repr(losses)}"
+            f"estimators; got {reprlib.repr(losses)}. The order of the arguments is "
+            "compare_losses(estimator, losses, X, y)"
         )
     named = {}
     for entry in entries:
@@ -257,7 +257,9 @@ def _named_estimators(with_loss, losses, parameter, known):
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"{parameter}[{name!r}] must be a classifier; got {_said(each)}")
         if name in named or name in known:
-            raise ValueError(f"{parameter} must have names of no other model; got {name!r} twice")
+            raise ValueError(
+                f"{parameter} must have a name of its own for each model; got {name!r} twice"
+            )
         named[name] = each
     return named
 

@@ -122,7 +122,7 @@ def test_the_loss_may_be_a_function_of_the_user():
     own = objective(lambda s, y: (y * (s.max() - s)).sum(), hessian="gradient", log_loss_share=0)
     gradient, _ = own(target, score)
     assert gradient[score.argmax()] > 0
-    with pytest.raises(TypeError, match="must take sample_weight"):
+    with pytest.raises(TypeError, match="does not take sample_weight"):
         own(target, score, np.ones(len(score)))
 
 

@@ -142,7 +142,7 @@ def test_conformal_selection_takes_each_group_as_a_batch(rng):
     for name in ("Mon", "Tue"):
         own = np.flatnonzero(groups == name)
         assert set(own[clf.predict_top(column(new[own]))]) == set(chosen) & set(own)
-    with pytest.raises(ValueError, match="groups must be None if n is None"):
+    with pytest.raises(ValueError, match="without n, groups must be None"):
         clf.set_params(constraint="fpr").predict_top(column(new), groups=groups)
 
 
@@ -295,7 +295,7 @@ def test_a_classifier_without_a_positive_label_gets_pos_label_of_budget_classifi
     selection = BudgetClassifier(clf, budget=0.3, pos_label="bad", random_state=0).fit(X, y)
     assert (y[selection.predict_top(X, 50)] == "bad").all()
     assert ranker.pos_label is None
-    with pytest.warns(UserWarning, match="pos_label='ok' is not pos_label_='bad' of estimator"):
+    with pytest.warns(UserWarning, match="pos_label='ok' differs from pos_label_='bad'"):
         BudgetClassifier(FrozenEstimator(selection.estimator_), pos_label="ok").fit(X, y)
     with pytest.raises(AttributeError, match=r"use estimator_\.predict_proba\(X\)"):
         selection.predict_proba(X)

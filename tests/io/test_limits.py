@@ -67,15 +67,15 @@ TWO_NUMBERS = node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER])
 FORGED = {
     "nodes that stand for larger ones": (with_parameter(nested(29)), "the same content"),
     "an array that two nodes read": (
-        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "needs its own file"),
-    "an array without a number": (partial(read_twice, first={}, second={}), "needs its own file"),
-    "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, but"),
-    "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, but"),
-    "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, but"),
-    "texts of size 0": (with_array(array_of(("<U0", (2**20,)))), "has 0 bytes, but"),
-    "items of a huge size": (with_array(array_of(("<U99999999", (1,)))), "has 0 bytes, but"),
-    "fewer bytes": (with_array(array_of(("<f8", (2,)), bytes(8))), "has 8 bytes, but"),
-    "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "has 16 bytes, but"),
+        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "needs a file of"),
+    "an array without a number": (partial(read_twice, first={}, second={}), "needs a file of"),
+    "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, which"),
+    "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, which"),
+    "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, which"),
+    "texts of size 0": (with_array(array_of(("<U0", (2**20,)))), "has 0 bytes, which"),
+    "items of a huge size": (with_array(array_of(("<U99999999", (1,)))), "has 0 bytes, which"),
+    "fewer bytes": (with_array(array_of(("<f8", (2,)), bytes(8))), "has 8 bytes, which"),
+    "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "has 16 bytes, which"),
     "as many bytes as a number": (
         with_array(array_of(("<i8", ()), (2**33).to_bytes(8, "little")), "numpy.void"),
         "must not have numpy.void"),
@@ -84,7 +84,7 @@ FORGED = {
         f"must not call {NETWORK}"),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
-        "needs its own file"),
+        "needs a file of"),
 }  # fmt: skip
 
 

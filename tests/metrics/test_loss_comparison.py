@@ -106,8 +106,8 @@ def test_unknown_columns_of_cv_results_raise(search):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"baseline": "hinge"}, ValueError, "keys of scores must be 'hinge', .*other losses; got"),
-        ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and other losses; got"),
+        ({"baseline": "hinge"}, ValueError, "scores must have the key 'hinge' .*; got"),
+        ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and at least one other; got"),
         ({"overlap": 1}, ValueError, "overlap == 1, must be < 1"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
         ({"margin": -0.01}, ValueError, "margin == -0.01, must be >= 0"),

@@ -261,7 +261,11 @@ def test_a_warning_that_many_fits_give_is_shown_once(rows):
             "baselines must .* 'a' twice",
         ),
         ({"losses": [("a", 3)]}, TypeError, "must be a classifier"),
-        ({"losses": np.eye(60)}, TypeError, r"losses must .*\(estimator, losses, X, y\); got ar"),
+        (
+            {"losses": np.eye(60)},
+            TypeError,
+            r"losses must .*; got array.*\(estimator, losses, X, y\)",
+        ),
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),
         ({"grid": "small"}, ValueError, "grid must be"),

@@ -213,9 +213,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                f"{name} must have a class with two {unit}, so that one can be held out for "
-                f"calibration; got n_samples={len(y)} without such a class. Add {unit}, or "
-                "calibrate a fitted estimator in FrozenEstimator"
+                f"{name} must have a class with two {unit}, one of them for calibration; got at "
+                f"most one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
+                "estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
         estimator.fit(take_rows(X, train), y[train], **take_params(fit_params, train, len(y)))

@@ -232,7 +232,7 @@ class BudgetClassifier(CalibratedDecision):
         own = own_pos_label(trained.estimator)
         pos_label = own if self.pos_label is None else self.pos_label
         if own is not None and own != pos_label:
-            warn(f"pos_label={pos_label!r} is not pos_label_={own!r} of estimator: set both equal")
+            warn(f"pos_label={pos_label!r} differs from pos_label_={own!r} of estimator: use one")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
         if trained.y_score is None:

@@ -129,9 +129,9 @@ def warn_of_single_samples(y, coverage, n_calibration):
     needed = coverage / possible
     or_set = f", or set coverage={needed:.4f}" if needed < 0.9999 else ""
     warn(
-        f"the coverage will be about {coverage * possible:.2f} instead of {coverage}, and cannot "
-        f"exceed {possible:.2f}, because {n_single} of {len(counts)} classes have only one sample. "
-        f"Merge rare classes or add samples{or_set}"
+        f"the coverage will be about {coverage * possible:.2f} instead of {coverage}, because "
+        f"{n_single} of {len(counts)} classes have only one sample. No coverage above "
+        f"{possible:.2f} is possible. Merge rare classes or add samples{or_set}"
     )
 
 
