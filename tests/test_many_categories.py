@@ -93,6 +93,21 @@ def test_out_of_fold_scores_of_meaningless_categories_have_an_auc_near_one_half(
     assert 0.46 < roc_auc_score(y, clf.oob_decision_function_) < 0.54
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_three_of_many_categories_are_enough_and_copies_do_not_tell_their_labels(name, rng):
+    code, clf = rng.integers(0, 60, 3000), clone(SMALL[name])
+    X = pd.DataFrame({"x": rng.normal(size=3000), "shop": np.char.add("shop", code.astype(str))})
+    y = (rng.random(3000) < np.where(code < 3, 0.8, 0.02)).astype(int)
+    assert auc(clf.fit(X[:2000], y[:2000]), X[2000:], y[2000:]) > 0.75
+    X["shop"], y = (
+        np.char.add("shop", rng.integers(0, 150, 3000).astype(str)),
+        rng.integers(0, 2, 3000),
+    )
+    copies = np.repeat(np.arange(600), 5)
+    clf.fit(X.iloc[copies], y[copies])
+    assert 0.4 < roc_auc_score(y[copies], clf.oob_decision_function_) < 0.6
+
+
 def test_meaningless_categories_cost_little_accuracy_with_many_classes(rng):
     y = rng.integers(0, 30, 1500)
     X = pd.DataFrame(

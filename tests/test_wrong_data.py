@@ -238,7 +238,7 @@ VALIDATION = {
     "a label short": (lambda y: (X, y[:-1]), V, "y_val must have .* inconsistent length 39"),
     "continuous labels": (lambda y: (X, X[:, 0]), V, "y_val must hold .*continuous"),
     "a gradient": (lambda y: (TRAINED, y), T, "X_val is not valid.*gradient"),
-    "other labels": (lambda y: (X, y + 7), V, r"y_val must have labels of y: .*got only"),
+    "other labels": (lambda y: (X, y + 7), V, r"y_val must have .* labels of y: .*got only"),
     "another kind": (lambda y: (X, y.astype(str)), V, "y_val must have labels of the same type"),
 }
 
@@ -249,6 +249,11 @@ def test_invalid_validation_samples_or_labels_raise(name, case):
     make, error, says = VALIDATION[case]
     X_val, y_val = make(labels(name))
     assert_refused(name, error, says, "fit", X, labels(name), X_val=X_val, y_val=y_val)
+
+
+def test_validation_samples_of_a_ranker_need_both_classes():
+    y = labels("AUCClassifier")
+    assert_refused("AUCClassifier", V, "y_val must have both", "fit", X, y, X_val=X, y_val=0 * y)
 
 
 NUMBERS = {

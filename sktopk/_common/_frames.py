@@ -69,7 +69,7 @@ def _missing_objects(name, values, error, takes_missing):
         except (OverflowError, TypeError, ValueError) as reason:
             kind = TypeError if isinstance(reason, TypeError) else ValueError
             advice = ""
-            if value in ("True", "False"):
+            if isinstance(value, str) and value in ("True", "False"):
                 advice = f". For a Boolean column, pass X[{name!r}] == 'True'"
             elif isinstance(value, str) and takes_missing:
                 advice = (
@@ -171,7 +171,7 @@ class Categories:
                 if given.sum() >= LEAST_UNKNOWN and (codes[given] < 0).all():
                     warn(
                         f"column {X.columns[j]!r} of X has no category that fit has seen: all "
-                        f"values, such as {objects[given][0]!r}, count as missing"
+                        f"values, such as {objects[given][0]!r}, count as unknown"
                     )
                 columns[j] = codes.astype(dtype)
             else:
@@ -191,7 +191,7 @@ class Categories:
         for j in self.many:
             code = rows.X[:, j].astype(np.intp)
             if rows.groups is None:
-                part = deal_to_parts(code, order)
+                part = deal_to_parts(code, order, target)
             else:
                 part = np.unique(order, return_inverse=True)[1] % N_PARTS
             found, encoded[j] = target_statistics(code, target, n_classes, rows.weight, part)
@@ -313,14 +313,21 @@ def _by_frequency(name, objects, weight):
     return [None] * bool(weight[is_missing].any()) + known
 
 
-def deal_to_parts(code, order):
+def deal_to_parts(code, order, target):
     """Return the part of each sample. Each category is spread evenly over the parts, at random.
 
-    Equal samples, which have equal integers in `order`, are in different parts. Labels are not
-    spread evenly, because statistics of the other parts would then tell the label of a sample.
+    Copies are in one part: samples with equal integers in `order`, if all of them have equal labels
+    and most categories have several different samples. Labels are not spread evenly, because
+    statistics of the other parts would then tell the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
-    part[np.lexsort([ties, order, code])] = np.arange(len(code)) % N_PARTS
+    at = np.lexsort([ties, order, code])
+    is_new = np.diff(order[at], prepend=-1) | np.diff(code[at], prepend=-1) != 0
+    cell = is_new.cumsum() - 1
+    has_copies = np.array_equal(target[at][is_new][cell], target[at])
+    if not has_copies or cell[-1] < 2 * code.max():
+        cell = np.arange(len(code))
+    part[at] = cell % N_PARTS
     return part
 
 
@@ -348,12 +355,12 @@ def target_statistics(code, target, n_classes, weight, part):
     unit = total.sum() / len(total)
 
     def errors(m):
-        """Return the squared error of each category and class, in the parts held out."""
-        found = 0.0
+        """Return the squared error of each category in each part held out, for each class."""
+        found = []
         for mine, mine_total in zip(own, own_total, strict=True):
             p = _smoothed(columns - mine, total - mine_total, m)[:-1]
-            found = found + mine - 2 * p * mine + p**2 * mine_total
-        return found
+            found.append(mine - 2 * p * mine + p**2 * mine_total)
+        return np.concatenate(found)
 
     error = np.array([errors(m * unit).sum(axis=0) for m in _PRIOR_WEIGHTS])
     # Of all prior weights m with the least error, use the largest: single samples matter less.

@@ -202,7 +202,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Training samples, float32 or float64. Categories that `fit` has not seen count as
-            missing. A custom `module` also accepts images (n_samples, channels, height, width).
+            unknown. A custom `module` also accepts images (n_samples, channels, height, width).
             Network weights are float32, or have the dtype of X if one minibatch holds all samples.
             Memory maps and Datasets are read in minibatches.
 

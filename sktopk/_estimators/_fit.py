@@ -143,9 +143,10 @@ def check_validation(clf, X_val, y_val):
     y_val = check_labels(y_val, "y_val")
     check_length(y_val, X_val.shape[0], "y_val")
     unknown = np.unique(y_val[encode_labels(clf.classes_, y_val, "y_val") < 0])
-    if len(unknown) == len(np.unique(y_val)):
+    found, which = np.unique(y_val), "both" if clf._task_.is_ranking else "some"
+    if len(found) - len(unknown) < 1 + clf._task_.is_ranking:
         raise ValueError(
-            f"y_val must have labels of y: {listed(clf.classes_)}; got only {listed(unknown)}"
+            f"y_val must have {which} labels of y: {listed(clf.classes_)}; got only {listed(found)}"
         )
     if len(unknown):
         warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as errors")

@@ -231,7 +231,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Numbers or NaN, and categories or strings in frames. float32 is kept, other numbers
-            become float64. A category that `fit` has not seen counts as missing.
+            become float64. A category that `fit` has not seen counts as unknown.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
