@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import _safe_indexing, indexable
 
 from sktopk._common._scalars import check_nonnegative, on_host
 from sktopk._common._types import RowsLike
@@ -210,11 +211,11 @@ class CurveDisplay(ScoreDisplay):
             for each in ("sample_weight", "value")
             if options.get(each) is not None
         }
-        X, y = on_host(X, "X"), np.asarray(on_host(y, "y"))
-        rows = np.asarray(X) if isinstance(X, list) else getattr(X, "iloc", X)
+        X, y = indexable(on_host(X, "X"), np.asarray(on_host(y, "y")))
         folds, estimators = [], cv_results["estimator"]
         for estimator, test in zip(estimators, cv_results["indices"]["test"], strict=True):
-            own, y_score = cls._scores(estimator, rows[test], label)
+            # `cross_validate` selects rows with the same function.
+            own, y_score = cls._scores(estimator, _safe_indexing(X, test), label)
             parts = {each: values[test] for each, values in arrays.items()}
             folds.append(cls._curve(y[test], y_score, **{cls._label: own}, **options, **parts))
         name = type(estimators[0]).__name__ if name is None else name
