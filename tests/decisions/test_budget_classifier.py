@@ -75,6 +75,7 @@ def test_an_integer_budget_is_relative_to_the_number_of_samples_of_fit(rng):
     assert clf.rates_["flagged"][:2] == (20, 200)
     everything = BudgetClassifier(frozen(), **COUNT, budget=1000).fit(X, y)
     assert everything.threshold_ == -np.inf
+    assert everything.score(X, y, sample_weight=np.full(1000, 2.0)) == 1
     with pytest.warns(UserWarning, match="budget=1001 exceeds n_samples=1000"):
         everything.set_params(budget=1001).fit(X, y)
 
