@@ -236,6 +236,8 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
             clf = fit(range(40), np.arange(40) >= 20, budget, constraint)
         assert np.isinf(clf.threshold_)
         assert (clf.predict(column([-1e300, 1e300])) == one).all()
+        found, inf = clf.decision_function(column([-1e300, 0, 1, 1e300])), np.inf
+        assert (np.diff([0, *found, inf] if one == "yes" else [-inf, *found, 0]) > 0).all()
         assert clf.predict_top(column(range(40)), 2).tolist() == [39, 38]
 
 

@@ -273,7 +273,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_` (infinite if the threshold is).
+        """Return scores minus `threshold_`; if this is infinite, finite numbers in the same order.
 
         Parameters
         ----------
@@ -284,9 +284,13 @@ class BudgetClassifier(CalibratedDecision):
         y_score : ndarray of shape (n_samples,)
             Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``).
         """
-        scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
-        scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
+        scores, sign = self._scores(X).astype(np.float64), np.sign(self.threshold_)
+        if np.isfinite(self.threshold_):
+            scores -= self.threshold_
+        else:  # use an increasing function without a zero, negative if the threshold is inf
+            scores *= sign
+            scores = sign * (np.minimum(scores, 0) - 1 / (1 + np.maximum(scores, 0)))
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     @property
