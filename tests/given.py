@@ -12,14 +12,14 @@ class Given(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y, sample_weight=None, tags=None):
         self.fit_X_, self.fit_y_, self.fit_weight_ = X, y, sample_weight
-        self.classes_ = np.unique(y) if self.labels is None else np.asarray(self.labels)
+        self.classes_ = np.unique(y) if self.labels is None else self.labels
         return self
 
     def predict_proba(self, X):
         return np.asarray(X)
 
     def predict(self, X):
-        return self.classes_[np.asarray(X).argmax(axis=1)]
+        return np.asarray(self.classes_)[np.asarray(X).argmax(axis=1)]
 
 
 class GivenScores(Given):

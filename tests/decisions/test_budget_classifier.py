@@ -75,6 +75,7 @@ def test_an_integer_budget_is_relative_to_the_number_of_samples_of_fit(rng):
     assert clf.rates_["flagged"][:2] == (20, 200)
     everything = BudgetClassifier(frozen(), **COUNT, budget=1000).fit(X, y)
     assert everything.threshold_ == -np.inf
+    assert everything.score(X, y, sample_weight=np.full(1000, 2.0)) == 1
     with pytest.warns(UserWarning, match="budget=1001 exceeds n_samples=1000"):
         everything.set_params(budget=1001).fit(X, y)
 
@@ -235,6 +236,8 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
             clf = fit(range(40), np.arange(40) >= 20, budget, constraint)
         assert np.isinf(clf.threshold_)
         assert (clf.predict(column([-1e300, 1e300])) == one).all()
+        found, inf = clf.decision_function(column([-1e300, 0, 1, 1e300])), np.inf
+        assert (np.diff([0, *found, inf] if one == "yes" else [-inf, *found, 0]) > 0).all()
         assert clf.predict_top(column(range(40)), 2).tolist() == [39, 38]
 
 

@@ -9,6 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -124,12 +125,10 @@ def test_calibration_with_training_samples_gives_a_warning(make, inner, data):
 def test_sample_weight_is_a_parameter_of_fit_and_reaches_the_classifier_inside(make, data):
     X, y = data
     weight = np.random.default_rng(0).uniform(0.1, 5, size=len(y))
-    clf = make(GaussianNB(), random_state=0).fit(X, y, weight)
-    plain = make(GaussianNB(), random_state=0).fit(X, y)
-    assert (clf.estimator_.var_ != plain.estimator_.var_).any()
-    last = make(make_pipeline(StandardScaler(), GaussianNB()), random_state=0)
-    steps = last.fit(X, y, weight).estimator_[-1]
-    assert (steps.var_ != clone(last).fit(X, y).estimator_[-1].var_).any()
+    search = GridSearchCV(make_pipeline(StandardScaler(), GaussianNB()), {}, cv=2)
+    clf = make(make_pipeline(StandardScaler(), search), random_state=0)
+    last = clf.fit(X, y, weight).estimator_[-1].best_estimator_[-1]
+    assert (last.var_ != clone(clf).fit(X, y).estimator_[-1].best_estimator_[-1].var_).any()
     with pytest.raises(ValueError, match=r"sample_weight must be None, .* KNeighborsClassifier"):
         make(KNeighborsClassifier()).fit(X, y, weight)
 

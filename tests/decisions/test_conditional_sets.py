@@ -80,6 +80,9 @@ def test_groups_are_dates_of_any_unit_or_large_integers():
         assert len(clf.fit(proba, y, groups=groups).groups_) == 3
         expected, same = clf.predict_set(proba, groups=groups), groups.astype(dtype)
         np.testing.assert_array_equal(clf.predict_set(proba, groups=same), expected)
+    clf.fit(proba, y, groups=index.astype("M8[D]").tolist())
+    with pytest.raises(ValueError, match=r"groups must .* such as datetime\.date\(1970, 1, 1\)"):
+        clf.predict_set(proba, groups=same)
 
 
 def test_held_out_samples_keep_their_groups(rng):
@@ -124,7 +127,7 @@ def test_wrong_values_of_conditional_and_groups_raise(params, groups, message):
     clf.fit(proba, y, groups=np.arange(100) % 2)
     with pytest.raises(ValueError, match=r"groups must be passed .* no groups"):
         clf.predict_set(proba)
-    with pytest.raises(ValueError, match=r"groups must have the type .*, such as 0; got '0'"):
+    with pytest.raises(ValueError, match=r"groups must have .* type as in fit, such as 0; got '0'"):
         clf.predict_set(proba[:1], groups=["0"])
 
 

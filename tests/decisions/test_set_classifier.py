@@ -74,7 +74,7 @@ def test_sets_equal_their_definition(method, empty, rng):
     proba, n_empty = rng.dirichlet(np.full(6, 0.5), size=100), 0
     params = {"k": 2, "penalty": 0.07, "prevalence": PREVALENCE, "empty": empty}
     names = np.array(list("uvwxyz"))
-    clf = SetClassifier(FrozenEstimator(Given(names).fit(None, None)), method=method, **params)
+    clf = SetClassifier(FrozenEstimator(Given([*names]).fit(None, None)), method=method, **params)
     # Correct labels give high thresholds and empty sets; random labels give large sets.
     for y in (proba.argmax(axis=1), np.arange(100) % 6):
         y_set = clf.set_params(coverage=0.5).fit(proba, names[y]).predict_set(proba)
@@ -230,6 +230,8 @@ def test_fit_parameters_are_split_like_the_samples():
     clf.fit(X, y, sample_weight=weight, tags="all")
     inner = clf.estimator_
     np.testing.assert_array_equal(X[inner.fit_weight_.astype(int)], inner.fit_X_)
+    with pytest.raises(TypeError, match=r"fit_params must be empty for a Frozen.*; got tags"):
+        SetClassifier(frozen()).fit(X, y, tags="all")
     clf.fit(X, y, sample_weight=weight.tolist())
     np.testing.assert_array_equal(X[np.array(clf.estimator_.fit_weight_, int)], inner.fit_X_)
 

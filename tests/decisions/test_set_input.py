@@ -97,6 +97,8 @@ def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
         SetClassifier(Given()).fit(X, y, groups=np.zeros(50))
     with pytest.raises(ValueError, match=r"y must have labels of .* such as 0; got 'a'"):
         SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))
+    with pytest.raises(ValueError, match=r"classes_ of .* must be sorted; got 8 \(7, 6, 5"):
+        SetClassifier(Given(np.arange(8)[::-1])).fit(X, y)
     with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got"):
         SetClassifier(frozen()).fit(X, y).predict_set(X, output="list")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import coo_matrix
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import UndefinedMetricWarning
@@ -68,7 +68,7 @@ def test_from_estimator_scores_the_given_positive_label(display_class, data):
 
 
 @every_curve
-@pytest.mark.parametrize("make", [pd.DataFrame, csr_array, np.ndarray.tolist])
+@pytest.mark.parametrize("make", [pd.DataFrame, coo_matrix, np.ndarray.tolist])
 def test_the_curve_of_a_fold_uses_its_test_samples(display_class, make, data):
     X, y = data[0][:200], data[1][:200]
     value, weight = np.arange(200.0), np.random.default_rng(0).random(200)
@@ -234,6 +234,8 @@ def test_recall_without_positives_is_nan_with_a_warning(data):
     results = cross_validate(GaussianNB(), X, y, cv=KFold(3), **of_folds)
     with pytest.warns(UndefinedMetricWarning, match="no positives in y_true, so recall is NaN"):
         display = BudgetCurveDisplay.from_cv_results(results, X, y)
+    with pytest.warns(UndefinedMetricWarning, match="EnrichmentDisplay: no positives"):
+        assert EnrichmentDisplay.from_cv_results(results, X, y).prevalence == y[100:].mean()
     # A fold without positives does not change the lines of the other folds.
     np.testing.assert_allclose(display.chance, np.arange(1, 101) / 100)
     assert display.ideal[-1] == 1
@@ -280,6 +282,7 @@ def test_the_axis_ends_at_four_times_the_budget_unless_parameters_extend_it(para
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
+        ({"y_true": [], "y_score": []}, ValueError, "y_true must have at least one label; got 0"),
         ({"metric": "money"}, ValueError, "metric must be one of .* got 'money'"),
         ({"metric": "value"}, ValueError, "if and only if .* got no value"),
         ({"metric": "recall", "value": [1, 2]}, ValueError, "if and only if .* got a value"),
@@ -291,7 +294,7 @@ def test_the_axis_ends_at_four_times_the_budget_unless_parameters_extend_it(para
 )
 def test_wrong_arguments_of_budget_curves_raise(options, error, message):
     with pytest.raises(error, match=message):
-        BudgetCurveDisplay.from_predictions([0, 1], [1, 2], **options)
+        BudgetCurveDisplay.from_predictions(**{"y_true": [0, 1], "y_score": [1, 2]} | options)
 
 
 @pytest.mark.parametrize("largest", [0, 10, 11, 20, 21, 1000, 1001])

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sktopk._common._input import encode_labels
+from sktopk._common._input import encode_labels, listed
 from sktopk._common._scalars import on_host, place_of
-from sktopk.metrics._scorer import predict_scores
+from sktopk.metrics._scorer import no_classifier, predict_scores
 from sktopk.metrics._top_scorer import positive_scores
 
 
@@ -95,21 +95,30 @@ def known_positives(y, classes, pos_label):
     return code == place_of(pos_label, classes)
 
 
+def sorted_classes(estimator):
+    """Return the labels of a fitted classifier as an array, and check that they are sorted."""
+    if not hasattr(estimator, "classes_"):
+        raise no_classifier(estimator)
+    classes = np.asarray(on_host(estimator.classes_, "classes_ of estimator"))
+    if (classes[1:] <= classes[:-1]).any():
+        raise ValueError(f"classes_ of estimator must be sorted; got {listed(classes)}")
+    return classes
+
+
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return classes and probabilities. `use_scores` computes them by a softmax of scores."""
+    """Return the probabilities of all classes. `use_scores` computes a softmax of scores."""
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
     if has_proba and not from_scores:
-        classes = on_host(estimator.classes_, "classes_ of estimator")
         proba = np.asarray(on_host(estimator.predict_proba(X), "probabilities of estimator"))
         source = "predict_proba"
     else:
-        classes, scores = predict_scores(estimator, X)
+        _, scores = predict_scores(estimator, X)
         proba, source = proba_of_scores(scores), "decision_function"
-    if proba.shape[1:] != (len(classes),):
+    if proba.shape[1:] != (len(estimator.classes_),):
         raise ValueError(
-            f"{source} of estimator must return {len(classes)} columns, one per class; "
+            f"{source} of estimator must return {len(estimator.classes_)} columns, one per class; "
             f"got shape {proba.shape} from {name}"
         )
     refused = np.flatnonzero(~(proba.sum(axis=1) > 0))
@@ -119,7 +128,7 @@ def predict_class_proba(estimator, X, *, use_scores=False):
             f"{source} of estimator must return probabilities with a positive sum; got {what} for "
             f"sample {refused[0]} of X from {name}"
         )
-    return classes, proba
+    return proba
 
 
 def last_step(estimator):
@@ -168,9 +177,11 @@ def name_in_fit(estimator, name, *, keywords=False):
         step, last = steps[-1]
         found = name_in_fit(last, name, keywords=keywords)
         return found and f"{step}__{found}"
+    if hasattr(estimator, "error_score") and name != "groups":  # a search
+        return name_in_fit(estimator.estimator, name, keywords=keywords)
     params = inspect.signature(estimator.fit).parameters
-    # A search (with `refit`) takes groups for its splitter as a keyword argument of `fit`.
-    keywords = keywords or hasattr(estimator, "refit")
+    # A search takes groups for its splitter as a keyword argument of `fit`.
+    keywords = keywords or hasattr(estimator, "error_score")
     any_keyword = keywords and any(p.kind == p.VAR_KEYWORD for p in params.values())
     return name if name in params or any_keyword else None
 

@@ -164,7 +164,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
             fit_params = routed.estimator.fit
-        elif sample_weight is not None and not isinstance(self.estimator, FrozenEstimator):
+        elif isinstance(self.estimator, FrozenEstimator):
+            if fit_params:
+                names = ", ".join(fit_params)
+                raise TypeError(f"fit_params must be empty for a FrozenEstimator; got {names}")
+        elif sample_weight is not None:
             fit_params = fit_params | {weight_name(self.estimator): sample_weight}
         params = take_params(fit_params, present, len(y))
         groups = groups if groups is None else take_rows(groups, present)
@@ -172,11 +176,13 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
 
     def _with_groups(self, groups, fit_params):
         """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
+        if groups is None or isinstance(self.estimator, FrozenEstimator):
+            return fit_params
         name = "groups" if get_config()["enable_metadata_routing"] else None
         # Pass no groups to a ranker (with `pos_label`): it would train one threshold per group.
         if name is None and not hasattr(last_step(self.estimator), "pos_label"):
             name = name_in_fit(self.estimator, "groups")
-        return fit_params if groups is None or name is None else fit_params | {name: groups}
+        return fit_params if name is None else fit_params | {name: groups}
 
     def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.

@@ -24,7 +24,6 @@ from sktopk._common._scalars import (
     check_random,
     negative_first,
     number,
-    on_host,
     option,
     place_of,
     positive_label,
@@ -33,10 +32,9 @@ from sktopk._common._scalars import (
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
-from sktopk.metrics._scorer import no_classifier
 from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
-from ._any_classifier import finite_scores, known_positives
+from ._any_classifier import finite_scores, known_positives, sorted_classes
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
@@ -209,8 +207,8 @@ class BudgetClassifier(CalibratedDecision):
             A ranker that `fit` trains does not get the groups. To train it with groups, fit it
             first, and pass it in a FrozenEstimator.
         **fit_params : dict
-            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
-            samples. With metadata routing, these are the metadata that `estimator` requests.
+            Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
+            split with the samples. With metadata routing: the metadata that `estimator` requests.
 
         Returns
         -------
@@ -226,9 +224,7 @@ class BudgetClassifier(CalibratedDecision):
         trained = self._train_and_hold_out(X, y, fit_params, random, groups=units)
         if units is not None:
             trained = trained.one_of_each(units, random)
-        if not hasattr(trained.estimator, "classes_"):
-            raise no_classifier(trained.estimator)
-        classes = np.asarray(on_host(trained.estimator.classes_, "classes_ of estimator"))
+        classes = sorted_classes(trained.estimator)
         own = own_pos_label(trained.estimator)
         pos_label = own if self.pos_label is None else self.pos_label
         if own is not None and own != pos_label:
@@ -273,7 +269,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return the score of each sample minus `threshold_` (infinite if the threshold is).
+        """Return scores minus `threshold_`; if this is infinite, finite numbers in the same order.
 
         Parameters
         ----------
@@ -284,9 +280,13 @@ class BudgetClassifier(CalibratedDecision):
         y_score : ndarray of shape (n_samples,)
             Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``).
         """
-        scores = self._scores(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
-        scores = (scores.astype(np.float64) - self.threshold_).astype(scores.dtype)
+        scores, sign = self._scores(X).astype(np.float64), np.sign(self.threshold_)
+        if np.isfinite(self.threshold_):
+            scores -= self.threshold_
+        else:  # use an increasing function without a zero, negative if the threshold is inf
+            scores *= sign
+            scores = sign * (np.minimum(scores, 0) - 1 / (1 + np.maximum(scores, 0)))
         return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
 
     @property

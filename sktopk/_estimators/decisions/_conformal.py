@@ -10,7 +10,7 @@ from struct import pack
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from sktopk._common._input import as_lazy, class_counts, encode
+from sktopk._common._input import as_lazy, class_counts, encode_labels
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
@@ -163,12 +163,7 @@ def conditional_thresholds(scores, code, n_codes, coverage, conditional, units="
 
 def thresholds_of_samples(groups, names, threshold):
     """Return for each sample the threshold of its group, or -inf for an unknown group."""
-    if len(groups) and (groups.dtype.kind in "US") != (names.dtype.kind in "US"):
-        raise ValueError(
-            f"groups must have the type of the groups in fit, such as {names.tolist()[0]!r}; got "
-            f"{groups.tolist()[0]!r}"
-        )
-    index = encode(names, groups)
+    index = encode_labels(names, groups, "groups") if len(groups) else np.zeros(0, np.intp)
     if n_unknown := np.count_nonzero(index < 0):
         warn(
             f"{n_unknown} of {len(groups)} samples have groups without calibration "

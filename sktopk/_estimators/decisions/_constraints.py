@@ -36,7 +36,7 @@ class _Constraint:
     def score(self, y, scores, n_samples, sample_weight):
         """Return the metric. `n_samples` is the number of samples of `fit`."""
         name, parameter = self.metric
-        level = {parameter: self._level(n_samples, len(y))}
+        level = {parameter: self._level(n_samples)}
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
 
     def choose(self, scores, threshold, calibration, groups):
@@ -48,7 +48,7 @@ class _Constraint:
             )
         return scores.astype(np.float64) > threshold
 
-    def _level(self, n_samples, n_scored):
+    def _level(self, n_samples):
         return self.budget
 
     def _too_few(self, rate, needed, scores, kind):
@@ -94,9 +94,9 @@ class Count(_Constraint):
             )
         return _between(cut, above.min(initial=np.inf)), problem
 
-    def _level(self, n_samples, n_scored):
-        share = self._share(n_samples)
-        return share if share < 1 else n_scored
+    def _level(self, n_samples):
+        # A fraction k is below 1. The largest one selects all samples, whatever their weights.
+        return min(self._share(n_samples), np.nextafter(1.0, 0.0))
 
     def _share(self, n_samples):
         return self.budget / n_samples if isinstance(self.budget, Integral) else self.budget
@@ -219,7 +219,7 @@ class FalseDiscoveryRate(_Constraint):
             chosen[own] = conformal_selection(*calibration, scores[own], self.budget)
         return chosen
 
-    def _level(self, n_samples, n_scored):
+    def _level(self, n_samples):
         return 1 - self.budget
 
 

@@ -25,7 +25,7 @@ from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import row_weights
 
 from . import _conformal
-from ._any_classifier import predict_class_proba, proba_of_scores
+from ._any_classifier import predict_class_proba, proba_of_scores, sorted_classes
 from ._base import CalibratedDecision
 
 
@@ -210,8 +210,8 @@ class SetClassifier(CalibratedDecision):
 
             With ``conditional="group"``, samples are held out; the coverage holds in each group.
         **fit_params : dict
-            Arguments for the `fit` of `estimator`. Arrays of length n_samples are split with the
-            samples. With metadata routing, these are the metadata that `estimator` requests.
+            Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
+            split with the samples. With metadata routing: the metadata that `estimator` requests.
 
         Returns
         -------
@@ -234,11 +234,12 @@ class SetClassifier(CalibratedDecision):
         if trained.y_train is not None and self.conditional is None and has_coverage:
             _conformal.warn_of_single_samples(y, coverage, len(trained.y))
         if trained.y_score is None:
-            classes, proba = predict_class_proba(trained.estimator, trained.X)
+            proba = predict_class_proba(trained.estimator, trained.X)
         else:
-            classes, proba = trained.estimator.classes_, trained.y_score
+            proba = trained.y_score
             if hasattr(trained.estimator, "decision_function"):
                 proba = proba_of_scores(proba)
+        classes = sorted_classes(trained.estimator)
         code = encode_labels(classes, trained.y)
         if np.array_equal(proba.argmax(axis=1), code):
             self._warn_if_seen(len(code))
@@ -301,7 +302,7 @@ class SetClassifier(CalibratedDecision):
         check_is_fitted(self)
         check_option(output, "output", ("matrix", "labels"))
         refuse_masked(X=X, groups=groups)
-        _, proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores_)
+        proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores_)
         n_samples, n_classes = proba.shape
         conditional = "group" if hasattr(self, "groups_") else None
         groups = _conformal.check_conditional_groups(groups, n_samples, conditional)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import indexable
 
 from sktopk._common._scalars import check_nonnegative, on_host
 from sktopk._common._types import RowsLike
@@ -210,7 +211,7 @@ class CurveDisplay(ScoreDisplay):
             for each in ("sample_weight", "value")
             if options.get(each) is not None
         }
-        X, y = on_host(X, "X"), np.asarray(on_host(y, "y"))
+        X, y = indexable(on_host(X, "X"), np.asarray(on_host(y, "y")))
         rows = np.asarray(X) if isinstance(X, list) else getattr(X, "iloc", X)
         folds, estimators = [], cv_results["estimator"]
         for estimator, test in zip(estimators, cv_results["indices"]["test"], strict=True):

@@ -130,6 +130,8 @@ class BudgetCurveDisplay(CurveDisplay):
     ):
         metric, value, max_k, budget = _checked(**options)
         positive = is_positive(y_true, pos_label)
+        if not len(positive):
+            raise ValueError("y_true must have at least one label; got 0 samples")
         y_score, gain = check_score(y_score, len(positive)), positive.astype(np.float64)
         if value is not None:
             gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")

@@ -140,7 +140,8 @@ class EnrichmentDisplay(CurveDisplay):
     @classmethod
     def _join(cls, folds):
         joined = {name: [fold[name] for fold in folds] for name in ("fraction", "recall")}
-        return joined | {"prevalence": float(np.mean([fold["prevalence"] for fold in folds]))}
+        known = [fold["prevalence"] for fold in folds if fold["prevalence"] > 0] or [np.nan]
+        return joined | {"prevalence": float(np.mean(known))}
 
     def _plot(self, ax, label, *, xscale="log", plot_chance_level=True, plot_ideal=True, **kwargs):
         check_option(xscale, "xscale", ("linear", "log"))
