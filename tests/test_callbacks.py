@@ -167,8 +167,6 @@ def test_callbacks_see_encoded_labels():
     assert set(seen[1]) == {0, 1}
 
 
-# The tests below check what callbacks get from held-out samples.
-
 DIGITS, DIGIT = (each[:400] for each in load_digits(return_X_y=True))
 both_numbers = pytest.mark.parametrize("n_estimators", [1, 3])
 

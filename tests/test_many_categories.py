@@ -99,11 +99,8 @@ def test_three_of_many_categories_are_enough_and_copies_do_not_tell_their_labels
     X = pd.DataFrame({"x": rng.normal(size=3000), "shop": np.char.add("shop", code.astype(str))})
     y = (rng.random(3000) < np.where(code < 3, 0.8, 0.02)).astype(int)
     assert auc(clf.fit(X[:2000], y[:2000]), X[2000:], y[2000:]) > 0.75
-    X["shop"], y = (
-        np.char.add("shop", rng.integers(0, 150, 3000).astype(str)),
-        rng.integers(0, 2, 3000),
-    )
-    copies = np.repeat(np.arange(600), 5)
+    X["shop"] = np.char.add("shop", rng.integers(0, 150, 3000).astype(str))
+    y, copies = rng.integers(0, 2, 3000), np.repeat(np.arange(600), 5)
     clf.fit(X.iloc[copies], y[copies])
     assert 0.4 < roc_auc_score(y[copies], clf.oob_decision_function_) < 0.6
 

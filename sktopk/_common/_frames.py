@@ -316,9 +316,9 @@ def _by_frequency(name, objects, weight):
 def deal_to_parts(code, order, target):
     """Return the part of each sample. Each category is spread evenly over the parts, at random.
 
-    Copies are in one part: samples with equal integers in `order`, if all of them have equal labels
-    and most categories have several different samples. Labels are not spread evenly, because
-    statistics of the other parts would then tell the label of a sample.
+    Copies are in one part: samples with equal integers in `order`, if their labels are equal, too,
+    and most categories have several other samples. Labels are not spread evenly, because statistics
+    of the other parts would then tell the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])

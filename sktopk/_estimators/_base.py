@@ -372,11 +372,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Requires `calibration`, ``log_loss_share > 0``, or a loss whose scores estimate log
-        probabilities, such as "cross_entropy". Classes rank like in `decision_function`. If the
-        loss corrects for class frequencies, these are the probabilities for equally frequent
-        classes. With several networks, the largest probability is often too low, because
-        calibration uses the scores of single networks.
+        Requires `calibration`, ``log_loss_share > 0``, or a loss of log probabilities, such as
+        "cross_entropy". Classes rank like in `decision_function`. If the loss corrects for class
+        frequencies, these are the probabilities for equally frequent classes. With several
+        networks, the largest one is often too low: scores of single networks calibrate it.
 
         Parameters
         ----------

@@ -59,8 +59,7 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or start with
-        :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter `n_members`, one call
-        builds all networks.
+        :class:`~sktopk.modules.TableEncoder`. If it takes `n_members`, one call builds all.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None

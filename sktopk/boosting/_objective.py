@@ -247,8 +247,7 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Score of label 1, or of each class. For a class without samples, n is half the
-        mean weight of a sample.
+        Score of label 1, or of each class. A class without samples counts as half a sample.
 
     Examples
     --------

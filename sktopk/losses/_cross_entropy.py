@@ -110,8 +110,7 @@ def focal_loss(
 
     References
     ----------
-    .. [1] Lin, Goyal, Girshick, He and Dollár (2017). Focal loss for dense object detection. ICCV.
-       Equation 4.
+    .. [1] Lin et al. (2017). Focal loss for dense object detection. ICCV. Equation 4.
 
     Examples
     --------

@@ -88,8 +88,7 @@ def smooth_topk_loss(
     per sample is O(k n_classes).
 
     The loss does not order the k best labels: in your own training loop, add cross-entropy of the
-    same scores. It divides scores by k tau: for the same effect as in cross-entropy, scores must
-    differ k tau times as much.
+    same scores. Scores are divided by k tau, so they must differ k tau times as much.
 
     Parameters
     ----------

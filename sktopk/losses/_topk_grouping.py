@@ -75,8 +75,7 @@ def topk_transition_loss(
         L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t), \qquad Q = \sum_{i=1}^k q_{[i]}
 
     where :math:`q` is the softmax, :math:`q_{[i]}` its i-th largest entry and :math:`L_k` is
-    :func:`topk_grouping_loss` [1]_. If the label is not in the
-    top k, the cross-entropy term moves it there.
+    :func:`topk_grouping_loss` [1]_. The cross-entropy term moves the label into the top k.
 
     Parameters
     ----------

@@ -53,8 +53,7 @@ def precision_at_k_score(
     -------
     score : float
         In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has a weight > 0. If the
-        data or a group has fewer than k samples, the number of positives is still divided by k,
-        with a warning.
+        data or a group has fewer than k samples, hits are still divided by k, with a warning.
 
     Raises
     ------

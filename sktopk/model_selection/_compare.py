@@ -72,8 +72,7 @@ def compare_losses(
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline with exactly one: its loss is replaced by each name in
-        `losses`. Other classifiers are listed by the name of their class. Each run sets every
-        `random_state` of the classifier.
+        `losses`. Other classifiers are named by their class. Each run sets every `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)

@@ -127,8 +127,6 @@ def test_samples_whose_probabilities_sum_to_zero_raise():
         clf.predict_set(np.array([X[0], 0 * X[0]]))
 
 
-# Some classes may have no training sample.
-
 SHARE = 1 / np.arange(1, 201)
 MESSAGE = (
     r"^the coverage will be about ([\d.]+\d) instead of 0\.9, because (\d+) of (\d+) classes have "

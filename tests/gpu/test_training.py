@@ -23,7 +23,6 @@ pytestmark = [
 CLASSIFIERS = {**RANKERS, **OF_CLASSES}
 # CyclicLR changes the momentum in addition to the learning rate.
 CYCLIC, CYCLE = "CyclicLR", {"base_lr": 1e-3, "max_lr": 1e-2, "cycle_momentum": True}
-# A GPU draws other noise than the CPU.
 NOISED = [name for name in NAMED_LOSSES if name.startswith("noised")]
 SOME = ["smooth_topk", "noised_topk", "DeepTopPush", "RecallAtK", "FScore"]
 

@@ -160,7 +160,6 @@ def test_a_missing_dependency_raises_an_error_with_the_extra_to_install(path, mo
 GIVEN = {"k": 2, "tau": 0.25, "recall": 0.5, "fpr": 0.1, "precision": 0.5}
 GIVEN["class_counts"] = torch.tensor([50.0, 30.0, 20.0])
 GIVEN["threshold"] = losses.TopMean("negatives", k=2)
-# LinearProgramLoss takes a function of the user.
 MODULES = [name for name in losses.__all__ if name.endswith("Loss") and "LinearProgram" not in name]
 
 

@@ -213,7 +213,6 @@ PROGRAMS = [
     program("pairwise_auc_loss", {"surrogate": "logistic"}, convex=True),
     program("pairwise_auc_loss", {"surrogate": "ramp"}),
 ]
-# The losses that are linear programs.
 SOLVED = [case for case in PROGRAMS if "surrogate" not in case.parameters]
 OF_TWO = [*TOP, *PROGRAMS]
 LOSSES = [*CLASSES, *OF_TWO]

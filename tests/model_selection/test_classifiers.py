@@ -120,9 +120,6 @@ def test_intervals_of_repeated_folds_have_their_nominal_coverage(n_repeats):
     assert 363 <= held <= 394
 
 
-# The tests below check how the baselines encode frames.
-
-
 def scores_of(X, y, *steps):
     clf = TopKClassifier(k=1, hidden_layer_sizes=(), max_epochs=2, n_estimators=1)
     clf = make_pipeline(*steps, clf) if steps else clf

@@ -202,10 +202,8 @@ class BudgetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer, if samples of a group are alike. Whole
             groups are held out, and one sample of each calibrates: the guarantee holds for one
-            random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`.
-
-            A ranker that `fit` trains does not get the groups. To train it with groups, fit it
-            first, and pass it in a FrozenEstimator.
+            random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`. To train a
+            ranker with groups, fit it first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing: the metadata that `estimator` requests.
@@ -323,8 +321,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
             Number of samples of X or of each group, at least 1. None selects the samples that
-            `predict` flags. For "fdr", it makes a conformal selection from X, with the guarantee of
-            `predict`.
+            `predict` flags. For "fdr", it makes a conformal selection, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
             ``constraint="fdr"``.

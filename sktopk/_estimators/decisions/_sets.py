@@ -138,8 +138,7 @@ class SetClassifier(CalibratedDecision):
     .. [2] V. Vovk, A. Gammerman, G. Shafer. Algorithmic learning in a random world. 2005.
     .. [3] C. Denis, M. Hebiri. Confidence sets with expected sizes for multiclass
        classification. Journal of Machine Learning Research, 2017.
-    .. [4] Y. Romano, M. Sesia, E. J. Candès. Classification with valid and adaptive coverage.
-       NeurIPS 2020.
+    .. [4] Y. Romano et al. Classification with valid and adaptive coverage. NeurIPS 2020.
     .. [5] A. N. Angelopoulos, S. Bates, M. I. Jordan, J. Malik. Uncertainty sets for image
        classifiers using conformal prediction. ICLR 2021.
     .. [6] T. Ding, J.-B. Fermanian, J. Salmon. Conformal prediction for long-tailed
@@ -201,8 +200,7 @@ class SetClassifier(CalibratedDecision):
         y : array-like of shape (n_samples,)
             Class labels. Labels unknown to a frozen estimator count as not covered by any set.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights for training `estimator`, or the last step of a pipeline. Samples of weight 0
-            are dropped.
+            Weights for training `estimator` or a pipeline's last step. Weight 0 drops a sample.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each calibrates. The guarantee holds for one random sample of a new group. `estimator`

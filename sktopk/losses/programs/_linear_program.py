@@ -127,10 +127,9 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
-    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b. It is
-    at most the optimum p, and at least :math:`p - \varepsilon (|v|^2 + |u|^2) / 2` with the
-    multipliers v and u. It depends on the scale of each row. For infeasible programs, the minimum
-    is finite, and `status` is not 2.
+    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b, is in
+    :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for the optimum p and multipliers v, u, and
+    depends on the scale of each row. For infeasible programs, it is finite, and `status` is not 2.
 
     "newton" is fast for sparse matrices if most variables are in few rows. For other sparse
     matrices, "highs" is faster. Redundant rows are allowed.

@@ -137,14 +137,12 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. The first of tied
-        samples ranks higher.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Ties keep their order.
 
     References
     ----------
     .. [1] T. Joachims. A support vector method for multivariate performance measures. ICML 2005.
-    .. [2] P. Kar, H. Narasimhan, P. Jain. Surrogate functions for maximizing precision at the top.
-       ICML 2015.
+    .. [2] P. Kar et al. Surrogate functions for maximizing precision at the top. ICML 2015.
 
     Examples
     --------
