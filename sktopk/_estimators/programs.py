@@ -47,7 +47,7 @@ class AUCClassifier(BatchClassifier):
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    With the hinge, the loss is the linear program :func:`sktopk.losses.pairwise_auc_loss` [1]_. For
+    For a hinge l, the mean is the linear program :func:`sktopk.losses.pairwise_auc_loss` [1]_. For
     several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
     `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
