@@ -259,7 +259,7 @@ TWO = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
     ],
     ids=["dropout", "default", "ranker", "hard samples", "program", "rank", "share", "negatives"],
 )
-def test_a_copy_predicts_and_trains_on_like_the_original(clf, tmp_path):
+def test_a_copy_predicts_and_continues_training_like_the_original(clf, tmp_path):
     y, half = target(clf), (X[:150], target(clf)[:150])
     for train in (clf.fit, clf.partial_fit):  # the copy of `partial_fit` is made between two calls
         train(*half)

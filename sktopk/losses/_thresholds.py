@@ -129,15 +129,16 @@ class KthLargest(_Ranked):
     r"""Threshold at the j-th largest score of the negatives, the positives or all samples.
 
     .. math::
-        t = s_{[j]}, \qquad j = k \;\text{ or }\; \max(1, \lceil n \tau \rceil)
+        t = s_{[j]}, \qquad j = k \;\text{ or, with tau, }\; \max(1, \lceil n \tau \rceil)
 
-    where n is the number of samples that `of` selects [1]_. Only the j-th largest score has a
-    gradient. Tied scores rank in the order of the samples. Without samples, t is -inf. Call
-    ``threshold(scores, positive, weight=None, groups=None)`` with a Boolean `positive`.
+    where n is the number of samples that `of` selects [1]_. If n < j, t is the smallest score. Only
+    the j-th largest score has a gradient. Tied scores rank in the order of the samples. Without
+    samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)`` with a
+    Boolean `positive`.
 
-    With sample weights, n is the total weight of the selected samples. If :math:`n \tau < 1`, j is
-    :math:`n \tau` instead of 1. The threshold t is the largest score such that the samples at or
-    above t have a total weight of at least j. If n is less than j, t is the smallest score.
+    With weights, n is the total weight of the selected samples, and t is the largest score such
+    that the samples at or above t have a total weight of at least j. If :math:`n \tau < 1`, j is
+    :math:`n \tau`.
 
     Parameters
     ----------

@@ -98,8 +98,8 @@ def make_top_scorer(
         Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. It
         uses ``decision_function`` or else ``predict_proba`` of a fitted binary classifier. If there
         are no positives, or the classifier has one class, the score is NaN, with a warning. Only
-        "precision_at_k" and "recall_at_k" take groups. With metadata routing, request both
-        arguments with ``set_score_request(sample_weight=True, groups=True)``.
+        "precision_at_k" and "recall_at_k" take groups. With metadata routing, request
+        what you pass: ``set_score_request(sample_weight=True, groups=True)``.
 
     Raises
     ------

@@ -89,7 +89,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_content_that_needs_more_memory_than_the_file_raises_at_once(name, path):
+def test_content_larger_than_its_file_raises_at_once(name, path):
     change, message = FORGED[name]
     dump(TopKClassifier(), path)
     rewritten(path, change)

@@ -141,7 +141,7 @@ def test_a_loaded_estimator_reads_frames_with_categories_and_missing_values(canc
     [sktopk.TopKClassifier("noised_topk", k=1), sktopk.DeepTopPushClassifier()],
     ids=["labels", "ranking"],
 )
-def test_a_loaded_estimator_trains_on_like_the_original(cancer, path, estimator):
+def test_a_loaded_estimator_continues_training_like_the_original(cancer, path, estimator):
     X, y = cancer
     schedule = LRScheduler(policy="StepLR", step_size=2)
     estimator = clone(estimator).set_params(callbacks=[schedule], module=MLP, random_state=0)
