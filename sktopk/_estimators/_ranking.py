@@ -64,8 +64,8 @@ class RankingClassifier(BaseNetClassifier):
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Parameters for the loss only: with ``{"fpr": 0.05}``, the loss uses 0.05, but `score` and
-        `threshold_` use `fpr`. To compare all candidates of a search by the same metric, search
-        over ``loss__fpr``, the name in `set_params`.
+        `threshold_` use `fpr`. In `set_params` and searches, the 0.05 is ``loss__fpr``: search over
+        it to compare all candidates by the same metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.

@@ -39,7 +39,7 @@ class PatMatClassifier(TopClassifier):
 
     This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
     Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, t can be the score of a positive, and equal positives reduce the loss.
+    With a smaller tau, t can be a positive's score: the loss is then low if all positives tie.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the j-th highest training score and the next lower one. `predict` may select another share of

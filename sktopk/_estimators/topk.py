@@ -69,7 +69,7 @@ class TopKClassifier(BaseNetClassifier):
         Standard deviation of the noise in "noised_topk" and "noised_topk_imbalanced".
     loss_params : dict, default=None
         Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". In `set_params` and
-        searches, this parameter has the name ``loss__gamma``.
+        searches, write ``loss__gamma``.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
 

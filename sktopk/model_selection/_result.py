@@ -61,7 +61,7 @@ class LossComparison:
         Mean share of test samples in a split.
     verdict : str
         Verdict on the best of the m losses in `losses`, compared with the baseline. The interval
-        of their difference has the level :math:`1 - (1 - \text{confidence}) / m`.
+        of this difference has the level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------

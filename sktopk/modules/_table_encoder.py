@@ -39,8 +39,8 @@ class TableEncoder(nn.Module):
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
         Largest total number of bins. With a small number, columns get fewer than ``n_bins`` bins,
-        or none. "auto" means ``n_bins`` times the number of numerical columns, up to 128, or 0 for
-        more than 64 numerical columns.
+        or none. "auto" means 0 for more than 64 numerical columns, and min(128, ``n_bins`` times
+        the number of numerical columns) for fewer.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None

@@ -95,7 +95,7 @@ class BudgetClassifier(CalibratedDecision):
     threshold_ : float
         Samples with a score above `threshold_` are flagged: all if it is -inf, none if it is inf.
         The score is the decision function of `estimator_`, negated if `pos_label_` is
-        ``classes_[0]``, or else the probability of `pos_label_`.
+        ``classes_[0]``. Without decision function, it is the probability of `pos_label_`.
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact

@@ -79,8 +79,8 @@ class SetClassifier(CalibratedDecision):
         For "raps": number >= 0, subtracted from score s for each rank beyond k (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts the training samples, or uses ``class_count_`` of a frozen estimator. Without
-        ``class_count_``, None counts the calibration samples, and the coverage is approximate.
+        counts the training samples. For a frozen estimator, None uses ``class_count_`` or, without
+        it, counts the calibration samples: then the coverage is approximate.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this

@@ -49,7 +49,7 @@ def fbeta_loss(
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts like two identical samples.
     reduction : {"sum", "mean"}, default="mean"
-        "sum" multiplies the loss of the batch by the sum of the weights.
+        "mean" returns the loss of the batch, "sum" this loss times the sum of the weights.
 
     Returns
     -------
