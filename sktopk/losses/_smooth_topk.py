@@ -88,7 +88,7 @@ def smooth_topk_loss(
     per sample is O(k n_classes).
 
     The loss does not order the k best labels: in your own training loop, add cross-entropy of the
-    same scores. Scores are divided by k tau, so they must differ k tau times as much.
+    same scores. The loss divides scores by k tau: cross-entropy needs k tau times smaller scores.
 
     Parameters
     ----------

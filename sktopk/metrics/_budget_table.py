@@ -32,8 +32,8 @@ def budget_table(
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
     with :math:`y_i \in \{0, 1\}` sorted by decreasing score. The sums are means over all orders of
-    tied samples, and are interpolated if k is not an integer. The intervals are for the
-    mean of many days (bootstrap percentiles). The hits of a single day vary more.
+    tied samples, and are interpolated if k is not an integer. The intervals are for the mean of
+    many days (bootstrap percentiles). The hits of a single day vary more.
 
     Parameters
     ----------
