@@ -12,6 +12,8 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 # Neighbours share what a file sets up, so that each process takes a half of the files; the one
 # that is done first takes from the other's.
 PARALLEL := -n auto --dist worksteal
+# Test processes share compiled modules, also where the environment forbids writing them.
+export PYTHONDONTWRITEBYTECODE :=
 # A process for each core: threads of scikit-learn's trees would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 # Tests of torch alone, of processes, of documentation and of files of this repository.

@@ -38,8 +38,8 @@ class DeepTopPushClassifier(TopClassifier):
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
-    In training, t is the maximum over the negatives of a minibatch and `buffer_size` hard examples.
-    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above t.
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the t of
+    the training set. In training, t is that of a minibatch and `buffer_size` hard examples.
 
     Parameters
     ----------

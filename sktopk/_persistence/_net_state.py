@@ -38,11 +38,11 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("param_groups must have the optimizer's params in the same order")
+            raise ValueError("params in param_groups must be those of the optimizer, in its order")
         for name, value in found.items():
             # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):
-                raise ValueError(f"{name} in param_groups must match the optimizer; got {value!r}")
+                raise ValueError(f"optimizer {name} must be {expected.get(name)!r}; got {value!r}")
 
 
 def check_like(expected, found, name, weights):

@@ -46,7 +46,7 @@ def objective(
     ----------
     loss : str or callable
         Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "smooth_topk". A
-        callable gets ``(scores, target)``, and `sample_weight` and `groups` if these are passed.
+        callable gets ``(scores, target)``, also `sample_weight` and `groups` if the data have them.
     log_loss_share : float, default=0.6
         Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"

@@ -54,8 +54,8 @@ def sample_candidates(
     Returns
     -------
     candidates : tuple (classes, target, log_weight)
-        A named tuple of tensors on the device of `target`, with m = min(n_samples + n_candidates,
-        C). If m = C, all classes are candidates of weight 1, so the loss is exact.
+        A named tuple of tensors on the device of `target`, with m = min(n_classes, n_samples +
+        n_candidates). If m = n_classes, all weights are 1, so the loss is exact.
 
         classes : Tensor of shape (m,)
             Class indices in ascending order. A class can be listed several times.

@@ -142,9 +142,9 @@ class LossComparison:
         -------
         summary : DataFrame
             One row per loss, the baseline first. Columns: mean, difference with its interval (low,
-            high), p_value, verdict, more_folds, times_rows. A conclusive verdict needs about
-            `more_folds` additional folds, or `times_rows` times as many samples: 0 and 1 if it is
-            conclusive. Both can be infinite.
+            high), p_value, verdict, more_folds, times_rows. To become conclusive, a verdict needs
+            about `more_folds` additional folds or `times_rows` times as many samples. If it is
+            conclusive, they are 0 and 1. Both can be infinite.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

@@ -128,9 +128,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba`, which keeps the order of scores: a sigmoid (Platt), or for
-        more than two classes temperature scaling. It needs ``n_members > 1`` or `n_iter_no_change`.
-        With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
+        Calibration of `predict_proba`: "sigmoid" is Platt scaling for two classes, temperature
+        scaling for more. Both keep the order of scores, and need ``n_members > 1`` or
+        `n_iter_no_change`. None needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
@@ -149,9 +149,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, subtracted in `decision_function`: 0 for the log loss,
-        else the threshold of `loss` for out-of-fold or else training scores. If `loss` has no
-        threshold, the share of scores above `threshold_` is the share of positives.
+        Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
+        loss, else the threshold of `loss` for the out-of-fold scores (without these, the training
+        scores). If `loss` has none, the share of scores above it is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)

@@ -72,8 +72,8 @@ class BudgetClassifier(CalibratedDecision):
         probability >= 1 - `delta`. Smaller values need more calibration samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this
-        package, `TopBoostClassifier` and random forests with ``oob_score=True``, but not for "fdr".
+        `oob_decision_function_`. The guarantee is then not proven. Not for "fdr". Possible for
+        networks of sktopk, `TopBoostClassifier`, and random forests with ``oob_score=True``.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
@@ -82,7 +82,7 @@ class BudgetClassifier(CalibratedDecision):
         other labels, such as "fraud", None chooses one, and warns: set `pos_label`. An `estimator`
         with ``pos_label=None`` is trained with the chosen label.
     random_state : int, RandomState or None, default=None
-        Seed for the held-out samples, their split for "precision", and the ties in `hits_interval`.
+        Seed of the draw and the split ("precision") of held-out samples, and of ties in a list.
 
     Attributes
     ----------

@@ -83,8 +83,8 @@ class SetClassifier(CalibratedDecision):
         it, counts the calibration samples: then the coverage is approximate.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. Possible for networks of this
-        package, `TopBoostClassifier` and random forests with ``oob_score=True``.
+        `oob_decision_function_`. The guarantee is then not proven. `estimator` must be a network of
+        this package, a `TopBoostClassifier`, or a random forest with ``oob_score=True``.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None

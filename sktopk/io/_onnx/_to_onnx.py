@@ -110,9 +110,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. Scores of graph and classifier differ by at most
-    1e-4 (float32) or 1e-6 (float64) times the largest score, probabilities by at most 1e-3 or 1e-5.
-    Labels whose scores are equal within this tolerance can be exchanged.
+    Labels are int64, bool, float64 or strings. For float32 (float64), scores of the graph differ
+    from scores of the classifier by at most 1e-4 (1e-6) times the largest score, probabilities by
+    at most 1e-3 (1e-5). Labels whose scores differ by less than this can be exchanged.
 
     Parameters
     ----------
