@@ -36,11 +36,7 @@ if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
         PrecisionAtRecallClassifier,
         RecallAtFPRClassifier,
     )
-    from ._estimators.programs import (
-        AUCClassifier,
-        FScoreClassifier,
-        RecallAtPrecisionClassifier,
-    )
+    from ._estimators.programs import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier
     from ._estimators.ranking import (
         DeepTopPushClassifier,
         RecallAtKClassifier,

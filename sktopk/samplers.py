@@ -84,7 +84,7 @@ class StratifiedBatchSampler:
         check_number(min_positives, "min_positives", 0, integer=True)
         if min_positives >= batch_size:
             raise ValueError(
-                f"min_positives={min_positives} must be smaller than batch_size={batch_size}"
+                f"batch_size must be larger than min_positives={min_positives}; got {batch_size}"
             )
         self.batch_size, self.min_positives = batch_size, min_positives
         self.positives = torch.from_numpy(np.flatnonzero(target == 1))

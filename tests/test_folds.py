@@ -96,5 +96,4 @@ def test_folds_share_the_classes_evenly_and_keep_equal_samples_together(seed):
     dealt = np.array([fold[order == each][0] for each in np.unique(order)])
     sizes = np.array([np.bincount(dealt[(label == c) & (dealt >= 0)], minlength=5) for c in (0, 1)])
     assert (np.ptp(sizes, axis=1) <= 1).all()
-    # Names of classes do not matter.
     np.testing.assert_array_equal(deal(order, np.array([2, 0, 3, 1])[target], 5), fold)

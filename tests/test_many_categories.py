@@ -24,9 +24,9 @@ SMALL = {
 ESTIMATORS = SMALL | {"TopBoostClassifier": sktopk.TopBoostClassifier(n_members=2, random_state=0)}
 
 
-def draw(kind, n_categories, n_samples=6000, seed=0):
+def draw(kind, n_categories, n_samples=6000):
     """Data with one column of categories, and labels that depend on the category."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     code = rng.integers(0, n_categories, n_samples)
     if kind == "one label per category":
         y = (rng.random(n_categories) < 0.5)[code].astype(int)
@@ -49,9 +49,9 @@ def auc(clf, X, y):
 
 
 @cache
-def case_of(kind, n_categories, seed=0):
+def case_of(kind, n_categories):
     """Samples, and the AUC of the better of one-hot logistic regression and encoded LightGBM."""
-    X, y = draw(kind, n_categories, seed=seed)
+    X, y = draw(kind, n_categories)
     train, test = (X[:4000], y[:4000]), (X[4000:], y[4000:])
     others = (
         make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=500)),
@@ -63,6 +63,8 @@ def case_of(kind, n_categories, seed=0):
 KINDS = ["one label per category", "a probability per category"]
 CASES = [(name, kind) for name in ESTIMATORS for kind in KINDS]
 CASES += [(name, "five classes") for name in ("TopKClassifier", "TopBoostClassifier")]
+# Without the limits in _boosters.py, trees overfit the categories: AUC is 0.03 to 0.04 lower.
+CASES += [("TopBoostClassifier", "five noisy classes")]
 
 
 @pytest.mark.parametrize("n_categories", [200, 2000])
@@ -73,16 +75,6 @@ def test_the_auc_is_close_to_the_better_of_one_hot_and_target_encoding(name, kin
     if name == "TopBoostClassifier" and kind.startswith("five"):
         clf.set_params(loss="cross_entropy", k=1)
     assert auc(clf.fit(*train), *test) > best - 0.01
-
-
-@pytest.mark.parametrize("n_categories", [200, 2000])
-def test_top_boost_with_five_noisy_classes_reaches_the_auc_with_encoded_categories(n_categories):
-    # Without the limits in _boosters.py, trees overfit the categories: AUC is 0.03 to 0.04 lower.
-    clf, loss = sktopk.TopBoostClassifier("cross_entropy", k=1, n_members=2, random_state=0), []
-    for seed in range(3):
-        train, test, best = case_of("five noisy classes", n_categories, seed)
-        loss.append(best - auc(clf.fit(*train), *test))
-    assert np.mean(loss) < 0.01
 
 
 @pytest.mark.parametrize("n_categories", [200, 2000])

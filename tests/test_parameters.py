@@ -153,7 +153,6 @@ def test_a_wrong_parameter_raises_and_keeps_the_earlier_fit(name, case):
         fit(estimator.set_params(**params), labels(name))
     assert re.search(says, str(caught.value), re.DOTALL), caught.value
     assert "\n" not in str(caught.value)
-    # The earlier fit is unchanged.
     np.testing.assert_array_equal(estimator.decision_function(X), fitted(name).decision_function(X))
 
 

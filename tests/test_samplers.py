@@ -125,7 +125,7 @@ REFUSED = [
     ([1, 0], {"batch_size": True}, T, "batch_size must be an integer; got True"),
     ([1, 0], {"min_positives": -1}, V, "min_positives == -1, must be >= 0"),
     ([1, 0], {"min_positives": "5"}, T, "min_positives must be an instance of"),
-    ([1, 0], {"batch_size": 5}, V, "min_positives=5 must be smaller than batch_size=5"),
+    ([1, 0], {"batch_size": 5}, V, "batch_size must be larger than min_positives=5; got 5"),
     ([1, 0], {"generator": 0}, T, r"generator must be a torch\.Generator or None; got 0"),
 ]
 

@@ -44,12 +44,14 @@ def flat(values):
 
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
 def test_the_history_has_an_entry_per_epoch(cls):
-    clf = quick(cls)
-    clf.fit(X, target(clf))
+    clf = quick(cls).fit(X, target(quick(cls)))
     assert clf.n_iter_ == clf.kept_epoch_ == clf.max_epochs_ == 6
     assert [row["epoch"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
     assert all(row["train_loss"] > 0 and row["dur"] > 0 for row in clf.history_)
     assert all(("threshold" in row) == (cls is PatMatClassifier) for row in clf.history_)
+    epochs = clf.set_params(max_epochs="auto").fit(X[:65], target(clf)[:65]).history_
+    n_steps = sum(row["train_batch_count"] for row in epochs)
+    assert n_steps == {TopKClassifier: 360, PatMatClassifier: 300}[cls]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -46,6 +47,7 @@ def test_nearly_as_many_labels_as_samples_give_a_warning():
     with warnings.catch_warnings(action="error", category=UserWarning):
         LINEAR.fit(X, np.arange(60) % 30)
         LINEAR.fit(X[:20], np.arange(20) % 19)
+        clone(LINEAR).partial_fit(X, np.arange(60) % 30, classes=range(40))
 
 
 @pytest.mark.parametrize("display", DISPLAYS, ids=lambda display: display.__name__)

@@ -308,7 +308,7 @@ def check_labels(y, name="y"):
             f"bits; got labels of type {type(y.tolist()[0]).__name__}"
         )
     n_classes = len(np.unique(y))
-    if kind == "multiclass" and len(y) > 20 and n_classes > round(0.5 * len(y)):
+    if kind == "multiclass" and name != "classes" and 2 * n_classes > len(y) > 20:
         warn(
             f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
             f"samples ({len(y)}). For a numerical target, use a regressor"

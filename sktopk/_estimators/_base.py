@@ -292,9 +292,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     ) -> Self:
         """Train for one epoch on a part of the data, at the constant rate `learning_rate`.
 
-        To train a fitted estimator further, first set a lower `learning_rate`, such as 0.001. Each
-        call reads `learning_rate`, `batch_size`, `class_weight` and `verbose`. Other parameters
-        keep their first values.
+        To train a fitted estimator further, first set a lower `learning_rate`, such as 0.001.
+        You can change `batch_size`, `class_weight` and `verbose`, but no other parameters.
 
         Parameters
         ----------

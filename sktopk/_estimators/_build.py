@@ -14,6 +14,7 @@ from sktopk._training._batches import Rows
 from sktopk._training._net import Net, Settings
 from sktopk._training._objectives import CustomLoss
 from sktopk.modules import MLP, TableEncoder, TabularMLP
+from sktopk.modules._table_encoder import spread_rows
 from sktopk.modules._tabular_mlp import Members, packs_members
 
 # Networks that take a random generator instead of using torch's global one.
@@ -153,8 +154,7 @@ def show_data(net, X, weight):
         encoders = [part for part in one.modules() if isinstance(part, TableEncoder)]
         asking += [one] if hasattr(one, "from_data") else encoders
     if asking:
-        index = np.linspace(0, X.shape[0] - 1, min(X.shape[0], MOST_SHOWN)).round()
-        index = torch.from_numpy(index).long()
+        index = spread_rows(X.shape[0], MOST_SHOWN)
         shown = Rows(X, torch.device("cpu"), net.settings.row_dtype)[index]
         for one in asking:
             ours = isinstance(one, TabularMLP | TableEncoder)

@@ -143,13 +143,14 @@ def check_validation(clf, X_val, y_val):
     y_val = check_labels(y_val, "y_val")
     check_length(y_val, X_val.shape[0], "y_val")
     unknown = np.unique(y_val[encode_labels(clf.classes_, y_val, "y_val") < 0])
-    found, which = np.unique(y_val), "both" if clf._task_.is_ranking else "some"
+    which, wrong = ("both", "negatives") if clf._task_.is_ranking else ("some", "errors")
+    found = np.unique(y_val)
     if len(found) - len(unknown) < 1 + clf._task_.is_ranking:
         raise ValueError(
             f"y_val must have {which} labels of y: {listed(clf.classes_)}; got only {listed(found)}"
         )
     if len(unknown):
-        warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as errors")
+        warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as {wrong}")
     return Samples(X_val, y_val, np.ones(len(y_val)), target=clf._task_.target(y_val))
 
 
@@ -206,7 +207,7 @@ def batches_and_epochs(estimator, n_samples):
     if isinstance(batch_size, str):
         batch_size = min(MOST_BATCH, max(LEAST_BATCH, n_samples // BATCHES))
     if isinstance(max_epochs, str):
-        n_batches = -(-n_samples // batch_size)
+        n_batches = max(1, -(-(n_samples - 1) // batch_size))  # no minibatch has a single sample
         training = estimator._task_.training
         max_epochs = max(training.least_epochs, -(-training.least_steps // n_batches))
     return int(batch_size), int(max_epochs)

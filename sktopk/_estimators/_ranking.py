@@ -237,7 +237,9 @@ class RankingClassifier(BaseNetClassifier):
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
         refuse_missing(y, "y")
-        encode_labels(now.classes_, y)  # raises if the labels have another type
+        if (unknown := encode_labels(now.classes_, y) < 0).any():
+            known = now.classes_.tolist()
+            raise ValueError(f"y must hold labels of fit, {known}; got {y[unknown].tolist()[0]!r}")
         weight = row_weights(sample_weight, len(y), "X")
         groups = None if groups is None else encode_groups(groups, len(y))
         target = (y == now.pos_label_).astype(int)

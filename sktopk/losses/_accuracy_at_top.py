@@ -100,8 +100,8 @@ def accuracy_at_top_loss(
         Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
-        ``threshold(scores, positive, weight)``, with group numbers as fourth argument if `groups`
-        is given. A function also gets samples of weight 0, with NaN and inf scores set to 0.
+        ``threshold(scores, positive, weight)``. With `groups`, it also gets group numbers g, and
+        returns ``max(g) + 1`` thresholds. NaN and inf scores of weight 0 are passed as 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Kind of errors in the loss, with the weight :math:`\lambda` = 1. A dict sets the weights of
         both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.

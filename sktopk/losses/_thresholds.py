@@ -137,8 +137,7 @@ class KthLargest(_Ranked):
     Boolean `positive`.
 
     With weights, n is the total weight of the selected samples, and t is the largest score such
-    that the samples at or above t have a total weight of at least j. If :math:`n \tau < 1`, j is
-    :math:`n \tau`.
+    that the samples at or above t weigh at least j in all. If :math:`n \tau < 1`, j = n tau.
 
     Parameters
     ----------

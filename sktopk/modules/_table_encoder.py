@@ -11,7 +11,7 @@ from torch import Tensor, nn
 # n_encoded="auto": at most 128 bins in total, and no bins for more than 64 numerical columns.
 _AUTO_BINS = 128
 _AUTO_COLUMNS = 64
-# Quantiles are computed from a subsample of about this number of samples.
+# Quantiles are computed from at most this number of samples.
 _SAMPLED = 20_000
 # Scaled values are first clipped to [-FAR, FAR], because the smooth clip squares the values.
 FAR = 1e6
@@ -136,9 +136,9 @@ class TableEncoder(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating-point samples. NaN, infinite values and categorical columns are ignored. At
-            most 20 000 evenly spaced samples are used. For columns that are constant there, all
-            samples are used. Columns without two distinct values get scale 0.
+            Floating-point samples. NaN, infinite values and categorical columns are ignored. Only
+            20 000 samples are used if there are more; for columns that are constant there, all.
+            Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
@@ -215,10 +215,18 @@ class TableEncoder(nn.Module):
 
 def _values(column, weight):
     """Return the sorted distinct finite values of a subsample and their weights, in float64."""
-    step = -(-len(column) // _SAMPLED)
-    values = _distinct(column[::step], weight[::step])
+    rows = spread_rows(len(column), _SAMPLED).to(column.device)
+    values = _distinct(column[rows], weight[rows])
     # If the subsample is constant, use all samples to find rare other values.
-    return _distinct(column, weight) if len(values[0]) < 2 and step > 1 else values
+    return _distinct(column, weight) if len(values[0]) < 2 and len(rows) < len(column) else values
+
+
+def spread_rows(n_rows, most):
+    """Return the indices of at most `most` rows: a random one of each of equally long parts."""
+    # Every n-th row could be of one kind, for example the first of two readings.
+    n, generator = min(n_rows, most), torch.Generator().manual_seed(0)
+    edges = torch.arange(n + 1) * n_rows // max(n, 1)
+    return edges[:-1] + (edges.diff() * torch.rand(n, generator=generator).double()).long()
 
 
 def _distinct(column, weight):

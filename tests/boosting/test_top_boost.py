@@ -132,11 +132,9 @@ def test_a_fit_with_groups_grows_the_same_trees_as_lightgbm(days, is_weighted):
     own.fit(X[order], y[order], **options)
     raw = own.predict(X, raw_score=True)
     scores = clf.decision_function(X) + clf.threshold_ - clf.init_score_
-    # LightGBM keeps weights in float32.
-    np.testing.assert_allclose(scores, raw, atol=1e-6)
-    # A single group changes nothing.
+    np.testing.assert_allclose(scores, raw, atol=1e-6)  # LightGBM keeps weights in float32
     one = make("recall_at_k", k=5).fit(X, y, groups=np.full(len(y), "a"))
-    plain = make("recall_at_k", k=5).fit(X, y)
+    plain = make("recall_at_k", k=5).fit(X, y)  # a single group changes nothing
     np.testing.assert_array_equal(one.decision_function(X), plain.decision_function(X))
 
 

@@ -57,6 +57,9 @@ def test_one_dimensional_scores_are_scores_of_the_positive_class(pos_label, rng)
     assert of_both.threshold_ == of_one.threshold_
     np.testing.assert_array_equal(of_one.predict_top(one), np.argsort(-one)[:20])
     np.testing.assert_array_equal(of_both.predict(both), of_one.predict(one))
+    for each in (one > 0.5, (9 * one).astype(np.uint8)):  # types without negative numbers
+        top = BudgetClassifier.from_scores(each, y, **params).predict_top(each, 9)
+        np.testing.assert_array_equal(top, np.argsort(-each.astype(int), kind="stable")[:9])
 
 
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
@@ -81,7 +84,8 @@ def test_the_probability_of_one_of_two_classes_is_enough_for_sets(make, rng):
         ([0.1, 0.2], [1, 1], r"one column per class \[1\].* If y lacks labels, set classes"),
         (0.1, [0, 1], r"y_score must have one column per .*; got shape \(\)"),
         ([0.1, 0.2], [0, 1, 1], r"one row per label in y \(3\); got 2"),
-        ([0.1, 1.5], [0, 1], "probabilities of the label 1, in .* for sample 1. For oth"),
+        ([0.1, 1.5], [0, 1], r"probabilities of 1, in \[0, 1\]; got 1.5 for sample 1. Convert"),
+        ([[0.7, 0.3], [1.2, -0.2]], [0, 1], "probabilities >= 0; got -0.2 for sample 1"),
         ([0.1, np.nan], [0, 1], "y_score must be finite; got nan for sample 1"),
         ([0.1, None], [0, 1], "y_score must hold real numbers; got dtype object"),
         (["0.1", "0.2"], [0, 1], "y_score must hold real numbers; got dtype <U3"),

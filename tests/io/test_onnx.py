@@ -112,8 +112,7 @@ def test_the_graph_contains_pipeline_steps_and_accepts_missing_values(cancer, pa
 
 
 def test_a_graph_has_the_outputs_of_a_frozen_scikit_learn_pipeline(cancer, path):
-    X = cancer[0].astype(np.float32)
-    clf = clone(RANKER).set_params(**LINEAR)
+    X, clf = cancer[0].astype(np.float32), clone(RANKER).set_params(**LINEAR)
     pipe = sklearn_pipeline(MinMaxScaler(), "passthrough", TruncatedSVD(5), clf)
     pipe = FrozenEstimator(pipe.fit(X, cancer[1]))
     assert_same(to_onnx(pipe, path, X), pipe, X)

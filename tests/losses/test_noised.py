@@ -28,8 +28,7 @@ def kth_largest(scores, k, sigma, **noise):
 def chi_square(deviation, variance):
     """Return the statistic of Poisson counts, in standard deviations above its mean."""
     seen = variance > 10
-    statistic = (deviation**2 / variance)[seen].sum()
-    freedom = seen.sum() - 1
+    statistic, freedom = (deviation**2 / variance)[seen].sum(), seen.sum() - 1
     return ((statistic - freedom) / (2 * freedom) ** 0.5).item()
 
 

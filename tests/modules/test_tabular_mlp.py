@@ -191,6 +191,12 @@ def test_sample_weights_equal_repetitions_of_samples(n_distinct, rng):
         assert not torch.equal(repeated.encoder.center, unweighted.encoder.center)
 
 
+def test_a_column_has_bins_if_every_other_row_is_of_another_kind(rng):
+    kind = np.arange(30_000) % 4
+    X = torch.from_numpy(np.where(kind % 2, rng.normal(100, 10, 30_000), kind / 2))[:, None]
+    assert TabularMLP(1, 2, n_bins=8).from_data(X).encoder.bin_slope.count_nonzero() == 8
+
+
 UNIFORM = torch.rand(3_000, generator=torch.Generator().manual_seed(1)).double()
 WEIGHTS = {
     "light at the top": lambda values: torch.where(values == values.max(), 1e-6, 1.0),

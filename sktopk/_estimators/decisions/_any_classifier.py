@@ -37,7 +37,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         if len(refused):
             first = refused[0, 0]
             raise ValueError(f"{name} must be finite; got {scores[first]} for sample {first}")
-        return scores
+        return scores + 0.0  # numbers of type bool or unsigned have no negative
 
     def decision_function(self, X):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
@@ -50,16 +50,15 @@ class GivenScores(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Return X as probabilities. One-dimensional X is the probability of the second class."""
         scores = self.decision_function(X)
-        if scores.ndim == 2:
-            return scores
-        refused = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
+        proba = scores if scores.ndim == 2 else np.column_stack([1 - scores, scores])
+        refused = np.flatnonzero((proba < 0).any(axis=1))
         if len(refused):
+            of = f" of {self.classes_.tolist()[1]!r}, in [0, 1]" if scores.ndim == 1 else " >= 0"
             raise ValueError(
-                "one-dimensional y_score must have probabilities of the label "
-                f"{self.classes_.tolist()[1]!r}, in [0, 1]; got {scores[refused[0]]} for sample "
-                f"{refused[0]}. For other scores, pass scipy.special.expit(y_score)"
+                f"y_score must have probabilities{of}; got {scores[refused[0]].min()} for sample "
+                f"{refused[0]}. Convert other scores with expit or softmax of scipy.special"
             )
-        return np.column_stack([1 - scores, scores])
+        return proba
 
     def predict(self, X):
         scores = self.decision_function(X)

@@ -17,7 +17,7 @@ from sktopk._common._input import (
     class_counts,
     encode_labels,
 )
-from sktopk._common._samples import encode_groups
+from sktopk._common._samples import encode_groups, rows_of_groups
 from sktopk._common._scalars import (
     check_count,
     check_pos_label,
@@ -323,8 +323,7 @@ class BudgetClassifier(CalibratedDecision):
             Number of samples of X or of each group, at least 1. None selects the samples that
             `predict` flags. For "fdr", it makes a conformal selection, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group is a separate batch. Requires `n` or
-            ``constraint="fdr"``.
+            Group of each sample, such as its day, as a separate batch. Requires `n` or "fdr".
 
         Returns
         -------
@@ -334,11 +333,8 @@ class BudgetClassifier(CalibratedDecision):
         refuse_masked(groups=groups)
         if n is not None:
             return rows_on_top(self._scores(X), n, groups)
-        calibration = None
-        if self.constraint == "fdr":
-            check_table(X)
-            calibration = self._calibration('constraint="fdr"')
         scores = self._scores(X)
+        calibration = self._calibration('constraint="fdr"') if self.constraint == "fdr" else None
         flagged = self._bound().choose(scores, self.threshold_, calibration, groups)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
@@ -395,7 +391,7 @@ class BudgetClassifier(CalibratedDecision):
         else:
             check_count(n, "n")
             group = encode_groups(groups, len(scores))
-            batches = [scores[group == index] for index in range(group.max() + 1)]
+            batches = [scores[rows] for rows in rows_of_groups(group)]
         calibration = self._calibration("hits_interval")
         self._flagged(scores)  # warns if X is not like the calibration samples
         # Create a generator for each call, so that the interval is reproducible.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from sktopk._common._samples import encode_groups
+from sktopk._common._samples import encode_groups, rows_of_groups
 from sktopk._common._scalars import check_k, check_number, check_size, n_kept
 from sktopk.metrics._top_scorer import METRICS
 
@@ -213,11 +213,7 @@ class FalseDiscoveryRate(_Constraint):
 
     def choose(self, scores, threshold, calibration, groups):
         group = np.zeros(len(scores), int) if groups is None else encode_groups(groups, len(scores))
-        chosen = np.zeros(len(scores), dtype=bool)
-        for i in range(group.max(initial=-1) + 1):
-            own = group == i
-            chosen[own] = conformal_selection(*calibration, scores[own], self.budget)
-        return chosen
+        return conformal_selection(*calibration, scores, self.budget, rows_of_groups(group))
 
     def _level(self, n_samples):
         return 1 - self.budget

@@ -57,12 +57,17 @@ def n_rows_needed(rate, delta):
     return math.ceil(math.log(delta) / math.log1p(-rate))
 
 
-def conformal_selection(old, positive, new, budget):
-    """Return the mask of the selected new scores, with a false discovery rate <= `budget`."""
+def conformal_selection(old, positive, new, budget, batches=(slice(None),)):
+    """Return the mask of the new scores that are selected in each batch of positions.
+
+    In each batch, the false discovery rate is at most `budget`.
+    """
     # Procedure of Benjamini and Hochberg for the conformal p-values of Jin and Candès (2023).
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)
-    p = false_discovery_control((1 + n_above) / (1 + len(old)))
+    p = (1 + n_above) / (1 + len(old))
+    for batch in batches:
+        p[batch] = false_discovery_control(p[batch])
     return p <= budget * (1 + 1e-12)  # allow for rounding: 0.1 * 3 is above 0.3
 
 

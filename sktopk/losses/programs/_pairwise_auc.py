@@ -51,7 +51,7 @@ def pairwise_auc_loss(
 
     - "ovr": each class c against the rest, with the score :math:`s_c`;
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
-    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_.
+    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_; NaN if a score is -inf.
 
     Binary problems without samples of both classes are omitted. The "ovr" and "ovo" losses are at
     least 1 minus scikit-learn's macro-averaged ``roc_auc_score``, "mu" at least 1 minus AUC_mu.
