@@ -74,8 +74,7 @@ def test_network_weights_are_averages_over_about_one_epoch(cls, schedule):
         torch.testing.assert_close(found, total / mass, rtol=1e-4, atol=1e-6)
         assert (found - steps[epoch * n_steps - 1]).abs().max() > 1e-4
     check_same(weights(clf), epochs.weights[-1])
-    # An epoch of `partial_fit` keeps the weights of the last step.
-    clf.partial_fit(X, target(clf))
+    clf.partial_fit(X, target(clf))  # keeps the weights of the last step
     torch.testing.assert_close(flat(weights(clf).values()), steps[-1], rtol=0, atol=0)
 
 

@@ -106,8 +106,8 @@ def bedroc_score(
     # Rank r has the weight exp(-alpha r / n), which is proportional to the integral of
     # exp(-alpha x) from (r - 1) / n to r / n. The sum over the ranks of a block is one integral.
     start, width = ranking.cumulative_weight[:-1], ranking.weight
-    weight = np.exp(-alpha * start / ranking.total_weight)
-    weight *= -np.expm1(-alpha * width / ranking.total_weight)
+    weight = np.exp(-alpha * (start / ranking.total_weight))
+    weight *= -np.expm1(-alpha * (width / ranking.total_weight))
     # Sum over the rarer class, because a difference of large sums would lose digits.
     if positive <= negative:
         least = np.exp(-alpha * negative) * -np.expm1(-alpha * positive)

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -37,7 +37,7 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
     """Return a dict of baselines: the network of a TopKClassifier with other losses."""
     weighted = with_loss("cross_entropy").set_params(**{f"{prefix}class_weight": "balanced"})
     # With sample weights, tuning the threshold would require metadata routing.
-    of_labels = isinstance(scorer, type(get_scorer("accuracy")))
+    of_labels = "response_method='predict'" in repr(scorer)
     if n_classes == 2 and of_labels and not is_weighted:
         weighted = TunedThresholdClassifierCV(weighted, scoring=scorer, cv=VALIDATION_SHARE)
     return {
@@ -74,6 +74,10 @@ def other_baselines(estimator, n_classes, X, y):
             ("boosting", HistGradientBoostingClassifier(categorical_features=first)),
         ],
     }
+    if get_config()["enable_metadata_routing"]:  # the requests decide which steps get weights
+        found["logistic_regression"][-2][1].set_fit_request(sample_weight=False)
+        for steps in found.values():
+            steps[-1][1].set_fit_request(sample_weight=True)
     omitted = {}
     if reason := _reason_against(X):
         found, omitted = {}, dict.fromkeys(found, reason)
@@ -114,7 +118,7 @@ def with_pos_label(estimator, scorer, estimators, y):
 
 def _reason_against(X):
     """Return the reason why no classifier of scikit-learn can be fitted to X, or None."""
-    if _is_frame(X) or issparse(X):
+    if hasattr(X, "columns") or issparse(X):
         return None
     X = np.asarray(X)
     if X.ndim != 2:
@@ -132,18 +136,14 @@ def _reason_against_boosting(X, n_classes):
     return None
 
 
-def _is_frame(X):
-    return hasattr(X, "columns")
-
-
 def _categories(X):
     """Return the names of the columns of a data frame that are not numeric."""
-    return [*as_pandas(X).select_dtypes(exclude="number")] if _is_frame(X) else []
+    return [*as_pandas(X).select_dtypes(exclude="number")] if hasattr(X, "columns") else []
 
 
 def _encoding(X, encoder):
     """Return the steps that convert a data frame to numbers, with encoded categories first."""
-    if not _is_frame(X):
+    if not hasattr(X, "columns"):
         return []
     columns = [("categories", clone(encoder), _categories(X))]
     return [

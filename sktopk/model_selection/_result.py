@@ -114,7 +114,7 @@ class LossComparison:
     def verdict(self) -> str:
         names = [loss for loss in self.scores if loss != self.baseline]
         asked = [loss for loss in self.losses or names if loss != self.baseline] or names
-        level = 1 - (1 - self.confidence) / len(asked)
+        level = 1 - (1 - self.confidence) / (len(asked) or 1)
         found = self.summary(level)
         best, highest = found["mean"][asked].idxmax(), found["mean"].idxmax()
         row = found.loc[best]

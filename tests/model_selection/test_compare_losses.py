@@ -103,8 +103,9 @@ def test_the_weighted_baseline_of_two_classes_tunes_its_threshold(rng):
         model.set_params(random_state=row["seed"], estimator__random_state=row["seed"])
         expected = f1_score(y[test], model.fit(X[train], y[train]).predict(X[test]))
         assert row["score"] == pytest.approx(expected)
-    weighted = compare(X, y, scoring="f1", sample_weight=1.0 + y)
-    assert np.isfinite(weighted.scores["weighted_cross_entropy"]).all()
+    for metric, labels, weight in (("f1", y, 1.0 + y), ("roc_auc", y.astype(str), None)):
+        found = compare(X, labels, scoring=metric, sample_weight=weight).scores
+        assert np.isfinite(found["weighted_cross_entropy"]).all()
 
 
 def test_losses_share_samples_and_seeds_and_never_choose_with_test_samples(rows):
@@ -186,12 +187,13 @@ def test_a_setting_is_selected_on_positives_if_few_groups_have_positives(rng):
 def test_a_scorer_ranks_each_group_if_it_asks_for_groups():
     X, day = np.random.default_rng(0).normal(size=(120, 1)), np.arange(120) % 12
     y, scorer = (X[:, 0] > 0.5).astype(int), make_top_scorer("recall_at_k", k=1)
-    settings = {"groups": day, "cv": GroupKFold(3), "scoring": scorer, "estimator": GaussianNB()}
+    settings = {"groups": day, "cv": GroupKFold(3), "scoring": scorer, "sample_weight": day + 1.0}
     with pytest.warns(UserWarning, match="recall_at_k_1 ranks all samples of a test fold together"):
-        pooled = compare(X, y, **settings).frame
+        pooled = compare(X, y, estimator=GaussianNB(), **settings).frame
     with sklearn.config_context(enable_metadata_routing=True):
-        scorer.set_score_request(groups=True)
-        found = compare(X, y, **settings).frame
+        scorer.set_score_request(groups=True, sample_weight=True)
+        clf = GaussianNB().set_fit_request(sample_weight=True)
+        found = compare(X, y, estimator=clf, **settings).frame
     one, four = (each.score[each.loss == "GaussianNB"].to_numpy() for each in (pooled, found))
     np.testing.assert_allclose(four, 4 * one)
 

@@ -39,8 +39,7 @@ def test_the_summary_equals_a_corrected_t_test_computed_step_by_step(overlap, te
         runs = [a - b for a, b in zip(each, SCORES["cross_entropy"], strict=True)]
         mean = sum(runs) / 6
         variance = sum((run - mean) ** 2 for run in runs) / 5
-        error = sqrt((1 / 6 + test_to_training) * variance)
-        t = stats.t(5)
+        error, t = sqrt((1 / 6 + test_to_training) * variance), stats.t(5)
         assert row["difference"] == pytest.approx(mean)
         assert row["p_value"] == pytest.approx(2 * t.sf(abs(mean) / error))
         assert row["low"] == pytest.approx(mean - t.ppf(0.95) * error)
