@@ -51,7 +51,7 @@ class Metric:
             make_topk_scorer(**params)
             self.__name__ = "_".join(map(str, [name, *params.values()]))
         else:
-            self.__name__ = make_top_scorer(name, **params).__name__
+            self.__name__ = make_top_scorer(name, pos_label=1, **params).__name__
 
     def __repr__(self):
         params = "".join(f", {name}={value!r}" for name, value in self.params.items())

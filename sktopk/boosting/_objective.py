@@ -52,8 +52,8 @@ def objective(
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         Hessian of the loss L of the scores s. "gradient" is :math:`|\partial_i L|`. "curvature" is
         :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`, an upper bound of
-        the second derivatives for accuracy-at-the-top losses. "auto" is "gradient" if all second
-        derivatives are 0, else "curvature".
+        the second derivatives for accuracy-at-the-top losses. "auto" is "gradient" if the second
+        derivatives are 0 or not available, else "curvature".
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
@@ -141,7 +141,7 @@ class Objective:
             (gradient,) = torch.autograd.grad(value, scores)
         if curvature is None and self.hessian == "curvature":
             raise ValueError(
-                "hessian='curvature' needs a loss with nonzero second derivatives; got "
+                "hessian='curvature' needs a loss with known, nonzero second derivatives; got "
                 f"loss={self.loss!r}: set hessian='gradient'"
             )
         return gradient.numpy(), (gradient.abs() if curvature is None else curvature).numpy()
@@ -149,7 +149,7 @@ class Objective:
     def _params(self, target, score, weight, is_weighted, group):
         """Return the arguments of the loss other than scores and target."""
         params = dict(self.loss_params)
-        if is_weighted:
+        if is_weighted and ("sample_weight" in self._takes or (weight != 1).any()):
             if "sample_weight" not in self._takes:
                 raise TypeError(f"loss={self.loss!r} does not take sample_weight: pass no weights")
             params["sample_weight"] = torch.from_numpy(weight)

@@ -123,7 +123,7 @@ def test_the_loss_may_be_a_function_of_the_user():
     gradient, _ = own(target, score)
     assert gradient[score.argmax()] > 0
     with pytest.raises(TypeError, match="does not take sample_weight"):
-        own(target, score, np.ones(len(score)))
+        own(target, score, 1.0 + target)
 
 
 def test_an_objective_can_be_pickled_and_cloned():

@@ -43,7 +43,7 @@ def test_the_threshold_equals_the_threshold_of_the_loss(binary, loss, k, params,
     assert clf.threshold_ == pytest.approx((t + below) / 2)
 
 
-@pytest.mark.parametrize("loss", ["fbeta", TopPushKLoss(k=3)])
+@pytest.mark.parametrize("loss", ["fbeta", TopPushKLoss(k=3), lambda s, y: ((s - y) ** 2).sum()])
 def test_a_loss_without_a_threshold_predicts_as_many_positives_as_in_y(binary, loss):
     X, y = binary
     assert make(loss).fit(X, y).predict(X).sum() == y.sum()
