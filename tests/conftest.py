@@ -1,17 +1,10 @@
 import os
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
-from sklearn.datasets import load_digits, make_blobs
-from sklearn.preprocessing import StandardScaler
 
-mpl.use("Agg")
-# Tests run in parallel processes; with several threads each, they would compete for cores.
-torch.set_num_threads(1)
 # The same examples in every run; `make test-nightly` draws new and more examples.
 settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile(
@@ -27,16 +20,20 @@ settings.load_profile("default")
 @pytest.fixture(scope="session")
 def digits():
     """Scaled digits: 900 training samples and 897 test samples."""
-    X, y = load_digits(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
+    from sklearn import datasets, preprocessing
+
+    X, y = datasets.load_digits(return_X_y=True)
+    X = preprocessing.StandardScaler().fit_transform(X)
     return X[:900], y[:900], X[900:], y[900:]
 
 
 @pytest.fixture(scope="session")
 def blobs():
     """A small problem with five overlapping classes."""
-    X, y = make_blobs(240, centers=5, n_features=4, cluster_std=3.0, random_state=0)
-    return StandardScaler().fit_transform(X), y
+    from sklearn import datasets, preprocessing
+
+    X, y = datasets.make_blobs(240, centers=5, n_features=4, cluster_std=3.0, random_state=0)
+    return preprocessing.StandardScaler().fit_transform(X), y
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +52,8 @@ def rng():
 
 @pytest.fixture
 def default_dtype():
+    import torch
+
     before = torch.get_default_dtype()
     yield torch.set_default_dtype
     torch.set_default_dtype(before)
