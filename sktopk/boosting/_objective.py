@@ -149,10 +149,10 @@ class Objective:
     def _params(self, target, score, weight, is_weighted, group):
         """Return the arguments of the loss other than scores and target."""
         params = dict(self.loss_params)
-        if is_weighted and ("sample_weight" in self._takes or (weight != 1).any()):
-            if "sample_weight" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} does not take sample_weight: pass no weights")
+        if is_weighted and "sample_weight" in self._takes:
             params["sample_weight"] = torch.from_numpy(weight)
+        elif (weight != 1).any():
+            raise TypeError(f"loss={self.loss!r} does not take sample_weight: pass no weights")
         if group is not None:
             if "groups" not in self._takes:
                 raise TypeError(

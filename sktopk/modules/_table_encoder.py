@@ -158,10 +158,10 @@ class TableEncoder(nn.Module):
             )
         limits = torch.finfo(self.center.dtype)
         weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
-        weight = weight.detach().double()
+        weight, rows = weight.detach().double(), spread_rows(len(X), _SAMPLED).to(X.device)
         needed, found = torch.zeros(self.n_features, dtype=torch.long), {}
         for j in [j for j in range(self.n_features) if j not in self.n_categories]:
-            values = _values(X[:, j], weight)
+            values = _values(X[:, j], weight, rows)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
             needed[j] = n_distinct - 1 if n_distinct > 2 else 0
             if needed[j] and 2 * len(found) < self.n_encoded:  # a column has at least two bins
@@ -213,11 +213,10 @@ class TableEncoder(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
 
-def _values(column, weight):
-    """Return the sorted distinct finite values of a subsample and their weights, in float64."""
-    rows = spread_rows(len(column), _SAMPLED).to(column.device)
+def _values(column, weight, rows):
+    """Return the sorted distinct finite values of some rows and their weights, in float64."""
     values = _distinct(column[rows], weight[rows])
-    # If the subsample is constant, use all samples to find rare other values.
+    # If these rows are constant, use all samples to find rare other values.
     return _distinct(column, weight) if len(values[0]) < 2 and len(rows) < len(column) else values
 
 
