@@ -75,7 +75,7 @@ WRONG_SCORES = [
     ({"sample_weight": np.full(40, 1e307)}, V, "sample_weight must have a finite sum"),
     ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
     ({"groups": [1]}, V, r"groups must have one entry per sample \(40\)"),
-    ({"groups": ["a", None] * 20}, V, "groups must not have missing values; got 20 of 40"),
+    ({"groups": ["a", np.nan] * 20}, V, "groups must not have missing values; got 20 of 40"),
 ]
 
 

@@ -169,7 +169,7 @@ def test_the_method_score_returns_the_metric_of_the_estimator(classifier, rare):
     assert clf.score(X_test, y_test) == pytest.approx(metric(y_test, scores))
     expected = metric(y_test, scores, sample_weight=weight)
     assert clf.score(X_test, y_test, weight) == pytest.approx(expected)
-    with pytest.raises(ValueError, match=r"y must hold labels of fit, \[.*\]; got 5"):
+    with pytest.raises(ValueError, match=r"y must hold labels that the .* knows, \[.*\]; got 5"):
         clf.score(X_test, y_test + 5)
 
 

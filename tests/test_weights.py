@@ -86,6 +86,19 @@ def test_a_sample_weight_equals_repetitions_of_the_sample(clf, n_groups):
     assert np.isnan(weighted.oob_decision_function_[times == 0]).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_one_network_keeps_the_epoch_and_calibration_of_repeated_samples(seed):
+    rng = np.random.RandomState(seed)
+    X, y = rng.randn(200, 4), rng.randint(0, 2, 200) * 2
+    y += X[:, 0] + rng.randn(200) > 0
+    params = {"n_estimators": 1, "batch_size": 9999, "max_epochs": 30, "hidden_layer_sizes": (16,)}
+    clf = TopKClassifier("ldam", k=2, random_state=0, **params)
+    weighted = clone(clf).fit(X, y, sample_weight=np.full(200, 10.0))
+    repeated = clf.fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))
+    assert weighted.kept_epoch_ == repeated.kept_epoch_
+    np.testing.assert_allclose(weighted.calibration_, repeated.calibration_, rtol=1e-6)
+
+
 def test_a_sample_of_small_weight_changes_almost_nothing():
     for name in ("TopKClassifier", "PatMatClassifier"):
         clf = ESTIMATORS[name].set_params(calibration=None, n_iter_no_change=None)

@@ -5,6 +5,7 @@ import torch
 from torch.utils.data import default_collate
 
 from ._samples import LazyRows
+from ._scalars import on_host
 
 # Number of items per batch when reading labels.
 _LABEL_ITEMS = 256
@@ -71,7 +72,7 @@ class DatasetRows(LazyRows):
             label = item[1]
             is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
             labels.append(np.asarray(label).item() if is_array and np.size(label) == 1 else label)
-        return np.asarray(labels)
+        return np.asarray(on_host(labels, "y"))
 
     def _items(self, index):
         if callable(fetch := getattr(self.dataset, "__getitems__", None)):

@@ -431,6 +431,15 @@ def encode_labels(classes, y, name="y"):
     )
 
 
+def known_codes(classes, y):
+    """Return the index of each label in `classes`. Check that `classes` contains all labels."""
+    code = encode_labels(classes, y)
+    if (code < 0).any():
+        known, other = np.asarray(classes).tolist(), y[code < 0].tolist()[0]
+        raise ValueError(f"y must hold labels that the classifier knows, {known}; got {other!r}")
+    return code
+
+
 def class_counts(classes, y):
     """Return the number of labels of each class in the sorted `classes`."""
     index = encode_labels(classes, y)

@@ -354,8 +354,8 @@ def check_groups_of_both(target, groups):
 def is_significant(gain, weight, cluster):
     """Return whether the mean gain is larger than `N_ERRORS` of its standard errors."""
     mean = np.average(gain, weights=weight)
-    residual = np.bincount(cluster, weight * (gain - mean))
-    return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()) / weight.sum())
+    residual = np.bincount(cluster, weight / weight.sum() * (gain - mean))
+    return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()))
 
 
 def rows_of_groups(groups):

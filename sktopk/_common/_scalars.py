@@ -214,11 +214,15 @@ def refuse_missing(values, name, what_held="labels"):
 
 
 def on_host(values, name):
-    """Return arrays of other libraries as NumPy arrays, and other `values` unchanged.
+    """Return arrays of other libraries, and lists of strings and others, as NumPy arrays.
 
     Arrays on other devices and tensors with a gradient require scikit-learn's array_api_dispatch.
     """
     refuse_masked(**{name: values})
+    if isinstance(values, list | tuple):
+        is_text = {issubclass(kind, str) for kind in {*map(type, values)}}
+        # NumPy would make strings of all items, such as "nan" and "None".
+        values = np.array(values, dtype=object) if len(is_text) == 2 else values
     first = values[0] if isinstance(values, list | tuple) and values else values
     if isinstance(first, np.ndarray) or not hasattr(first, "__dlpack__"):
         return values

@@ -106,8 +106,14 @@ def build_net(estimator, task, dtypes, seed, device):
                 verbose=estimator.verbose,
                 device=str(device),
                 # skorch's cache requires minibatches (X, y). Our minibatches also contain weights.
-                **{"use_caching": False} | params,
+                use_caching=False,
+                **params,
             ).initialize()
+            known = dict(net.callbacks_)
+            for key in params:
+                part, name, argument = [*key.split("__", 2), "", ""][:3]
+                if part == "callbacks" and argument and name not in known:
+                    raise ValueError(f"{key}: callbacks has {[*known]}, but no {name!r}")
         except (TypeError, ValueError) as error:
             if not net_params:
                 raise

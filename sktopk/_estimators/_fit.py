@@ -345,11 +345,12 @@ def values_of(task, unseen, folds, totals, rows):
     With folds, these samples are among the encoded training samples `rows`. If `totals` is None,
     the loss, which takes as long as training steps, is not computed.
     """
-    parts, name, cluster = [(slice(None), None)], "X_val", np.arange(len(unseen.target))
+    parts, name = [(slice(None), None)], "X_val"
     if folds is not None:
-        cluster = np.unique(folds.order[unseen.X.index], return_inverse=True)[1]
         # The scores of different networks are not compared, and need not be in memory together.
         parts, name = unseen.X.parts, "X"
+    order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
+    cluster = np.unique(order, return_inverse=True)[1]
     columns = unseen.target, unseen.weight, unseen.groups
 
     def values(net):

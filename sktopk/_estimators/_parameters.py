@@ -29,6 +29,7 @@ OWN = {
 }
 # skorch arguments that users cannot set, because the estimator sets the minibatches and the loss.
 FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_split", "classes")
+FEEDING += ("warm_start", "use_caching", "predict_nonlinearity")
 # Arguments of the DataLoaders that read a Dataset: iterator_train__num_workers, ...
 LOADING = ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "worker_init_fn")
 # Names of the callbacks that the net has without the user's.

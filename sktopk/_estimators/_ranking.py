@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from sktopk._common._estimator import fitted_attributes
-from sktopk._common._input import check_length, check_two_classes, encode_labels, own_labels
+from sktopk._common._input import check_length, check_two_classes, known_codes, own_labels
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
     check_pos_label,
@@ -237,9 +237,7 @@ class RankingClassifier(BaseNetClassifier):
         y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
         check_length(y, len(scores))
         refuse_missing(y, "y")
-        if (unknown := encode_labels(now.classes_, y) < 0).any():
-            known = now.classes_.tolist()
-            raise ValueError(f"y must hold labels of fit, {known}; got {y[unknown].tolist()[0]!r}")
+        known_codes(now.classes_, y)  # raises for other labels
         weight = row_weights(sample_weight, len(y), "X")
         groups = None if groups is None else encode_groups(groups, len(y))
         target = (y == now.pos_label_).astype(int)

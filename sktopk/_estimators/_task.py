@@ -101,8 +101,9 @@ class LabelTask:
     def calibration_weights(self, target, weight):
         if not self.balanced:
             return weight
-        total = np.bincount(target, weight)[target]
-        return np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
+        total = np.bincount(target, weight)
+        mean, total = weight.sum() / max(1, np.count_nonzero(total)), total[target]
+        return mean * np.divide(weight, total, where=total > 0, out=np.zeros_like(weight))
 
     def score(self, target, scores, weight, groups=None, fitted=None):
         return self.metric(target, self.decide(scores), sample_weight=weight)

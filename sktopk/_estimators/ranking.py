@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 import torch
 
-from sktopk._common._scalars import check_call, check_number, check_option, number
+from sktopk._common._scalars import check_call, check_k, check_option, number
 from sktopk._common._warnings import warn
 from sktopk.losses import KthLargest
 from sktopk.losses._accuracy_at_top import ERRORS, check_errors, check_threshold
@@ -19,12 +19,6 @@ from sktopk.metrics import positives_at_top_score, recall_at_k_score
 from ._parameters import estimator
 from ._ranking import TopClassifier
 from ._task import midway_above
-
-
-def check_rank(k, name):
-    """Check that k is an integer of at least 1 or a share in (0, 1)."""
-    is_share = isinstance(k, Real) and 0 < k < 1
-    check_number(k, name, 0 if is_share else 1, integer=not is_share)
 
 
 @estimator
@@ -150,7 +144,7 @@ class RecallAtKClassifier(TopClassifier):
 
     k: int | float = 100
 
-    _checks: ClassVar = {"k": check_rank}
+    _checks: ClassVar = {"k": check_k}
 
     def _threshold(self):
         rank = {"k": self.k} if isinstance(self.k, Integral) else {"tau": float(self.k)}

@@ -308,6 +308,7 @@ def test_ensembles_of_very_few_samples_are_trained(patience):
         ({"loss": "top"}, ValueError, "loss must be one of 'top_mean', 'cross_entropy'"),
         ({"loss": "pat_mat"}, TypeError, "loss='pat_mat' requires tau"),
         ({"loss_params": [1]}, TypeError, "loss_params must be a dict"),
+        ({"loss": "cross_entropy", "loss_params": {"label_smoothing": 0.1}}, ValueError, "be None"),
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),

@@ -176,7 +176,7 @@ def rows(page, column):
 
 def test_numbers_and_estimators_in_measurements_of_the_readme_stand_on_the_linked_pages():
     gains = [line for line in (ROOT / "README.md").read_text().splitlines() if "±" in line]
-    for row in rows("../README.md", "what we measured") + gains:
+    for row in rows("../README.md", "what it costs") + gains:
         pages = [(ROOT / page).read_text() for page in re.findall(r"\((docs/[^)#]+)", row)]
         texts = re.sub(r"\]\([^)]*\)|%", "", row), "".join(pages).replace("%", "")
         shown, found = ({*re.findall(rf"{NUMBER.pattern}|\w+Classifier", text)} for text in texts)

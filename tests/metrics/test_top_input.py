@@ -78,7 +78,7 @@ def test_without_negatives_some_scores_are_nan_and_the_others_defined(score, par
         ([1, 2], "labels in y_true: 1 and 2"),
         ([-1, 0], "labels in y_true: -1 and 0"),
         (np.array(["a", 1], dtype=object), "all strings"),
-        (["a", None], "missing labels; got 1 of 2"),
+        (["a", np.nan], "missing labels; got 1 of 2"),
         (pd.Series([1, pd.NA]), "y_true .* in row 1"),
         (np.arange(50) / 7, "for example y_true >= 6.429"),
     ],

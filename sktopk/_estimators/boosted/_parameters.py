@@ -21,6 +21,8 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
+    if params and is_named and loss == "cross_entropy":
+        raise ValueError(f"loss_params must be None for loss='cross_entropy'; got {params!r}")
     if is_named and not of_two and loss in OF_TWO_CLASSES:
         raise ValueError(
             f"loss={loss!r} needs two classes; got {n_classes} in y. Only binary classification is "

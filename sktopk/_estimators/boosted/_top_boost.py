@@ -23,6 +23,7 @@ from sktopk._common._input import (
     check_rows,
     check_weight,
     encode_labels,
+    known_codes,
     listed,
 )
 from sktopk._common._samples import deal, encode_groups, in_memory, present_groups, several_groups
@@ -306,7 +307,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if groups is not None:
             refuse_groups(now.classes_)
             groups = encode_groups(groups, len(y))
-        encode_labels(now.classes_, y)  # raises if the labels have another type
+        check = known_codes if task.is_ranking else encode_labels
+        check(now.classes_, y)  # raises for other labels, or for labels of another type
         if task.is_ranking and now.pos_label_ not in y:
             warn(f"the score is 0: y has no positives (label {now.pos_label_!r})")
         return task.score(task.target(y), scores, weight, groups)

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sktopk._common._input import encode_labels, listed
-from sktopk._common._scalars import on_host, place_of
+from sktopk._common._input import listed
+from sktopk._common._scalars import on_host
 from sktopk.metrics._scorer import no_classifier, predict_scores
 from sktopk.metrics._top_scorer import positive_scores
 
@@ -82,16 +82,6 @@ def finite_scores(estimator, X, pos_label):
             f"{refused[0]} of X from {type(estimator).__name__}"
         )
     return scores
-
-
-def known_positives(y, classes, pos_label):
-    """Return the mask of labels equal to `pos_label`. Check that `classes` contains all labels."""
-    code = encode_labels(classes, y)
-    if (code < 0).any():
-        raise ValueError(
-            f"y must hold labels that estimator knows, {classes.tolist()}; got {y[code < 0][0]!r}"
-        )
-    return code == place_of(pos_label, classes)
 
 
 def sorted_classes(estimator):

@@ -16,6 +16,7 @@ from sktopk._common._input import (
     check_two_classes,
     class_counts,
     encode_labels,
+    known_codes,
 )
 from sktopk._common._samples import encode_groups, rows_of_groups
 from sktopk._common._scalars import (
@@ -34,7 +35,7 @@ from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
-from ._any_classifier import finite_scores, known_positives, sorted_classes
+from ._any_classifier import finite_scores, sorted_classes
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
 from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
@@ -235,7 +236,7 @@ class BudgetClassifier(CalibratedDecision):
             scores = scores_of_class(trained.y_score, place_of(pos_label, classes))
         # In float64, there is a threshold between any two different float32 scores.
         scores = scores.astype(np.float64)
-        positive = known_positives(trained.y, classes, pos_label)
+        positive = known_codes(classes, trained.y) == place_of(pos_label, classes)
         if separates(scores, positive):
             self._warn_if_seen(len(scores))
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
