@@ -257,7 +257,7 @@ def test_a_checkpoint_of_another_call_raises_and_names_the_difference(unfinished
     before, content = fitted.predict_topk(X[:, :4]), unfinished.read_bytes()
     for params, data, what in CALLS.values():
         clf = copy.copy(fitted).set_params(**params)
-        match = f"belongs to another call of fit, with other {what}\\."
+        match = f"belongs to another fit, with other {what}\\."
         with pytest.raises(ValueError, match=match):
             clf.fit(**{"X": X, "y": Y, "sample_weight": 1 + Y} | data, checkpoint=unfinished)
         assert unfinished.read_bytes() == content

@@ -29,10 +29,8 @@ NETS = {
     "DeepTopPushClassifier": lambda: DeepTopPushClassifier(**QUICK),
     "AUCClassifier": lambda: sktopk.AUCClassifier(**QUICK),
 }
-EVERY = NETS | {
-    "TopBoostClassifier": lambda: sktopk.TopBoostClassifier(n_estimators=2, n_members=1)
-}
-ANY = EVERY | {
+EACH = NETS | {"TopBoostClassifier": lambda: sktopk.TopBoostClassifier(n_estimators=2, n_members=1)}
+ANY = EACH | {
     "BudgetClassifier": lambda: BudgetClassifier(LogisticRegression(), random_state=0),
     "SetClassifier": lambda: SetClassifier(LogisticRegression(), method="lac", random_state=0),
 }
@@ -109,7 +107,7 @@ SAMPLES = {
 }  # fmt: skip
 
 
-def asked(cases, names=EVERY):
+def asked(cases, names=EACH):
     """Pairs of an estimator and a test case that applies to it."""
     return [
         pytest.param(name, case, id=f"{name}-{case}")
@@ -144,7 +142,7 @@ COMPLEX = {"complex": OF_FOUR + 1j, "complex objects": (OF_FOUR + 1j).astype(obj
 
 
 @pytest.mark.parametrize("case", TIMES | COMPLEX)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EACH)
 def test_times_and_complex_numbers_raise(name, case):
     values = (TIMES | COMPLEX)[case]
     error, got = (T, "got (times|np|date|NaT)") if case in TIMES else (V, "got (complex128|1j)")
@@ -346,12 +344,12 @@ def test_decision_classifiers_raise_for_dates_and_masked_samples(name):
 def test_top_boost_raises_if_every_value_of_X_is_zero_for_lightgbm(capfd):
     for few in (X * 1e-300, sparse.csr_array((40, 3))):
         with pytest.raises(ValueError, match="X must have numbers other than 0"):
-            EVERY["TopBoostClassifier"]().fit(few, OF_TWO)
+            EACH["TopBoostClassifier"]().fit(few, OF_TWO)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_class_weight_that_is_too_large_raises():
-    for clf in (TopKClassifier(k=2, **QUICK), EVERY["TopBoostClassifier"]()):
+    for clf in (TopKClassifier(k=2, **QUICK), EACH["TopBoostClassifier"]()):
         with pytest.raises(ValueError, match=r"class_weight must .*at most 1e\+100; got"):
             clf.set_params(class_weight={0: 1e306, 1: 1.0}).fit(X, OF_TWO)
 
@@ -367,23 +365,23 @@ def test_a_frame_of_dask_raises_an_error_with_the_solution():
         compare_losses(TopKClassifier(k=1), [], X, OF_TWO, groups=np.ma.masked_equal(OF_FOUR, 1))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EACH)
 def test_labels_of_object_and_nullable_dtype_keep_their_type(name):
     for kind in (bool, int, float):
         expected = (OF_TWO == 1).astype(kind)
         given = pd.Series([*expected.tolist(), None], dtype=object).dropna()
-        clf = EVERY[name]().fit(X, given)
+        clf = EACH[name]().fit(X, given)
         assert clf.classes_.dtype == clf.predict(X).dtype == expected.dtype
         assert clf.score(X, given) == clf.score(X, expected)
     for dtype in ("Int64", "boolean", "UInt8"):
         given = pd.Series(OF_TWO, index=np.arange(40) + 7).astype(dtype)
-        clf = EVERY[name]().fit(X, given)
+        clf = EACH[name]().fit(X, given)
         assert clf.classes_.dtype == clf.predict(X).dtype == given.dtype.numpy_dtype
     with warnings.catch_warnings(action="ignore"):
         for same in (given.tolist(), given.to_frame(), OF_TWO == 1):
             assert clf.score(X, same) == clf.score(X, OF_TWO)
     for words in (np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)):
-        clf = EVERY[name]().fit(X, pd.Series(pd.Categorical(words[OF_TWO])))
+        clf = EACH[name]().fit(X, pd.Series(pd.Categorical(words[OF_TWO])))
         assert clf.fit(X, words[OF_TWO]).predict(X).dtype == words.dtype
         assert clf.classes_.tolist() == ["no", "yes"]
 

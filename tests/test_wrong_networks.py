@@ -104,7 +104,7 @@ class WrongLoss(nn.Module):
 LOSSES = {
     "None": (lambda loss: None, TypeError, "loss must return a Tensor.*got NoneType from Wrong"),
     "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
-    "no gradient": (torch.detach, TypeError, "loss must return a Tensor with a gradient"),
+    "no gradient": (torch.detach, TypeError, "loss must return a Tensor with gradient"),
     "NaN": (lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
     ),
     "an error": (fail, Failed, "on purpose"),

@@ -71,9 +71,7 @@ class Checkpoint:
             self.found, self.seed, then = found, found["seed"], found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
-                raise self._refused(
-                    f"belongs to another call of fit, with other {', '.join(changed)}"
-                )
+                raise self._refused(f"belongs to another fit, with other {', '.join(changed)}")
 
     def begin(self, net):
         """Restore the net from the file. Return the number of epochs that are already trained."""

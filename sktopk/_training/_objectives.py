@@ -365,9 +365,7 @@ class CustomLoss(Objective):
                 self.loss.reduction = reduction
             if each.shape != target.shape:
                 came = f"got shape {tuple(each.shape)} from {self.name}"
-                raise TypeError(
-                    f'loss with reduction="none" must return a value per sample; {came}'
-                )
+                raise TypeError(f'loss with reduction="none" must return values per sample; {came}')
             return reduce(each, weight)
         if weight is None:
             return self._checked(self.loss(scores, target)).mean()
@@ -388,9 +386,7 @@ class CustomLoss(Objective):
         is_tensor = isinstance(value, torch.Tensor)
         if not is_tensor or (torch.is_grad_enabled() and not value.requires_grad):
             came = "a Tensor without a gradient" if is_tensor else type(value).__name__
-            raise TypeError(
-                f"loss must return a Tensor with a gradient; got {came} from {self.name}"
-            )
+            raise TypeError(f"loss must return a Tensor with gradient; got {came} from {self.name}")
         return value
 
 

@@ -111,9 +111,7 @@ def paired_differences(scores, baseline, overlap):
     """Return a dict that maps each loss to its `PairedDifference` from the baseline."""
     check_number(overlap, "overlap", 0, 1, bounds="left")
     if baseline not in scores or len(scores) < 2:
-        raise ValueError(
-            f"scores must have the key {baseline!r} and at least one other; got {[*scores]}"
-        )
+        raise ValueError(f"scores must have the key {baseline!r} and another; got {[*scores]}")
     scores = {loss: _checked_runs(loss, each) for loss, each in scores.items()}
     lengths = {loss: len(each) for loss, each in scores.items()}
     if len(set(lengths.values())) > 1:

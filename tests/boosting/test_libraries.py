@@ -73,9 +73,7 @@ def test_xgboost_trains_and_stops_early(binary):
         eval_metric=metric("positives_at_top", library="xgboost"),
         early_stopping_rounds=5,
     )
-    model.fit(
-        X[:1000], y[:1000], sample_weight=weight, eval_set=[(X[1000:], y[1000:])], verbose=False
-    )
+    model.fit(X[:1000], y[:1000], sample_weight=weight, eval_set=[(X[1000:], y[1000:])], verbose=0)
     scores = model.predict(X[1000:], output_margin=True)
     found = model.evals_result()["validation_0"]["positives_at_top"]
     best = positives_at_top_score(y[1000:], scores)

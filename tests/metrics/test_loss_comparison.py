@@ -97,9 +97,7 @@ def test_unknown_columns_of_cv_results_raise(search):
     results = {"cv_results": search[0].cv_results_, "overlap": 0.25}
     with pytest.raises(ValueError, match=r"param must be one of \['param_sgdc.*got 'param_loss'"):
         LossComparisonDisplay.from_cv_results(**results)
-    with pytest.raises(
-        ValueError, match=r"metric must be .* \['accuracy', 'roc_auc'\]; got 'score'"
-    ):
+    with pytest.raises(ValueError, match=r"metric must .* \['accuracy', 'roc_auc'\]; got 'score'"):
         LossComparisonDisplay.from_cv_results(**results, param=PARAM)
 
 
@@ -107,7 +105,7 @@ def test_unknown_columns_of_cv_results_raise(search):
     ("change", "error", "message"),
     [
         ({"baseline": "hinge"}, ValueError, "scores must have the key 'hinge' .*; got"),
-        ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and at least one other; got"),
+        ({"scores": {"cross_entropy": [1, 2]}}, ValueError, "and another; got"),
         ({"overlap": 1}, ValueError, "overlap == 1, must be < 1"),
         ({"confidence": 95}, ValueError, "confidence == 95, must be < 1"),
         ({"margin": -0.01}, ValueError, "margin == -0.01, must be >= 0"),

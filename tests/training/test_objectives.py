@@ -240,9 +240,7 @@ def of_classes(name):
     return make_objective(name, {each: DEFAULTS[each] for each in OF_LABELS[name].params}, 4)
 
 
-OBJECTIVES = {
-    name: lambda name=name: of_classes(name) for name in OF_LABELS if not OF_LABELS[name].draws
-}
+OBJECTIVES = {key: lambda key=key: of_classes(key) for key in OF_LABELS if not OF_LABELS[key].draws}
 OBJECTIVES |= {"partner": CrossEntropy, "two classes": _objectives.TwoClassCrossEntropy}
 OBJECTIVES |= {"mixture": lambda: Mixture(of_classes("smooth_topk"), CrossEntropy(), 0.5)}
 

@@ -141,9 +141,7 @@ def check_solver(solver, has_groups):
 def reduce_batch(loss, weight, reduction):
     """Return the loss of the batch, multiplied by the sum of weights for reduction "sum"."""
     if reduction == "none":
-        raise ValueError(
-            "reduction must be 'sum' or 'mean', because the batch has one loss; got 'none'"
-        )
+        raise ValueError("reduction must be 'sum' or 'mean', as the batch has one loss; got 'none'")
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
 
