@@ -19,7 +19,6 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def digits():
-    """Scaled digits: 900 training samples and 897 test samples."""
     from sklearn import datasets, preprocessing
 
     X, y = datasets.load_digits(return_X_y=True)
@@ -29,7 +28,6 @@ def digits():
 
 @pytest.fixture(scope="session")
 def blobs():
-    """A small problem with five overlapping classes."""
     from sklearn import datasets, preprocessing
 
     X, y = datasets.make_blobs(240, centers=5, n_features=4, cluster_std=3.0, random_state=0)

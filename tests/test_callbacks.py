@@ -155,6 +155,9 @@ def test_ctrl_c_in_the_first_epoch_leaves_the_estimator_unfitted():
     with crashing(after=0, error=KeyboardInterrupt):
         clf.fit(ROWS, Y)
     assert not hasattr(clf, "net_")
+    with crashing(after=6, error=KeyboardInterrupt):
+        clf.fit(ROWS, Y).partial_fit(ROWS[:50], Y[:50])
+    assert clf.class_count_.sum() == len(Y)
 
 
 def test_callbacks_see_encoded_labels():

@@ -264,6 +264,16 @@ def test_a_checkpoint_of_another_call_raises_and_names_the_difference(unfinished
         np.testing.assert_array_equal(clf.predict_topk(X[:, :4]), before)
 
 
+def test_rows_of_a_csr_matrix_and_arguments_of_functions_distinguish_calls(tmp_path):
+    path, weight = tmp_path / "file", np.arange(len(Y))  # the first sample has weight 0
+    module, other = (partial(lambda n, m, p: nn.Linear(n, m), p=p) for p in (1, 2))
+    with crashing(after=3):
+        quick(module=module).fit(csr_array(X), Y, sample_weight=weight, checkpoint=path)
+    for now, rows, what in [(module, OTHER_X, "X"), (other, X, "module")]:
+        with pytest.raises(ValueError, match=f"with other {what}\\."):
+            quick(module=now).fit(csr_array(rows), Y, sample_weight=weight, checkpoint=path)
+
+
 class Evil:
     def __reduce__(self):
         return os.mkdir, ("evil",)

@@ -41,7 +41,6 @@ def short(fit):
 
 
 def load(name):
-    """The example as a module. An example without main() runs now, as in a gallery."""
     (path,) = (path for path in EXAMPLES if path.stem == name)
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)

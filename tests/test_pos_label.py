@@ -21,7 +21,6 @@ SHORT = OF_TABLES | {"module": MLP, "n_estimators": 1, "batch_size": 150}
 
 @pytest.fixture(scope="module")
 def rows():
-    """400 samples; a tenth is positive."""
     rng = np.random.default_rng(0)
     positive = rng.random(400) < 0.1
     return rng.normal(size=(400, 3)) + 1.5 * positive[:, None], positive

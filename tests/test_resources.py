@@ -23,7 +23,6 @@ SMALL = {"hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2}
 
 
 def fits(folder):
-    """Fit one estimator of each kind, repeatedly."""
     table = np.memmap(folder / "table", np.float64, "w+", shape=X.shape)
     table[:] = X
     table.flush()

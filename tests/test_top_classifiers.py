@@ -31,7 +31,6 @@ some_rankers = pytest.mark.parametrize("classifier", [*TOP[::2], *PROGRAMS[::2]]
 
 @pytest.fixture(scope="module")
 def rare():
-    """600 training samples and 600 test samples; a tenth is positive."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((1200, 6))
     risk = X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(1200)

@@ -19,7 +19,6 @@ STILL = {
 
 @pytest.fixture(scope="module")
 def rare():
-    """2 000 samples, 60 of them positive."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((2000, 4))
     y = np.zeros(2000, dtype=int)

@@ -58,7 +58,9 @@ def test_the_scale_of_weights_does_not_matter(name, params):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-REPEATED = [(TopKClassifier(k=2), 1), *((ranker, n) for ranker in RANKERS for n in (1, 6))]
+REPEATED = [(ranker, n) for ranker in RANKERS for n in (1, 6)]
+for params in ({"n_estimators": 3}, {"n_estimators": 1, "loss": "ldam", "max_epochs": 60}):
+    REPEATED.append((TopKClassifier(k=2, **params), 1))
 
 
 @pytest.mark.parametrize(("clf", "n_groups"), REPEATED, ids=lambda each: str(each).split("(")[0])
@@ -71,32 +73,20 @@ def test_a_sample_weight_equals_repetitions_of_the_sample(clf, n_groups):
     times[groups == 3] = 0
     rows = np.repeat(np.arange(180), times)
     # With one minibatch, the order of the samples does not matter.
-    clf = clone(clf).set_params(batch_size=1000, n_estimators=3, max_epochs=4, random_state=0)
+    clf = clone(clf).set_params(batch_size=1000, random_state=0)
     if is_ranker:
-        clf.set_params(calibration="sigmoid", n_iter_no_change=5)
+        clf.set_params(max_epochs=4, calibration="sigmoid", n_iter_no_change=5, n_estimators=3)
     of_groups = [{"groups": each} if n_groups > 1 else {} for each in (groups, groups[rows])]
     weighted = clone(clf).fit(X, y, sample_weight=times, **of_groups[0])
     repeated = clf.fit(X[rows], y[rows], **of_groups[1])
     for method in ("decision_function", "predict_proba"):
         found, expected = (getattr(each, method)(X) for each in (weighted, repeated))
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    for name in ("oob_score_", "calibration_", "threshold_", "n_groups_"):
+    for name in ("oob_score_", "calibration_", "threshold_", "n_groups_", "kept_epoch_"):
         found, expected = (getattr(each, name, 0) for each in (weighted, repeated))
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-8)
-    assert np.isnan(weighted.oob_decision_function_[times == 0]).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_one_network_keeps_the_epoch_and_calibration_of_repeated_samples(seed):
-    rng = np.random.RandomState(seed)
-    X, y = rng.randn(200, 4), rng.randint(0, 2, 200) * 2
-    y += X[:, 0] + rng.randn(200) > 0
-    params = {"n_estimators": 1, "batch_size": 9999, "max_epochs": 30, "hidden_layer_sizes": (16,)}
-    clf = TopKClassifier("ldam", k=2, random_state=0, **params)
-    weighted = clone(clf).fit(X, y, sample_weight=np.full(200, 10.0))
-    repeated = clf.fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))
-    assert weighted.kept_epoch_ == repeated.kept_epoch_
-    np.testing.assert_allclose(weighted.calibration_, repeated.calibration_, rtol=1e-6)
+    scores = getattr(weighted, "oob_decision_function_", np.full(180, np.nan))
+    assert np.isnan(scores[times == 0]).all()
 
 
 def test_a_sample_of_small_weight_changes_almost_nothing():

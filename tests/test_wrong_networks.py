@@ -236,8 +236,6 @@ N_CLASSES = 5
 
 
 class Masked(nn.Module):
-    """A linear layer; the first class is possible only if the first feature is positive."""
-
     def __init__(self, n_features, n_outputs):
         super().__init__()
         self.layer = nn.Linear(n_features, n_outputs)

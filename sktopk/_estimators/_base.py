@@ -329,13 +329,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)
                 _fit.build(new, data, seed)
             interrupted, _ = _fit.train(new, data, resumed=True)
+            if interrupted is not None:
+                raise interrupted
             _finish.finish(new, data)
             # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(new).pop(name, None)
         assign(self, fitted_attributes(new))
-        if interrupted is not None:
-            raise interrupted
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:

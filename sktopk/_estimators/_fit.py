@@ -345,10 +345,8 @@ def values_of(task, unseen, folds, totals, rows):
     With folds, these samples are among the encoded training samples `rows`. If `totals` is None,
     the loss, which takes as long as training steps, is not computed.
     """
-    parts, name = [(slice(None), None)], "X_val"
-    if folds is not None:
-        # The scores of different networks are not compared, and need not be in memory together.
-        parts, name = unseen.X.parts, "X"
+    # The scores of different networks are not compared, and need not be in memory together.
+    parts = [(slice(None), None)] if folds is None else unseen.X.parts
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
     columns = unseen.target, unseen.weight, unseen.groups
@@ -358,11 +356,11 @@ def values_of(task, unseen, folds, totals, rows):
         for own, members in parts:
             y, weight, groups = (None if each is None else each[own] for each in columns)
             if members is None:
-                scores = scores_of(net, unseen.X)
+                scores = finite(scores_of(net, unseen.X), "X_val")
             else:
                 X = rows.part(unseen.X.index[own]) if rows.encoded else unseen.X.part(own)
-                scores = scores_of_members(net, X, members)
-            found.append(task.values(y, finite(scores, name), weight, groups))
+                scores = finite(scores_of_members(net, X, members))
+            found.append(task.values(y, scores, weight, groups))
             if totals is not None:
                 losses.append(loss_of(net, scores, y, weight, totals))
                 shares.append(weight.sum())

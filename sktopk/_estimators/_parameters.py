@@ -117,11 +117,9 @@ def estimator(cls: type[Estimator]) -> type[Estimator]:
 def check_net_params(estimator):
     """Check that `net_params` sets no argument that the estimator itself sets."""
     net_params = estimator.net_params
-    if not isinstance(net_params, dict):
-        raise TypeError(f"net_params must be a dict of skorch arguments; got {net_params!r}")
+    if not isinstance(net_params, dict) or not all(isinstance(name, str) for name in net_params):
+        raise TypeError(f"net_params must be a dict with string keys; got {net_params!r}")
     for name in net_params:
-        if not isinstance(name, str):
-            raise TypeError(f"net_params must have strings as keys; got {name!r}")
         if name in OWN:
             raise ValueError(f"net_params must not set {name!r}: use {OWN[name]}")
         part, _, argument = name.partition("__")

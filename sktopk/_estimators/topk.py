@@ -240,10 +240,8 @@ class TopKClassifier(BaseNetClassifier):
             elif "k" in params and params["k"] >= n_classes:
                 asked, params["k"] = params["k"], n_classes - 1
                 if is_first:
-                    warn(
-                        f"loss__k={asked} must be smaller than n_classes={n_classes}: "
-                        f"{n_classes - 1} is used"
-                    )
+                    used = f"{n_classes - 1} is used"
+                    warn(f"loss__k={asked} must be smaller than n_classes={n_classes}: {used}")
         of_partner = params if isinstance(loss, str) or named is None else vars(loss)
         share = float(self.log_loss_share)
 

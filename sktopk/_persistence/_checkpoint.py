@@ -5,6 +5,7 @@ import io
 import os
 import platform
 import warnings
+from functools import partial
 
 import joblib
 import numpy as np
@@ -15,7 +16,7 @@ from skorch.callbacks import Callback, LRScheduler
 from sktopk import __version__
 from sktopk._common._atomic_file import read_file, write_atomically
 from sktopk._common._process import check_single_process
-from sktopk._common._samples import LazyRows
+from sktopk._common._samples import LazyRows, SomeRows
 from sktopk._common._warnings import warn
 
 from ._net_state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
@@ -197,14 +198,20 @@ def describe_call(estimator, data, validation):
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:
-            # Do not hash the samples of a torch Dataset, because hashing would read all samples.
-            X = part.X.shape if isinstance(part.X, LazyRows) else part.X
-            call |= {f"X{which}": _hash(X), f"y{which}": _hash(part.y)}
+            call |= {f"X{which}": _hash(part.X), f"y{which}": _hash(part.y)}
             call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
     return call
 
 
 def _hash(value):
+    if isinstance(value, SomeRows):
+        value = value.table, value.index
+    elif isinstance(value, LazyRows):
+        value = value.shape  # hashing would read all samples of a torch Dataset
+    elif isinstance(value, dict):
+        value = sorted(value.items(), key=str)
+    elif isinstance(value, partial):
+        value = value.func, value.args, value.keywords
     if isinstance(value, list | tuple):
         return joblib.hash([_hash(each) for each in value])
     if isinstance(value, torch.nn.Module):

@@ -373,8 +373,7 @@ def totals_of(place, weight, shape, device, drawn=None, class_total=None):
     """Return the `Totals` of each part of the samples. `shape` is (n_parts, n_classes).
 
     `place` has the part and the class of each sample, as one index of an array of this shape. With
-    `drawn`, a mask (n_members, n_parts), return the `Totals` of the parts that each network draws,
-    over all processes.
+    `drawn`, a mask (n_members, n_parts), return totals of the parts that each network draws.
     """
     count = np.bincount(place[weight > 0], minlength=math.prod(shape)).reshape(shape)
     weight_of = np.bincount(place, weight, math.prod(shape)).reshape(shape)

@@ -133,8 +133,7 @@ class KthLargest(_Ranked):
 
     where n is the number of samples that `of` selects [1]_. If n < j, t is the smallest score. Only
     the j-th largest score has a gradient. Tied scores rank in the order of the samples. Without
-    samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)`` with a
-    Boolean `positive`.
+    samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)``.
 
     With weights, n is the total weight of the selected samples, and t is the largest score such
     that the samples at or above t weigh at least j in all. If :math:`n \tau < 1`, j = n tau.

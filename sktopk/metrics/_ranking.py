@@ -195,14 +195,14 @@ def row_weights(sample_weight, n_samples, of="y_score"):
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")
 
 
-def check_true(y_true):
+def check_true(y_true, name="y_true"):
     """Return the labels as an array of shape (n_samples,), and check that none is missing."""
-    y_true = np.asarray(on_host(y_true, "y_true"))
+    y_true = np.asarray(on_host(y_true, name))
     if y_true.ndim == 2 and y_true.shape[1] == 1:
         y_true = y_true[:, 0]
     if y_true.ndim != 1:
-        raise ValueError(f"y_true must have shape (n_samples,); got shape {y_true.shape}")
-    refuse_missing(y_true, "y_true")
+        raise ValueError(f"{name} must have shape (n_samples,); got shape {y_true.shape}")
+    refuse_missing(y_true, name)
     return y_true
 
 

@@ -15,6 +15,8 @@ from ._topk import LabelRanks
 
 # Maximum number of scores per chunk of samples: 128 MiB of float32.
 _MOST_SCORES = 1 << 25
+# Methods that return scores, most preferred first.
+METHODS = "decision_function", "predict_proba"
 
 
 class Scorer(BaseEstimator):
@@ -116,11 +118,10 @@ def no_classifier(estimator):
     )
 
 
-def predict_scores(estimator, X):
+def predict_scores(estimator, X, methods=METHODS):
     """Return the classes of a fitted classifier, and its scores: (n_samples,) for two classes."""
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
-    methods = ("decision_function", "predict_proba")
     predict = next((getattr(estimator, m) for m in methods if hasattr(estimator, m)), None)
     if classes is None or predict is None:
         check_is_fitted(estimator)

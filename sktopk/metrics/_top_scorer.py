@@ -11,7 +11,7 @@ from sktopk._common._types import Label
 
 from . import _top, _top_curves
 from ._ranking import Ranking, is_positive, undefined
-from ._scorer import Scorer, predict_scores
+from ._scorer import METHODS, Scorer, predict_scores
 
 METRICS = {
     name.removesuffix("_score"): function
@@ -195,9 +195,9 @@ def own_pos_label(estimator):
     return getattr(estimator, "pos_label_", None)
 
 
-def positive_scores(estimator, X, pos_label=None):
+def positive_scores(estimator, X, pos_label=None, methods=METHODS):
     """Return the positive label of a fitted classifier and its scores; None, None for one class."""
-    classes, y_score = predict_scores(estimator, X)
+    classes, y_score = predict_scores(estimator, X, methods)
     if len(classes) > 2:
         raise ValueError(f"estimator must have two classes; got {len(classes)} from {estimator!r}")
     if len(classes) == 1:

@@ -282,7 +282,7 @@ def _check_labels(labels, y_true, n_classes, of):
                 f"got {len(labels)}. Set labels to the class of each column: classes_ of the "
                 f"classifier, or range({n_classes}) for classes numbered from 0"
             )
-    labels = np.asarray(on_host(labels, "labels"))
+    labels = check_true(labels, "labels")
     if labels.shape != (n_classes,):
         raise ValueError(
             f"labels must name each of the {n_classes} columns of {of}; got shape {labels.shape}"

@@ -33,7 +33,6 @@ def make(name, **params):
 
 
 def rows(name, seed=0):
-    """Labels and scores of 24 samples: two classes (a third are positive) or five classes."""
     rng = np.random.default_rng(seed)
     if name in OF_ROWS:
         return (np.arange(24) % 3 == 0).astype(int), rng.normal(size=24)

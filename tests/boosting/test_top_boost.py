@@ -111,7 +111,6 @@ def test_one_booster_has_probabilities_if_scores_are_log_odds_or_samples_are_hel
 
 @pytest.fixture(scope="module")
 def days(binary):
-    """Samples, labels and days. One day has no positives."""
     X, y = binary
     day = np.random.default_rng(1).integers(0, 12, len(y))
     return X, np.where(day == 3, 0, y), day
@@ -205,6 +204,8 @@ def test_predictions_and_score_of_several_classes_equal_their_definitions(severa
     assert make("cross_entropy", k=0.5).fit(X, y).k_ == 2
     with pytest.raises(ValueError, match="loss='top_mean' needs two classes; got 4"):
         make().fit(X, y)
+    with pytest.raises(ValueError, match="labels that the classifier knows"):
+        make().fit(X, y > 1).score(X, y)
     with pytest.raises(ValueError, match=r"pos_label=1 needs 2 classes in y; got 4 \(0, 1, 2, 3\)"):
         make("cross_entropy", pos_label=1).fit(X, y)
     with pytest.raises(ValueError, match=r"groups must be None for more than 2 .* 4 classes"):

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -35,6 +36,14 @@ BUDGETS = {"count": 0.1, "fpr": 0.1, "recall": 0.6, "precision": 0.5, "fdr": 0.5
 def data():
     X, y = make_classification(1500, weights=[0.8], random_state=0)
     return X[:500], y[:500], X[500:1000], y[500:1000], X[1000:], y[1000:]
+
+
+def test_scores_that_a_later_version_of_a_library_adds_are_not_used(monkeypatch):
+    X, y = make_classification(300, random_state=0)
+    clf = BudgetClassifier(GaussianNB(), random_state=0).fit(X, y)
+    before = clf.decision_function(X)
+    monkeypatch.setattr(GaussianNB, "decision_function", lambda self, X: X[:, 0], raising=False)
+    np.testing.assert_array_equal(clf.decision_function(X), before)
 
 
 @pytest.mark.filterwarnings("ignore:.* tie at the cut")

@@ -32,6 +32,21 @@ def data():
     return make_classification(900, flip_y=0.2, random_state=0)
 
 
+@pytest.mark.parametrize("method", ["decision_function", "predict", "predict_set"])
+def test_a_fit_during_a_prediction_does_not_change_this_prediction(method, data):
+    class Meddled(LogisticRegression):
+        def decision_function(self, X):
+            while fits:
+                fits.pop()()
+            return super().decision_function(X)
+
+    fits, (X, y) = [], data
+    clf = (sets if method == "predict_set" else BudgetClassifier)(Meddled(), random_state=0)
+    before = getattr(clf.fit(X, y), method)(X)
+    fits.append(lambda: clf.fit(X[::2], 1 - y[::2]))
+    np.testing.assert_array_equal(getattr(clf, method)(X), before)
+
+
 # Sample weights differ from repetitions: the random split depends on the number of samples, and a
 # guarantee counts repeated samples. TunedThresholdClassifierCV has the same exceptions.
 REASON = "held-out samples are drawn from all samples, whose number weights do not change"

@@ -34,7 +34,6 @@ def draw(rng, n, prevalence, step=None):
 
 
 def threshold_of(scores, positive, budget, constraint, seed, delta):
-    """The threshold of `fit`."""
     scores, random = scores.astype(float), check_random_state(seed)
     bound = CONSTRAINTS[constraint](budget, delta)
     found, _ = bound.find_threshold(scores, positive, len(scores), random)
@@ -45,7 +44,6 @@ def threshold_of(scores, positive, budget, constraint, seed, delta):
 
 
 def interval_of(old, new, ns, seed, delta):
-    """The two bounds of `hits_interval`."""
     if seed >= N_FITS:
         return simultaneous_hits(*old, new, ns, delta, np.random.default_rng(seed))
     clf = fit(*old, 1, delta=delta, random_state=seed)

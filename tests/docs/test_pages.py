@@ -89,7 +89,6 @@ class MyNetwork(nn.Sequential):
 
 @functools.cache
 def estimators(page):
-    """The variables of a page after its code blocks."""
     namespace = {"MyNetwork": MyNetwork} | {name: getattr(sktopk, name) for name in sktopk.__all__}
     for code, _ in BLOCK.findall((DOCS / page).read_text()):
         exec(compile(code, page, "exec"), namespace)

@@ -15,14 +15,12 @@ def _quiet():
 
 @pytest.fixture(scope="session")
 def cancer():
-    """Two classes, 30 features."""
     X, y = load_breast_cancer(return_X_y=True)
     return StandardScaler().fit_transform(X), y
 
 
 @pytest.fixture(scope="session")
 def iris():
-    """Three classes with names beyond ASCII, four features."""
     X, y = load_iris(return_X_y=True)
     return X, np.array(["ä", "日本", ""], dtype=object)[y]
 

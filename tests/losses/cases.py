@@ -21,7 +21,6 @@ MODULES = {name.lower(): name for name in losses.__all__} | {"toppushloss": "Dee
 
 
 def function_called(name):
-    """Return a loss by name, public or only used by estimators."""
     return PRIVATE.get(name) or getattr(losses, name)
 
 

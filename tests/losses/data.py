@@ -23,7 +23,6 @@ def value_and_gradient(loss, scores, *args, **changes):
 
 
 def class_batch(n_samples=6, n_classes=N_CLASSES, seed=0, dtype=torch.float64):
-    """Return random scores that require a gradient, and labels of every rank."""
     generator = torch.Generator().manual_seed(seed)
     scores = 2 * torch.randn((n_samples, n_classes), dtype=dtype, generator=generator)
     target = torch.randint(n_classes, (n_samples,), generator=generator)
@@ -31,7 +30,6 @@ def class_batch(n_samples=6, n_classes=N_CLASSES, seed=0, dtype=torch.float64):
 
 
 def binary_batch(n_samples=14, seed=0, dtype=torch.float64, share=0.4):
-    """Return random scores that require a gradient, and labels of both classes."""
     generator = torch.Generator().manual_seed(seed)
     scores = 1.5 * torch.randn(n_samples, dtype=dtype, generator=generator)
     target = torch.randperm(n_samples, generator=generator) < share * n_samples

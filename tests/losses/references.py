@@ -57,7 +57,6 @@ def smooth_topk(scores, label, k, tau=1.0, margin=1.0):
 
 
 def adjusted(scores, class_counts, factor):
-    """Return the scores plus a multiple of the log shares of the classes."""
     shares = [count / sum(class_counts) for count in class_counts]
     return [s + factor * math.log(share) for s, share in zip(scores, shares, strict=True)]
 

@@ -35,7 +35,6 @@ def some_weights(groups):
 
 
 def slow_mean(case, scores, target, groups, weight=None):
-    """The mean over the groups with a defined loss, computed in a loop."""
     each = []
     for group in groups.unique():
         rows = groups == group

@@ -48,7 +48,6 @@ COMPARED = [*CLASSES, *MORE, *SOME]
 
 
 def put(scores, position, value):
-    """Return the scores with another value at this flat index."""
     again = scores.detach().clone()
     again.view(-1)[position] = value
     return again

@@ -100,7 +100,6 @@ every_average = pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
 
 
 def random_batch(rng, n_classes=4):
-    """Return scores with many ties or none, labels that may lack classes, and weights."""
     n_samples = int(rng.integers(2, 10))
     scores = rng.normal(size=(n_samples, n_classes))
     if rng.random() < 0.5:

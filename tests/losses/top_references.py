@@ -20,7 +20,6 @@ def rank_of_share(tau, n):
 
 
 def ranked(scores, labels, of):
-    """Return the scores of some of the samples in descending order."""
     return sorted((s for s, y in zip(scores, labels, strict=True) if y in WANTED[of]), reverse=True)
 
 

@@ -26,7 +26,6 @@ every_curve = pytest.mark.parametrize("display_class", CURVES)
 
 @pytest.fixture(scope="module")
 def data():
-    """Training and test samples of two classes; the rarer class is positive."""
     X, y = make_classification(600, weights=[0.8], n_informative=4, flip_y=0.1, random_state=0)
     y = np.where(y == 1, "yes", "no")
     return X[:300], y[:300], X[300:], y[300:]

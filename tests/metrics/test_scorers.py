@@ -45,7 +45,6 @@ def digits():
 
 @pytest.fixture(scope="module")
 def frauds():
-    """Samples and labels; a tenth of the labels are fraud."""
     X, y = make_classification(600, weights=[0.9], n_informative=4, flip_y=0.05, random_state=0)
     return X, np.where(y == 1, "fraud", "a sale")
 

@@ -11,7 +11,6 @@ from sktopk.metrics import _top_curves
 
 
 def function_called(name):
-    """Return a score function by name, public or only used by a scorer."""
     return getattr(metrics, name, None) or getattr(_top_curves, name)
 
 

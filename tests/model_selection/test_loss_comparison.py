@@ -93,7 +93,6 @@ T_975 = stats.t(np.arange(1, 1006)).ppf(0.975)
 
 
 def spread_runs(mean, spread, n_runs):
-    """Return runs whose differences have this mean and standard deviation."""
     runs = np.resize([1.0, -1.0], n_runs) - np.resize([1.0, -1.0], n_runs).mean()
     return mean + spread * runs / runs.std(ddof=1)
 

@@ -49,7 +49,6 @@ def half(rank):
 
 
 def three_classes():
-    """Samples of three classes; the second half lacks class 0."""
     X, _, weight = data()
     y = np.digitize(X[:, 0] - X[:, 1], [-1, 1])
     first = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y > 0)])

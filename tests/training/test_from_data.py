@@ -21,8 +21,6 @@ CLASSIFIERS = {
 
 
 class Standardized(nn.Module):
-    """A linear model that standardizes columns with the samples it was shown."""
-
     def __init__(self, n_features, n_outputs):
         super().__init__()
         self.last = nn.Linear(n_features, n_outputs)

@@ -18,7 +18,6 @@ N = 60
 
 
 def middle(scores, positive, weight):
-    """A threshold function of a user."""
     weight = torch.ones_like(scores) if weight is None else weight
     mean = (weight * scores).sum() / weight.sum()
     return mean + (weight * (scores - mean) ** 2).sum().sqrt() / weight.sum().sqrt()
@@ -52,7 +51,6 @@ weighted_or_not = pytest.mark.parametrize("weighted", [False, True], ids=["equal
 
 
 def table(weighted, n_members=2):
-    """Scores of several networks, labels, and weights of which some are 0."""
     generator = torch.Generator().manual_seed(3)
     scores = 2 * torch.randn(n_members, N, dtype=torch.float64, generator=generator)
     scores[1:] = scores[1:].round()  # with ties

@@ -78,8 +78,6 @@ def assert_steps(clf, loss, y=Y, share=0.0):
 
 
 def named(name, k=K, **params):
-    """Return a loss of `TopKClassifier` as a function of (scores, target, weight)."""
-
     def loss(scores, target, weight):
         more = dict(params)
         if name in COUNTS:
@@ -168,8 +166,6 @@ def test_parameters_that_the_estimator_lacks_are_passed_to_the_loss():
 
 
 class Squares(nn.Module):
-    """A loss of a user, with sample weights."""
-
     def forward(self, scores, target, sample_weight=None):
         each = (scores.softmax(1) - nn.functional.one_hot(target, 5)).square().sum(1)
         return each.mean() if sample_weight is None else (each * sample_weight).mean()
@@ -204,7 +200,6 @@ def top(function, **params):
 
 
 def middle(scores, positive, weight=None):
-    """A threshold function of a user."""
     return scores.mean() if weight is None else (scores * weight).sum() / weight.sum()
 
 

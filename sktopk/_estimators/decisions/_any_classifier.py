@@ -68,9 +68,9 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return self.classes_[best.astype(np.intp)]
 
 
-def finite_scores(estimator, X, pos_label):
+def finite_scores(estimator, X, pos_label, methods):
     """Return the scores of a fitted classifier for `pos_label`, and check that they are finite."""
-    _, scores = positive_scores(estimator, X, pos_label)
+    _, scores = positive_scores(estimator, X, pos_label, methods)
     if scores is None:
         raise ValueError(f"estimator must have two classes; got one class from {estimator!r}")
     if scores.dtype.kind != "f":

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._estimator import public
+from sktopk._common._estimator import present, public
 from sktopk._common._input import (
     check_labels,
     check_table,
@@ -33,6 +33,7 @@ from sktopk._common._scalars import (
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
+from sktopk.metrics._scorer import METHODS
 from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
 
 from ._any_classifier import finite_scores, sorted_classes
@@ -230,8 +231,10 @@ class BudgetClassifier(CalibratedDecision):
             warn(f"pos_label={pos_label!r} differs from pos_label_={own!r} of estimator: use one")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
+        # A later version of a library may add a `decision_function` with other scores.
+        methods = [name for name in METHODS if hasattr(trained.estimator, name)][:1]
         if trained.y_score is None:
-            scores = finite_scores(trained.estimator, trained.X, pos_label)
+            scores = finite_scores(trained.estimator, trained.X, pos_label, methods)
         else:
             scores = scores_of_class(trained.y_score, place_of(pos_label, classes))
         # In float64, there is a threshold between any two different float32 scores.
@@ -264,6 +267,7 @@ class BudgetClassifier(CalibratedDecision):
             threshold_=float(threshold),
             rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
             _seed_=random.randint(np.iinfo(np.int32).max),
+            _methods_=methods,
             **({} if self.cross_fit else held_out),
         )
 
@@ -279,14 +283,15 @@ class BudgetClassifier(CalibratedDecision):
         y_score : ndarray of shape (n_samples,)
             Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``).
         """
+        now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
-        scores, sign = self._scores(X).astype(np.float64), np.sign(self.threshold_)
-        if np.isfinite(self.threshold_):
-            scores -= self.threshold_
+        scores, sign = scores.astype(np.float64), np.sign(now.threshold_)
+        if np.isfinite(now.threshold_):
+            scores -= now.threshold_
         else:  # use an increasing function without a zero, negative if the threshold is inf
             scores *= sign
             scores = sign * (np.minimum(scores, 0) - 1 / (1 + np.maximum(scores, 0)))
-        return -scores if place_of(self.pos_label_, self.classes_) == 0 else scores
+        return -scores if place_of(now.pos_label_, now.classes_) == 0 else scores
 
     @property
     def predict_proba(self):
@@ -309,8 +314,9 @@ class BudgetClassifier(CalibratedDecision):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        flagged = self._flagged(self._scores(X))
-        return negative_first(self.classes_, self.pos_label_)[flagged.astype(np.intp)]
+        now, scores = self._scored(X)
+        flagged = now._flagged(scores).astype(np.intp)
+        return negative_first(now.classes_, now.pos_label_)[flagged]
 
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
@@ -333,10 +339,10 @@ class BudgetClassifier(CalibratedDecision):
         """
         refuse_masked(groups=groups)
         if n is not None:
-            return rows_on_top(self._scores(X), n, groups)
-        scores = self._scores(X)
-        calibration = self._calibration('constraint="fdr"') if self.constraint == "fdr" else None
-        flagged = self._bound().choose(scores, self.threshold_, calibration, groups)
+            return rows_on_top(self._scored(X)[1], n, groups)
+        now, scores = self._scored(X)
+        calibration = now._calibration('constraint="fdr"') if self.constraint == "fdr" else None
+        flagged = now._bound().choose(scores, now.threshold_, calibration, groups)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
 
@@ -382,7 +388,7 @@ class BudgetClassifier(CalibratedDecision):
         for value in each or [None]:
             check_count(value, "n")
         check_table(X)
-        scores = self._scores(X)
+        now, scores = self._scored(X)
         if groups is None or not len(scores):
             batches = [scores]
             if max(each) > len(scores):
@@ -393,10 +399,10 @@ class BudgetClassifier(CalibratedDecision):
             check_count(n, "n")
             group = encode_groups(groups, len(scores))
             batches = [scores[rows] for rows in rows_of_groups(group)]
-        calibration = self._calibration("hits_interval")
-        self._flagged(scores)  # warns if X is not like the calibration samples
+        calibration = now._calibration("hits_interval")
+        now._flagged(scores)  # warns if X is not like the calibration samples
         # Create a generator for each call, so that the interval is reproducible.
-        random = np.random.default_rng(self._seed_)
+        random = np.random.default_rng(now._seed_)
         low, high = np.hstack(
             [
                 simultaneous_hits(
@@ -433,11 +439,11 @@ class BudgetClassifier(CalibratedDecision):
         score : float
             From 0 to 1 (best). NaN, with a warning, if y lacks a class that the metric requires.
         """
-        scores = self._scores(X)
+        now, scores = self._scored(X)
         refuse_masked(y=y, sample_weight=sample_weight)
         y = check_labels(y)
-        encode_labels(self.classes_, y)  # raises if the labels have another type
-        return self._bound().score(y == self.pos_label_, scores, self.n_samples_fit_, sample_weight)
+        encode_labels(now.classes_, y)  # raises if the labels have another type
+        return now._bound().score(y == now.pos_label_, scores, now.n_samples_fit_, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -482,7 +488,8 @@ class BudgetClassifier(CalibratedDecision):
                 warn(problem)
         return flagged
 
-    def _scores(self, X):
-        check_is_fitted(self, "threshold_")
+    def _scored(self, X):
+        """Return the estimator in its present state, and its scores for the positive class."""
+        check_is_fitted(now := present(self), "threshold_")
         refuse_masked(X=X)
-        return finite_scores(self.estimator_, X, self.pos_label_)
+        return now, finite_scores(now.estimator_, X, now.pos_label_, now._methods_)

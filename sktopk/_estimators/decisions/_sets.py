@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._estimator import available_if, public
+from sktopk._common._estimator import available_if, present, public
 from sktopk._common._input import check_labels, encode_labels, take_rows
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import (
@@ -297,23 +297,22 @@ class SetClassifier(CalibratedDecision):
             True if the class of the column is in the set. With "labels", one array of labels per
             sample, by decreasing conformity. Ties are in the order of `classes_`.
         """
-        check_is_fitted(self)
+        check_is_fitted(now := present(self))
         check_option(output, "output", ("matrix", "labels"))
         refuse_masked(X=X, groups=groups)
-        proba = predict_class_proba(self.estimator_, X, use_scores=self._use_scores_)
+        proba = predict_class_proba(now.estimator_, X, use_scores=now._use_scores_)
         n_samples, n_classes = proba.shape
-        conditional = "group" if hasattr(self, "groups_") else None
+        conditional = "group" if hasattr(now, "groups_") else None
         groups = _conformal.check_conditional_groups(groups, n_samples, conditional)
-        threshold = self.threshold_
+        threshold = now.threshold_
         if groups is not None:
-            threshold = _conformal.thresholds_of_samples(groups, self.groups_, threshold)[:, None]
-        u = np.ones(n_samples)
-        if self.randomized:
-            u = self._conformity_.draw(X, n_samples, self._seed_)
-        max_size = self.k_ if self._conformity_.method == "topk" else n_classes
-        columns, start = self._conformity_.sets(proba, u, threshold, max_size, self.empty)
+            threshold = _conformal.thresholds_of_samples(groups, now.groups_, threshold)[:, None]
+        conformity = now._conformity_
+        u = conformity.draw(X, n_samples, now._seed_) if self.randomized else np.ones(n_samples)
+        max_size = now.k_ if conformity.method == "topk" else n_classes
+        columns, start = conformity.sets(proba, u, threshold, max_size, self.empty)
         if output == "labels":
-            return np.split(self.classes_[columns], start[1:])[:-1]
+            return np.split(now.classes_[columns], start[1:])[:-1]
         # A dense bool array is smaller than the probabilities, so a sparse array is not needed.
         y_set = np.zeros((n_samples, n_classes), dtype=bool)
         y_set[np.repeat(np.arange(n_samples), np.diff(start)), columns] = True
