@@ -300,7 +300,7 @@ def positive_label(pos_label, classes, count):
         return labels[place_of(pos_label, classes)]
     first_is_rare = count[0] < _RARE * count.sum()
     if is_told(set(labels)):
-        if first_is_rare and classes.dtype != bool:
+        if first_is_rare:
             share = 100 * count[1] / count.sum()
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
