@@ -174,7 +174,7 @@ def rows(page, column):
 
 
 def test_numbers_and_estimators_in_measurements_of_the_readme_stand_on_the_linked_pages():
-    lines = re.findall("^.*(?:±|price:|[*][[]).*$", (ROOT / "README.md").read_text(), re.M)
+    lines = re.findall(r"^.*(?:±|price:|\*\[).*$", (ROOT / "README.md").read_text(), re.M)
     for row in rows("../README.md", "what we measured") + lines:
         pages = [(ROOT / page).read_text() for page in re.findall(r"\((docs/[^)#]+)", row)]
         texts = re.sub(r"\]\([^)]*\)|%", "", row), "".join(pages).replace("%", "")
