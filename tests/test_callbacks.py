@@ -105,7 +105,6 @@ def test_a_frozen_layer_does_not_change():
 
 
 def test_the_same_callbacks_work_in_the_next_fit():
-    """A clone copies the callbacks; the estimator resets them in each fit."""
     clf = quick(callbacks=[LRScheduler("StepLR", step_size=2), EarlyStopping("train_loss", 2)])
     first = fitted_state(clf.fit(ROWS, Y))
     again, copied = fitted_state(clf.fit(ROWS, Y)), fitted_state(clone(clf).fit(ROWS, Y))

@@ -63,7 +63,6 @@ class NoWaiting(TorchDispatchMode):
 
 @pytest.fixture(autouse=True)
 def no_autocast(monkeypatch):
-    """Disable autocast, which the device "meta" does not have."""
     monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())
 
 

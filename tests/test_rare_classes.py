@@ -10,7 +10,6 @@ QUICK = {"max_epochs": 2, "hidden_layer_sizes": (4,), "random_state": 0}
 
 
 def pairs(n_classes):
-    """Two close samples of each class, twice: for training and for testing."""
     centers = RNG.normal(size=(n_classes, 30))
     y = np.tile(np.arange(n_classes), 2)
     return [(centers[y] + 0.3 * RNG.normal(size=(len(y), 30))).astype("f4") for _ in range(2)], y

@@ -48,7 +48,6 @@ def trained(table, y=Y, sample_weight=None, **params):
 
 
 def of_column(values, **params):
-    """A classifier that was fitted to a column of these values, repeated."""
     values = [*values] * 2
     params = {"hidden_layer_sizes": (), **params}
     return trained(pd.DataFrame({"a": values}), np.arange(len(values)) % 2, **params)

@@ -323,13 +323,11 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     n_epochs = 1 if resumed else clf.max_epochs_
     if clf.verbose == 1:
         callbacks["progress"] = ProgressBar(n_epochs)
-    interrupted = net.train(
-        batches, n_epochs, callbacks, data, unseen, checkpoint, is_fit=not resumed
-    )
+    stopped = net.train(batches, n_epochs, callbacks, data, unseen, checkpoint, is_fit=not resumed)
     clf.history_ = [plain_row(row) for row in net.history_.to_list()]
     clf.n_iter_ = len(clf.history_)
     clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
-    return interrupted, batches.totals
+    return stopped, batches.totals
 
 
 def plain_row(row):

@@ -183,9 +183,10 @@ class RankingTask:
         positive, scores = target == 1, self.above(scores, fitted)
         if groups is None:
             return float(self.metric(positive, scores, weight))
+        present = np.flatnonzero(weight > 0)
         each = [
             self.metric(positive[rows], scores[rows], weight[rows])
-            for rows in groups_of_both(positive, groups)
+            for rows in map(present.take, groups_of_both(positive[present], groups[present]))
         ]
         if not each:
             warn("score is NaN: no group has both classes", UndefinedMetricWarning)

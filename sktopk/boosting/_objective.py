@@ -131,9 +131,9 @@ class Objective:
         scores = torch.tensor(score, requires_grad=True)
         params = self._params(target, score, weight, is_weighted, group)
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)
-        if value.ndim:
-            came = f"shape {tuple(value.shape)}"
-            raise ValueError(f"loss={self.loss!r} must return one number; got {came}")
+        if not isinstance(value, torch.Tensor) or value.ndim:
+            came = f"shape {tuple(getattr(value, 'shape', ()))} from a {type(value).__name__}"
+            raise ValueError(f"loss={self.loss!r} must return a Tensor of one number; got {came}")
         gradient = curvature = None
         if self.hessian != "gradient":
             gradient, curvature = _curvature(value, scores)

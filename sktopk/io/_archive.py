@@ -13,9 +13,7 @@ from sktopk import __version__
 
 # Types that a saved estimator can contain, by module.
 _TYPES = {
-    "sktopk": " ".join(
-        each for each in sktopk.__all__ if each.endswith(("Classifier", "Pipeline"))
-    ),
+    "sktopk": " ".join(key for key in sktopk.__all__ if key.endswith(("Classifier", "Pipeline"))),
     "sktopk._common._frames": "Categories",
     "sktopk._estimators.decisions._any_classifier": "GivenScores",
     "sktopk._estimators.decisions._conformal": "Conformity",

@@ -118,10 +118,8 @@ def smooth_topk_loss(
     if target.is_floating_point():
         # Only classes with a target other than 0 are evaluated, such as two per sample after mixup.
         rows, classes = target.nonzero(as_tuple=True)
-        loss = smooth_topk_loss(
-            scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none"
-        )
-        loss = (loss * target[rows, classes]).to(scores.dtype)
+        own = smooth_topk_loss(scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none")
+        loss = (own * target[rows, classes]).to(scores.dtype)
         loss = torch.zeros_like(scores[:, 0]).index_add(0, rows, loss)
         return reduce(loss, sample_weight, reduction)
     tau = check_nonnegative(tau, "tau")

@@ -22,9 +22,7 @@ MOST_CLASSES_TO_BOOST = 30
 # Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
 # Both encoders merge the rarest categories. Histogram boosting accepts at most 255 categories.
-ONE_HOT = OneHotEncoder(
-    handle_unknown="infrequent_if_exist", max_categories=50, sparse_output=False
-)
+ONEHOT = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=50, sparse_output=False)
 CODES = OrdinalEncoder(
     handle_unknown="use_encoded_value",
     unknown_value=np.nan,
@@ -54,7 +52,7 @@ def other_baselines(estimator, n_classes, X, y):
         if len(last.steps) > 1:
             X = clone(last[:-1]).fit_transform(X, y)
         last = last.steps[-1][1]
-    numbers = [*_encoding(X, ONE_HOT), ("imputer", SimpleImputer(keep_empty_features=True))]
+    numbers = [*_encoding(X, ONEHOT), ("imputer", SimpleImputer(keep_empty_features=True))]
     # The encoding puts categories into the first columns.
     first = [*range(len(_categories(X)))]
     found = {

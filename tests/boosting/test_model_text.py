@@ -83,7 +83,6 @@ NUMBERS += ["1e999", "nan", "inf", "-inf", "", "a", "0.5", "1" * 400, "1 2", "\0
 
 
 def edited(text, rng):
-    """Return the text with one to three random edits of words or separators."""
     for _ in range(rng.integers(1, 4)):
         parts = re.split("([\n= ])", text)
         i, j = 2 * rng.integers(0, (len(parts) + 1) // 2, 2)

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score
 
 from sktopk import TopBoostClassifier
 from sktopk.boosting import objective
-from sktopk.losses import KthLargest, TopMean, TopPushKLoss
+from sktopk.losses import KthLargest, TopMean, TopPushKLoss, top_push_k_loss
 from sktopk.metrics import topk_accuracy_score
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -301,6 +301,22 @@ def test_ensembles_of_very_few_samples_are_trained(patience):
         clf = make(**params).fit(X[:2], y[:2])
     assert np.isfinite(clf.threshold_)
     assert np.isnan([clf.oob_score_, *clf.oob_decision_function_]).all()
+
+
+def test_members_whose_held_out_samples_lack_a_class_train_all_rounds(binary):
+    X, y = binary
+    days = np.where(y == 1, 0, np.arange(len(y)) % 5)
+    with pytest.warns(UserWarning, match="no effect where the held-out samples have one class"):
+        clf = make(n_members=5, n_iter_no_change=2).fit(X, y, groups=days)
+    assert sum(clf.n_iter_ == 10) >= 4
+
+
+def test_functions_keep_their_own_k_and_a_class_may_have_weight_0(binary):
+    X, y = binary
+    each = [make(partial(top_push_k_loss, k=5), k=k).fit(X, y) for k in (5, 50)]
+    np.testing.assert_allclose(*(clf.decision_function(X) for clf in each))
+    clf = make("cross_entropy", class_weight={2: 0}).fit(X, y + (X[:, 0] > 0))
+    assert len(clf.init_score_) == 3
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,6 @@ def binary_batch(n_samples=14, seed=0, dtype=torch.float64, share=0.4):
 
 
 def tied_batch(rng, n_max=7, float_weights=True):
-    """Return scores with many ties or none, labels, and weights: ones, integers or floats."""
     n_samples = int(rng.integers(3, n_max))
     if rng.random() < 0.6:
         scores = rng.integers(-3, 4, n_samples) / 2

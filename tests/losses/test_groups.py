@@ -17,7 +17,6 @@ N_SAMPLES, N_GROUPS = 56, 7
 
 
 def batch():
-    """Scores, labels and groups. One group has no positives and one has no negatives."""
     generator = torch.Generator().manual_seed(0)
     scores = 2 * torch.randn(N_SAMPLES, dtype=torch.float64, generator=generator)
     target = (torch.rand(N_SAMPLES, generator=generator) < 0.4).long()

@@ -113,8 +113,6 @@ def test_each_out_of_fold_score_is_the_score_of_one_network_in_a_loop(name):
 
 
 class Together(nn.Module):
-    """A network with output (n_samples, n_members, n_outputs), like TabM."""
-
     def __init__(self, n_features, n_outputs, n_members=4):
         super().__init__()
         self.shape = n_members, n_outputs

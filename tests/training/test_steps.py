@@ -33,8 +33,6 @@ HAVE_TAU = {"smooth_topk", "smooth_topk_adjusted"}
 
 
 class Start(Callback):
-    """Keeps a copy of the network before the first step."""
-
     def on_train_begin(self, net, **kwargs):
         self.module = copy.deepcopy(net.module_)
 

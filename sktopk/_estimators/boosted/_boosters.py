@@ -46,7 +46,7 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
         return tuple(each / unit for each in function(rows.target, scores, rows.weight, sizes))
 
     # LightGBM's limits, such as min_sum_hessian_in_leaf, are for weights of about 1.
-    unit = min(1.0, rows.weight.mean())
+    unit = 1.0 if 1 < (mean := rows.weight.mean()) < 1e20 else mean
     sizes = None if rows.groups is None else np.unique(rows.groups, return_counts=True)[1]
     train, early = data(rows), {}
     if stop is not None:

@@ -21,6 +21,9 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     """Return (loss, params, k_): the loss and its parameters for `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
+    own = None if is_named and loss == "top_mean" else parameters_of(loss).get("k")
+    # A function may have a k of its own, for example from functools.partial.
+    takes_k = own is not None and (is_named or own.default is own.empty)
     if params and is_named and loss == "cross_entropy":
         raise ValueError(f"loss_params must be None for loss='cross_entropy'; got {params!r}")
     if is_named and not of_two and loss in OF_TWO_CLASSES:
@@ -35,13 +38,12 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         k_ = min(asked, n_classes - 1)
         if k_ < asked:
             warn(f"k={k} must be less than the number of classes ({n_classes}); using k_={k_}")
-        if "k" in parameters_of(loss):
+        if takes_k:
             params.setdefault("k", k_)
         return loss, params, k_
     of_negatives = is_named and loss in ("top_mean", "top_push_k")
     n_counted = (rows.weight[rows.target == 0] if of_negatives else rows.weight).sum()
-    takes_k = loss == "top_mean" or "k" in parameters_of(loss)
-    given = not takes_k or {"k", "threshold"} & {*params}
+    given = not (loss == "top_mean" or takes_k) or {"k", "threshold"} & {*params}
     if not given and k > max(1, n_counted) and rows.groups is None:
         what = "negatives" if of_negatives else "samples"
         warn(f"k={k} must be at most the number of {what} ({n_counted:g}): all {what} are used")
@@ -49,7 +51,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
         rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
         return "accuracy_at_top", params, k
-    if "k" not in parameters_of(loss) or "k" in params:
+    if not takes_k or "k" in params:
         return loss, params, k
     if rows.groups is None and k < 1 and loss in ("recall_at_k", "top_push_k"):
         # A share, unlike a rank in units of weight, does not depend on the scale of the weights.

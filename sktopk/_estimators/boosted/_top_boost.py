@@ -90,9 +90,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     Parameters
     ----------
     loss : str or callable, default="top_mean"
-        Training loss: a name, or a callable that gets ``(scores, target)``, and `sample_weight` if
-        there are weights. "cross_entropy" is the log loss only. Other names are functions of
-        :mod:`sktopk.losses` without ``_loss``, such as "pat_mat" (two classes).
+        Training loss: a name, or a callable that gets ``(scores, target)``, `sample_weight` if
+        there are weights, and `k` if it has no default. "cross_entropy" is the log loss only. Other
+        names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
 
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
@@ -118,7 +118,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         unknown names without a warning. To print unknown names, add ``"verbosity": 0``.
     n_members : int, default=5
         Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
-        one fold of the samples from its training. Identical samples are in the same fold.
+        one fold from its training. Equal samples share a fold, unless all columns are categories.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
@@ -150,8 +150,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Label of the positives. Absent for more than two classes.
     threshold_ : float
         Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
-        loss, else the threshold of `loss` for the out-of-fold scores (without these, the training
-        scores). If `loss` has none, the share of scores above it is the share of positives.
+        loss, else the threshold of `loss` for the scores of new samples, estimated from training
+        and out-of-fold scores. If `loss` has none, it selects the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -343,7 +343,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         falls = task.is_ranking and task.turned
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
-        self.init_score_ = initial_score(rows.target, sample_weight=rows.weight)
+        target, weight = np.append(rows.target, n_classes - 1), np.append(rows.weight, 0.0)
+        self.init_score_ = initial_score(target, sample_weight=weight)
         settings = {
             "num_class": task.n_outputs,
             "metric": "None",
@@ -364,10 +365,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
             held, stop = taken(rows, mask), None
-            if self.n_iter_no_change is not None and mask.any():
+            stops = self.n_iter_no_change is not None and mask.any()
+            if stops and task.is_ranking and len(np.unique(held.target)) < 2:
+                warn("n_iter_no_change has no effect where the held-out samples have one class")
+            elif stops:
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
-                stop = held, partial(quality, task, held), int(self.n_iter_no_change)
+                counted = held._replace(weight=held.count)
+                stop = held, partial(quality, task, counted), int(self.n_iter_no_change)
             self.boosters_.append(train(taken(rows, ~mask), stop))
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
