@@ -28,7 +28,6 @@ def column(scores):
 
 
 def frozen(**kwargs):
-    """A classifier whose score is the first column, and labels "no" and "yes"."""
     return FrozenEstimator(Column(**kwargs).fit(np.zeros((2, 1)), ["no", "yes"]))
 
 

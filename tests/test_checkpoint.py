@@ -367,6 +367,6 @@ def test_two_fits_cannot_share_a_path(tmp_path):
     clf.fit(X, Y, checkpoint=path)
     assert acts == []
     acts.append(lambda: path.write_bytes(b"mine"))
-    with pytest.raises(OSError, match="was written by another fit: each fit needs its own path"):
+    with pytest.raises(OSError, match="was written by another fit: use another path"):
         clf.fit(X, Y, checkpoint=path)
     assert path.read_bytes() == b"mine"

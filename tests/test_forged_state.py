@@ -40,8 +40,6 @@ def with_position(value):
 
 
 def at(*path, change):
-    """Return an edit of the value at a path of nested dicts and lists."""
-
     def edit(state):
         *folders, last = path
         for each in folders:

@@ -27,7 +27,6 @@ SMALL |= {"module": MLP, "n_iter_no_change": None}
 
 
 def some_days(n_days=12, seed=0):
-    """Samples of days with different levels; one column is constant within each day."""
     rng = np.random.default_rng(seed)
     day = np.repeat(np.arange(n_days), rng.integers(20, 60, n_days))
     level, signal = 3 * rng.standard_normal(n_days)[day], rng.standard_normal(len(day))

@@ -25,7 +25,6 @@ ESTIMATORS = SMALL | {"TopBoostClassifier": sktopk.TopBoostClassifier(n_members=
 
 
 def draw(kind, n_categories, n_samples=6000):
-    """Data with one column of categories, and labels that depend on the category."""
     rng = np.random.default_rng(0)
     code = rng.integers(0, n_categories, n_samples)
     if kind == "one label per category":

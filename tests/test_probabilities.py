@@ -126,7 +126,6 @@ def test_calibrated_probabilities_are_near_probabilities_of_scikit_learn(case, b
 
 @pytest.fixture(params=["temperature", "sigmoid"])
 def held_out(request, rng):
-    """Return held-out scores of one class or of both classes, targets and weights."""
     target = (rng.random(400) < 0.2).astype(int)
     scores, weight = rng.normal(size=400) + target, rng.integers(0, 4, 400).astype(float)
     if request.param == "temperature":

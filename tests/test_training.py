@@ -107,7 +107,6 @@ def test_the_learning_rate_runs_through_one_cycle():
 
 
 def accuracies(scores, labels):
-    """The mean of top-1 and top-2 accuracy of each sample, computed in a loop."""
     found = []
     for row, label in zip(scores, labels, strict=True):
         n_higher = sum(row[j] >= row[label] for j in range(len(row)) if j != label)

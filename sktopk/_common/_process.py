@@ -125,9 +125,7 @@ def share_buffers(module):
 def check_single_process(name):
     """Raise ValueError if several processes train together."""
     if world_size() > 1:
-        raise ValueError(
-            f"{name} needs a single process; got {world_size()} processes that train together"
-        )
+        raise ValueError(f"{name} needs a single process; got {world_size()} that train together")
 
 
 def check_equal_batches(n_batches):

@@ -6,8 +6,10 @@ from contextlib import nullcontext
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 
 from sktopk._common._process import isolated_rng, share_buffers
+from sktopk._common._samples import BLOCK
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk._training._batches import Rows
@@ -152,6 +154,19 @@ def _build_module(module, sizes, n_members, params, generator):
     return Members(build() for _ in range(n_members))
 
 
+def with_other_values(X, shown):
+    """Return the indices of rows with other values in columns that are constant in `shown`."""
+    first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
+    constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
+    if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):
+        step = max(1, BLOCK // X.shape[1])
+        for start in range(0, X.shape[0], step):
+            rows = X[start : start + step][:, constant]
+            rows = (rows.toarray() if issparse(rows) else rows).astype(first.dtype)
+            found.append(start + np.flatnonzero((rows != first[constant]).any(axis=1)))
+    return torch.from_numpy(np.concatenate(found)[:MOST_SHOWN])
+
+
 def show_data(net, X, weight):
     """Pass training samples to the method `from_data` of the network or of its encoders."""
     module = net.module_
@@ -160,8 +175,10 @@ def show_data(net, X, weight):
         encoders = [part for part in one.modules() if isinstance(part, TableEncoder)]
         asking += [one] if hasattr(one, "from_data") else encoders
     if asking:
+        rows = Rows(X, torch.device("cpu"), net.settings.row_dtype)
         index = spread_rows(X.shape[0], MOST_SHOWN)
-        shown = Rows(X, torch.device("cpu"), net.settings.row_dtype)[index]
+        index = torch.cat([index, with_other_values(X, rows[index])])
+        shown = rows[index]
         for one in asking:
             ours = isinstance(one, TabularMLP | TableEncoder)
             one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))

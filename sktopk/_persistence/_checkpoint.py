@@ -134,9 +134,7 @@ class Checkpoint:
         content = io.BytesIO()
         torch.save(state, content)
         if self._mark() not in (None, self.mark):
-            raise OSError(
-                f"checkpoint={self.name!r} was written by another fit: each fit needs its own path"
-            )
+            raise OSError(f"checkpoint={self.name!r} was written by another fit: use another path")
         try:
             write_atomically(self.path, [content.getbuffer()])
         except OSError as error:

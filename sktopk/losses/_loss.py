@@ -205,9 +205,7 @@ def check_soft(scores, target, sample_weight):
     check_tensor(target, "target")
     if target.is_floating_point():
         if target.ndim == 1:
-            raise TypeError(
-                f"target must have integer class indices; got {target.dtype}: use target.long()"
-            )
+            raise TypeError(f"target must be class indices; got {target.dtype}: use target.long()")
         check_shape(target, "soft target", scores)
         target = without_absent(target.to(scores.dtype), weight)
         ends = value_range(target)

@@ -253,9 +253,7 @@ def check_score(y_score, n_samples):
             f"got shape {y_score.shape}"
         )
     if len(y_score) != n_samples:
-        raise ValueError(
-            f"y_score must have one score per label in y_true ({n_samples}); got {len(y_score)}"
-        )
+        raise ValueError(f"y_score must have {n_samples} scores, one per label; got {len(y_score)}")
     if np.isnan(y_score).any():
         raise ValueError("y_score must not contain NaN; got NaN")
     return y_score

@@ -256,9 +256,7 @@ def _named_estimators(with_loss, losses, parameter, known):
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"{parameter}[{name!r}] must be a classifier; got {_said(each)}")
         if name in named or name in known:
-            raise ValueError(
-                f"{parameter} must have a name of its own for each model; got {name!r} twice"
-            )
+            raise ValueError(f"{parameter} must have distinct names; got {name!r} twice")
         named[name] = each
     return named
 

@@ -239,12 +239,13 @@ def _scaling(values, weight, limits):
     """Return center, scale and number of distinct values of a column, or zeros if constant."""
     if len(values) == 0:
         return 0.0, 0.0, 0
-    low, center, high = _quantiles(values, weight, [0.25, 0.5, 0.75])
-    spread = high - low
-    if spread <= 1e-6 * (values[-1] - values[0]):
+    first, low, center, high, last = _quantiles(values, weight, [0.01, 0.25, 0.5, 0.75, 0.99])
+    spread, away = high - low, (values - center).abs()
+    others = away > spread
+    # A single distant value, such as a code for missing values, must not determine the scale.
+    is_rounding = others.sum() > 1 and spread <= limits.resolution * (last - first)
+    if spread == 0 or is_rounding:
         # If half the values equal the median, use the median distance of the other values from it.
-        away = (values - center).abs()
-        others = away > spread
         spread = values[-1] - values[0]
         if others.any():
             away, order = away[others].sort()

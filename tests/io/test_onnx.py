@@ -62,7 +62,6 @@ def _parsed_once():
 
 
 def assert_same(graph, estimator, X):
-    """Compare all outputs of a graph, also for zero samples and for one sample."""
     session = onnxruntime.InferenceSession(graph)
     names = [output.name for output in session.get_outputs()]
     dtype = estimator.decision_function(X[:1]).dtype

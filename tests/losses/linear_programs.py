@@ -33,7 +33,6 @@ def vertex_program(rng, n, n_ub, n_eq):
 
 
 def feasible_bounded_program(rng, n, n_ub, n_eq):
-    """A random program that is feasible and bounded, with unknown optimum."""
     A_ub, A_eq, x = rng.normal(size=(n_ub, n)), rng.normal(size=(n_eq, n)), rng.normal(size=n)
     c = -A_ub.T @ rng.exponential(size=n_ub) - A_eq.T @ rng.normal(size=n_eq)
     return c, A_ub, A_ub @ x + rng.exponential(size=n_ub), A_eq, A_eq @ x
@@ -50,7 +49,6 @@ def tied_program(rng, n, n_ub, n_eq):
 
 
 def redundant_program(rng, n, n_ub, n_eq):
-    """A program with repeated, multiplied, added and zero rows."""
     c, A_ub, b_ub, A_eq, b_eq = vertex_program(rng, n, n_ub, n_eq)
     A_ub = np.concatenate([A_ub, A_ub[:3], 2 * A_ub[:1], A_ub[:1] + A_ub[1:2], 0 * A_ub[:2]])
     b_ub = np.concatenate([b_ub, b_ub[:3], 2 * b_ub[:1], b_ub[:1] + b_ub[1:2], [0.0, 1.0]])

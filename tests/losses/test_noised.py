@@ -15,7 +15,6 @@ def random_scores(n_classes, spread, seed=3):
 
 
 def kth_largest(scores, k, sigma, **noise):
-    """Return the k-th largest noised score of each sample, and the share of draws of each class."""
     label, options = torch.zeros(len(scores), dtype=torch.long), {"reduction": "none", **noise}
     loss, gradient = value_and_gradient(
         losses.noised_topk_loss, scores, label, k=k - 1, sigma=sigma, margin=100.0, **options

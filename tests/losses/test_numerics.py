@@ -155,7 +155,6 @@ def scores_of_size(size, shape, seed):
 
 
 def assert_near(loss, exact):
-    """Check that values are equal up to rounding of the loss."""
     if exact >= INFINITE_FROM:
         assert loss > INFINITE_FROM / 2
         return

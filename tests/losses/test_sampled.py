@@ -14,7 +14,6 @@ LABELS = torch.tensor([4, 1, 4])
 
 
 def distinct(candidates):
-    """Return each class among the candidates and the logarithm of its weight."""
     present = candidates.log_weight > -torch.inf
     pairs = zip(candidates.classes[present].tolist(), candidates.log_weight[present], strict=True)
     return {j: log_weight.item() for j, log_weight in pairs}

@@ -211,7 +211,6 @@ def test_the_loss_of_both_errors_sums_weighted_false_positives_and_negatives(sur
 @every_surrogate
 def test_surrogates_are_convex_upper_bounds_of_the_step_function(surrogate):
     def of_surrogate(z):
-        """The surrogate at distances z: losses of negatives with scores z and threshold 0."""
         return accuracy_at_top_loss(
             *(z, torch.zeros(len(z))),
             threshold=lambda scores, positive, weight: scores.new_zeros(()),

@@ -32,8 +32,6 @@ CLF, FITS = TopKClassifier(k=1, **QUICK), []
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
-    """Records the samples of each fit (column 0 of X); predicts a share `quality` correctly."""
-
     def __init__(self, learning_rate=1.0, best_rate=1.0, fail=None, random_state=None):
         self.learning_rate = learning_rate
         self.best_rate = best_rate

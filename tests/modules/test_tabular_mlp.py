@@ -57,8 +57,13 @@ def encoded(net, X, j):
     return out[:, j], bins[:, own], indicators[:, j] if len(encoder.missing_column) else None
 
 
+def test_a_single_distant_value_does_not_determine_the_scale_of_a_column():
+    X = torch.arange(1000.0).unsqueeze(1) % 10
+    X[0] = 1e7
+    assert TabularMLP(1, 1).from_data(X).encoder.scale.item() == pytest.approx(0.2)
+
+
 def edges_of(net, j):
-    """Edges of the bins of column j, in the units of the column."""
     encoder = net.encoder
     own = (encoder.bin_column == j) & (encoder.bin_slope > 0)
     start, end = encoder.bin_start[own], (encoder.bin_start + 1 / encoder.bin_slope)[own]

@@ -85,7 +85,6 @@ def with_buffers(n_features, n_outputs):
 
 
 def stopped_by_one(rank):
-    """Return the epochs and buffers of both processes if the first stops after three epochs."""
     X, y, _ = three_classes()
     clf = TopKClassifier(
         k=2, module=with_buffers, callbacks=[] if rank else [StopAfterThree()], random_state=0,

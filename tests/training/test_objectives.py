@@ -181,7 +181,6 @@ def grouped(weighted):
 
 
 def with_groups(objective, batches, n_parts, scores, positive, groups, weight):
-    """Return the losses of minibatches with samples of several groups."""
     made = type("Batches", (SimpleNamespace,), {"__len__": lambda self: len(batches)})
     parts, target = made(n_parts=np.array(n_parts)), positive.long().numpy()
     of_each = Groups(groups.numpy(), target, weight.numpy(), None, 1, parts, torch.device("cpu"))

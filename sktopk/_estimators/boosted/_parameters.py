@@ -131,6 +131,4 @@ def check_params(estimator):
         for alias in sorted({*aliases.split()} & params.keys()):
             raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
     if params.get("linear_tree") or params.get("linear_trees"):
-        raise ValueError(
-            "lightgbm_params must not set linear_tree: linear trees cannot be saved and loaded"
-        )
+        raise ValueError("lightgbm_params must not set linear_tree: linear trees cannot be saved")

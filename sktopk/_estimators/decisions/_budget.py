@@ -392,9 +392,7 @@ class BudgetClassifier(CalibratedDecision):
         if groups is None or not len(scores):
             batches = [scores]
             if max(each) > len(scores):
-                raise ValueError(
-                    f"n={max(each)} must be at most the number of samples of X ({len(scores)})"
-                )
+                raise ValueError(f"n={max(each)} must be at most the length of X ({len(scores)})")
         else:
             check_count(n, "n")
             group = encode_groups(groups, len(scores))
