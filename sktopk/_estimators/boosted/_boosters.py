@@ -4,6 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from sktopk._common._warnings import warn
+from sktopk.metrics._ranking import Ranking
 
 # LightGBM treats numbers of X with a smaller magnitude as 0.
 SMALLEST = 1e-35
@@ -87,3 +88,12 @@ def have_splits(boosters, min_child_samples, n_samples):
         f"constant; an ensemble member trains on {n_samples} samples. Set min_child_samples lower"
     )
     return False
+
+
+def average_precision(positive, y_score, weight):
+    # scikit-learn's `average_precision_score` can take longer than growing a tree.
+    ranking = Ranking.from_values(positive, y_score, weight)
+    if not ranking.total_value:
+        return 0.0
+    found = ranking.cumulative_value[1:]
+    return float(ranking.value @ (found / ranking.cumulative_weight[1:]) / found[-1])

@@ -45,9 +45,8 @@ from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both, mid
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS
 from sktopk.metrics import topk_accuracy_score
-from sktopk.metrics._ranking import Ranking
 
-from ._boosters import constraints, grow, have_splits
+from ._boosters import average_precision, constraints, grow, have_splits
 from ._model_text import BoostersAsText
 from ._parameters import (
     OF_TWO_CLASSES,
@@ -467,7 +466,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def _task(self):
         """Return the task: a ranking of two classes, or labels of more classes."""
         if len(self.classes_) == 2:
-            return RankingTask(self.classes_, self.pos_label_, _average_precision)
+            return RankingTask(self.classes_, self.pos_label_, average_precision)
         n_classes = len(self.classes_)
         metric = partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes))
         return LabelTask(self.classes_, n_classes, metric, self.k_)
@@ -494,12 +493,3 @@ def taken(rows, index):
 
 def quality(task, rows, scores):
     return task.score(rows.target, scores.reshape(len(rows.y), -1), rows.weight, rows.groups)
-
-
-def _average_precision(positive, y_score, weight):
-    # scikit-learn's `average_precision_score` can take longer than growing a tree.
-    ranking = Ranking.from_values(positive, y_score, weight)
-    if not ranking.total_value:
-        return 0.0
-    found = ranking.cumulative_value[1:]
-    return float(ranking.value @ (found / ranking.cumulative_weight[1:]) / found[-1])
