@@ -60,7 +60,7 @@ WRONG_SCORES = [
     ({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
     ({"y_true": S}, V, "y_true must hold two labels; got 40 values"),
     ({"y_true": None}, V, "y_true must have shape"),
-    ({"y_true": Y[:-1]}, V, "y_score must have one score per"),
+    ({"y_true": Y[:-1]}, V, "y_score must have 39 scores, one per"),
     ({"y_true": np.where(Y == 1, np.nan, 0)}, V, "y_true contains NaN"),
     ({"y_true": TRAINED}, T, "y_true must.*gradient"),
     ({"y_score": NAN}, V, "y_score must not contain NaN"),

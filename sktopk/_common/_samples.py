@@ -31,6 +31,7 @@ class Samples(NamedTuple):
     the factors of `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
     others. `coded` is None or the table with categories as integers. The folds depend on `coded`,
     because equal samples can have different statistics in X. `only_cells`: see `Categories`.
+    `ordered` is the result of `order`, if it is known: then X is not read again.
     """
 
     X: object
@@ -42,9 +43,12 @@ class Samples(NamedTuple):
     present: np.ndarray | None = None
     coded: np.ndarray | None = None
     only_cells: bool = False
+    ordered: np.ndarray | None = None
 
     def order(self, seed):
         """Return one random integer per sample, equal for a group and for equal samples."""
+        if self.ordered is not None:
+            return self.ordered
         if self.only_cells and self.groups is None:
             # If all columns are categories, many samples are equal. Allow these in different folds.
             return np.random.RandomState(seed).permutation(len(self.y))
@@ -62,7 +66,7 @@ class Samples(NamedTuple):
         """Return the samples of a mask or of indices."""
         names = "y", "weight", "groups", "target", "count", "coded"
         parts = {k: each[mask] for k in names if (each := getattr(self, k)) is not None}
-        return self._replace(X=take(self.X, mask), present=None, **parts)
+        return self._replace(X=take(self.X, mask), present=None, ordered=None, **parts)
 
 
 class LazyRows:

@@ -177,8 +177,9 @@ def show_data(net, X, weight):
     if asking:
         rows = Rows(X, torch.device("cpu"), net.settings.row_dtype)
         index = spread_rows(X.shape[0], MOST_SHOWN)
-        index = torch.cat([index, with_other_values(X, rows[index])])
         shown = rows[index]
+        if len(more := with_other_values(X, shown)):
+            index, shown = torch.cat([index, more]), torch.cat([shown, rows[more]])
         for one in asking:
             ours = isinstance(one, TabularMLP | TableEncoder)
             one.from_data(shown, *([torch.from_numpy(weight[index.numpy()])] if ours else []))

@@ -183,7 +183,7 @@ def hold_out(clf, data, seed):
     else:
         return data, None, None
     if n_members == 1:
-        return data.take(fold != 0), data.take(fold == 0), None
+        return data.take(fold != 0), data.take(fold == 0)._replace(ordered=order[fold == 0]), None
     return data, None, Folds(fold, order, n_folds, np.arange(n_members) % n_folds)
 
 

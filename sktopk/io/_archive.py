@@ -154,9 +154,7 @@ def _check_nodes(schema, sizes, constructed):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
             own = number or object()  # skops does not remember a node without a number
             if not known or reader.setdefault(file, own) != own:
-                raise ValueError(
-                    f"each {loader} needs a file of its own in the archive; got {file!r:.40}"
-                )
+                raise ValueError(f"each {loader} needs its own file; got {file!r:.40}")
     return names
 
 

@@ -83,7 +83,7 @@ def test_the_probability_of_one_of_two_classes_is_enough_for_sets(make, rng):
         (np.ones((2, 3)) / 3, [0, 1], r"one column per class \[0, 1\].*; got shape \(2, 3\)"),
         ([0.1, 0.2], [1, 1], r"one column per class \[1\].* If y lacks labels, set classes"),
         (0.1, [0, 1], r"y_score must have one column per .*; got shape \(\)"),
-        ([0.1, 0.2], [0, 1, 1], r"one row per label in y \(3\); got 2"),
+        ([0.1, 0.2], [0, 1, 1], r"3 rows, as y; got 2"),
         ([0.1, 1.5], [0, 1], r"probabilities of 1, in \[0, 1\]; got 1.5 for sample 1. Convert"),
         ([[0.7, 0.3], [1.2, -0.2]], [0, 1], "probabilities >= 0; got -0.2 for sample 1"),
         ([0.1, np.nan], [0, 1], "y_score must be finite; got nan for sample 1"),

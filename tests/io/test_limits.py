@@ -67,8 +67,8 @@ TWO_NUMBERS = node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER])
 FORGED = {
     "nodes that stand for larger ones": (with_parameter(nested(29)), "the same content"),
     "an array that two nodes read": (
-        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "needs a file of"),
-    "an array without a number": (partial(read_twice, first={}, second={}), "needs a file of"),
+        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "needs its own file"),
+    "an array without a number": (partial(read_twice, first={}, second={}), "needs its own file"),
     "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, which"),
     "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, which"),
     "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, which"),
@@ -84,7 +84,7 @@ FORGED = {
         f"must not call {NETWORK}"),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
-        "needs a file of"),
+        "needs its own file"),
 }  # fmt: skip
 
 

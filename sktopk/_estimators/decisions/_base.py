@@ -104,9 +104,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         given = GivenScores().fit(None, known)
         scores = given.checked(y_score, "y_score", "If y lacks labels, set classes")
         if len(scores) != len(labels):
-            raise ValueError(
-                f"y_score must have one row per label in y ({len(labels)}); got {len(scores)}"
-            )
+            raise ValueError(f"y_score must have {len(labels)} rows, as y; got {len(scores)}")
         estimator = cls(FrozenEstimator(given), **params)
         if len(given.classes_) == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, labels)
