@@ -311,7 +311,8 @@ WITHOUT_A_DAY = np.where(np.arange(40) == 3, np.datetime64("NaT"), np.datetime64
 SCORED = {
     "two columns": (
         np.c_[OF_TWO, OF_TWO], None, V, "1d array|must have shape|one (class )?label per"),
-    "one too few": (OF_TWO[1:], None, V, "one (class )?label per|, one per|same num|inconsist"),
+    "one too few": (
+        OF_TWO[1:], None, V, "one (class )?label per|scores, one per|same num|inconsist"),
     "empty": ([], None, V, "y must have at least one label|one label per|same num"),
     "a missing day": (WITHOUT_A_DAY, None, V, "y(_true)? must not .*got 1 of 40, first in row 3"),
     "a missing object": (WITHOUT_A_DAY.astype(object), None, V, "y(_true)? must not .*got 1 of 40"),

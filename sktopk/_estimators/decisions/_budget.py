@@ -338,9 +338,9 @@ class BudgetClassifier(CalibratedDecision):
             Positions by decreasing score. Tied samples are in the order of X.
         """
         refuse_masked(groups=groups)
-        if n is not None:
-            return rows_on_top(self._scored(X)[1], n, groups)
         now, scores = self._scored(X)
+        if n is not None:
+            return rows_on_top(scores, n, groups)
         calibration = now._calibration('constraint="fdr"') if self.constraint == "fdr" else None
         flagged = now._bound().choose(scores, now.threshold_, calibration, groups)
         order = np.argsort(-scores, kind="stable")
