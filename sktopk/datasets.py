@@ -68,7 +68,7 @@ def inject_label_noise(
     ['cat', 'dog', 'dog', 'ash', 'oak', 'oak']
     """
     check_number(p, "p", 0, 1)
-    y = column_or_1d(y)
+    y = check_labels(y)
     classes, of_class = _groups_of_classes(y, groups)
     _, group = np.unique(of_class, return_inverse=True)
     code = np.searchsorted(classes, y)

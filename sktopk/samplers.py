@@ -75,9 +75,7 @@ class StratifiedBatchSampler:
             raise ValueError(f"target must have shape (n_samples,); got shape {target.shape}")
         refused = target[~np.isin(target, (0, 1))] if target.dtype.kind in "buif" else target
         if len(refused):
-            raise ValueError(
-                f"target must hold 0 and 1; got {refused[:5].tolist()} of dtype {target.dtype}"
-            )
+            raise ValueError(f"target must be 0 or 1; got {refused[:5].tolist()} ({target.dtype})")
         if not target.any():
             raise ValueError("target must have a positive sample (1); got none")
         check_number(batch_size, "batch_size", 1, integer=True)

@@ -96,7 +96,7 @@ TOPK = {"y_true": LABELS, "y_score": X, "k": 2}
 COVERAGE = {"y_true": LABELS, "y_set": X > 0, "labels": [0, 1, 2]}
 OTHERS = [
     ("topk_accuracy_score", TOPK | {"k": True}, T, "k must be .*got True"),
-    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name each of the 3 columns"),
+    ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name the 3 columns"),
     ("topk_accuracy_score", TOPK | {"labels": [0, 1, 1]}, V, "labels must be distinct"),
     ("topk_accuracy_score", TOPK | {"y_true": 0 * LABELS}, V, "labels=None needs 3 distinct"),
     ("topk_accuracy_score", TOPK | {"y_score": np.ma.masked_greater(X, 2)}, V, "y_score.*masked"),
@@ -105,7 +105,7 @@ OTHERS = [
     ("topk_accuracy_score", TOPK | {"average": "weighted"}, V, "average must be one of"),
     ("shot_accuracy_score", TOPK | {"class_counts": [1, 2]}, V, "class_counts must be 3 numbers"),
     ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must have .* True"),
-    ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must name each of the 3"),
+    ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must name the 3"),
     ("set_size_score", {"y_set": [["a"]]}, V, "y_set must have .* True"),
     ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),

@@ -169,6 +169,16 @@ def test_callbacks_see_encoded_labels():
     assert set(seen[1]) == {0, 1}
 
 
+def test_for_scoring_callbacks_the_positive_label_is_1():
+    names = ["roc_auc", "accuracy", "neg_log_loss"]
+    callbacks, found = [EpochScoring(each, on_train=True) for each in names], []
+    for label in (1, 0):
+        clf = quick(AUCClassifier, pos_label=label, callbacks=callbacks)
+        clf.fit(ROWS, POSITIVE if label else 1 - POSITIVE)
+        found.append([clf.history_[-1][name] for name in names])
+    assert found[0] == pytest.approx(found[1])
+
+
 DIGITS, DIGIT = (each[:400] for each in load_digits(return_X_y=True))
 both_numbers = pytest.mark.parametrize("n_estimators", [1, 3])
 

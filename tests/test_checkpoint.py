@@ -65,7 +65,8 @@ MAKE = {
     ),
     "skorch's early stopping, loss of the user": lambda: quick(
         loss=nn.CrossEntropyLoss(label_smoothing=0.1),
-        callbacks=[EarlyStopping("train_loss", patience=2, load_best=True)],
+        callbacks=[EarlyStopping("valid_loss", patience=9, load_best=True)],
+        n_iter_no_change=20, learning_rate=0.3,
     ),
     "frozen, schedule of minibatches": lambda: quick(
         callbacks=[
@@ -323,7 +324,7 @@ def test_an_impossible_path_raises_before_the_training():
         ("", IsADirectoryError, "is a folder"),
         ("/tmp", IsADirectoryError, "'/tmp' is a folder"),
         ("a\0b", ValueError, "without NUL"),
-        ("/no/such/file", FileNotFoundError, "must lie in an existing folder; there is no '/no"),
+        ("/no/such/file", FileNotFoundError, "must be in a folder; there is no '/no"),
     ]:
         with pytest.raises(error, match=message):
             quick().fit(X, Y, checkpoint=path)

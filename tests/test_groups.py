@@ -144,6 +144,15 @@ def test_score_and_predict_top_with_groups_equal_a_loop_over_the_groups():
     assert np.isnan(clf.score(X_new[:5], np.zeros(5, int), groups=[1, 1, 2, 2, 2]))
 
 
+def test_the_history_has_the_mean_loss_over_groups_for_any_batch_size():
+    params = SMALL | {"max_epochs": 1, "learning_rate": 1e-13, "calibration": None}
+    found = [
+        sktopk.TopPushKClassifier(3, batch_size=n, **params).fit(X, Y, groups=DAY).history_
+        for n in (64, 10_000)
+    ]
+    assert found[0][0]["train_loss"] == pytest.approx(found[1][0]["train_loss"], rel=0.02)
+
+
 def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
     trees = {"n_estimators": 5, "n_members": 1, "random_state": 0}
     # For each ranker: which samples of a day are ranked, and the rank of the threshold.
@@ -257,6 +266,8 @@ def test_a_threshold_function_that_does_not_accept_groups_raises():
 
     clf = sktopk.ThresholdClassifier(mean_of_each, **SMALL).fit(X, Y, groups=DAY)
     assert clf.history_[-1]["train_loss"] > 0
+    constant = sktopk.ThresholdClassifier(lambda scores, positive, weight: 0.5, **SMALL).fit(X, Y)
+    assert constant.threshold_ < 0.5
     with pytest.raises(TypeError, match="not have TrueThreshold with groups"):
         sktopk.RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
 

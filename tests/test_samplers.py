@@ -116,10 +116,10 @@ def test_targets_of_any_type_give_the_same_minibatches(convert):
 
 REFUSED = [
     ([[1, 0]], {}, V, r"target must have shape \(n_samples,\); got shape \(1, 2\)"),
-    ([0, 0, 0, 0, 0, 0, 2], {}, V, r"target must hold 0 and 1; got \[2\]"),
-    ([1, -1], {}, V, r"target must hold 0 and 1; got \[-1\]"),
-    (["spam", "ham"], {}, V, r"target must hold 0 and 1; got \['spam', 'ham'\]"),
-    ([None, 1], {}, V, r"target must hold 0 and 1; got \[None, 1\] of dtype object"),
+    ([0, 0, 0, 0, 0, 0, 2], {}, V, r"target must be 0 or 1; got \[2\]"),
+    ([1, -1], {}, V, r"target must be 0 or 1; got \[-1\]"),
+    (["spam", "ham"], {}, V, r"target must be 0 or 1; got \['spam', 'ham'\]"),
+    ([None, 1], {}, V, r"target must be 0 or 1; got \[None, 1\] \(object\)"),
     ([0, 0], {}, V, r"target must have a positive sample \(1\); got none"),
     ([1, 0], {"batch_size": 0}, V, "batch_size == 0, must be >= 1"),
     ([1, 0], {"batch_size": True}, T, "batch_size must be an integer; got True"),

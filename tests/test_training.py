@@ -224,6 +224,8 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
     np.testing.assert_allclose(clf.decision_function(X), before, atol=1e-5)
     with pytest.warns(UserWarning, match="ignores new values of log_loss_share"):
         clf.set_params(log_loss_share=0.1).partial_fit(X, Y)
+    with pytest.warns(UserWarning, match="ignores new values of log_loss_share, loss_params"):
+        clf.set_params(loss_params={"k": 1}).partial_fit(X, Y)
 
 
 def test_partial_fit_continues_after_a_fit_and_fit_starts_again():

@@ -426,9 +426,7 @@ def encode_labels(classes, y, name="y"):
     with suppress(TypeError):  # raised if labels cannot be compared
         if isinstance(known, str) == isinstance(given, str):
             return encode(classes, y)
-    raise ValueError(
-        f"{name} must have labels of the same type as in fit, such as {known!r}; got {given!r}"
-    )
+    raise ValueError(f"{name} must have the same type as in fit, such as {known!r}; got {given!r}")
 
 
 def known_codes(classes, y):

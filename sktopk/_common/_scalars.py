@@ -333,9 +333,7 @@ def class_weights(class_weight, classes, count):
     unknown = [label for label in class_weight if label not in known]
     # As in scikit-learn, ignore other keys if all labels of y have a weight: folds may lack labels.
     if unknown and not known <= class_weight.keys():
-        raise ValueError(
-            f"class_weight must have labels of y as keys, {classes.tolist()}; got keys {unknown}"
-        )
+        raise ValueError(f"keys of class_weight must be in {classes.tolist()}; got {unknown}")
     try:
         weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
     except (OverflowError, TypeError, ValueError):

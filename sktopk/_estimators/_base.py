@@ -276,6 +276,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 raise
             _finish.finish(new, data, validation, folds, totals)
         assign(self, fitted_attributes(new))
+        del new.net_  # its task refers to `new`: this cycle would keep the network in memory
         if interrupted is not None:
             warn(f"Training interrupted after epoch {self.n_iter_}: the network is kept")
             raise interrupted
@@ -336,6 +337,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             for name in ("oob_score_", "oob_decision_function_"):
                 vars(new).pop(name, None)
         assign(self, fitted_attributes(new))
+        del new.net_
         return self
 
     def decision_function(self, X: RowsLike) -> np.ndarray:

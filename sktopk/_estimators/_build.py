@@ -21,8 +21,8 @@ from sktopk.modules._tabular_mlp import Members, packs_members
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
-# Maximum number of samples for the network's method `from_data`, which computes column scales.
-MOST_SHOWN = 1 << 15
+# Most samples, and numbers, for the network's method `from_data`, which computes column scales.
+MOST_SHOWN, MOST_NUMBERS = 1 << 15, 1 << 27
 # Values of net_params["precision"], and the names of their data types.
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
@@ -164,7 +164,7 @@ def with_other_values(X, shown):
             rows = X[start : start + step][:, constant]
             rows = (rows.toarray() if issparse(rows) else rows).astype(first.dtype)
             found.append(start + np.flatnonzero((rows != first[constant]).any(axis=1)))
-    return torch.from_numpy(np.concatenate(found)[:MOST_SHOWN])
+    return torch.from_numpy(np.concatenate(found)[: len(shown)])
 
 
 def show_data(net, X, weight):
@@ -176,7 +176,7 @@ def show_data(net, X, weight):
         asking += [one] if hasattr(one, "from_data") else encoders
     if asking:
         rows = Rows(X, torch.device("cpu"), net.settings.row_dtype)
-        index = spread_rows(X.shape[0], MOST_SHOWN)
+        index = spread_rows(X.shape[0], min(MOST_SHOWN, MOST_NUMBERS // X.shape[1] + 1))
         shown = rows[index]
         if len(more := with_other_values(X, shown)):
             index, shown = torch.cat([index, more]), torch.cat([shown, rows[more]])

@@ -135,9 +135,7 @@ def check_net_params(estimator):
         raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
     optimizer, value = net_params.get("optimizer") or torch.optim.AdamW, estimator.weight_decay
     if not callable(optimizer):
-        raise TypeError(
-            f"net_params: optimizer must be a class such as torch.optim.SGD; got {optimizer!r}"
-        )
+        raise TypeError(f"net_params: optimizer must be a class, such as SGD; got {optimizer!r}")
     if optimizer is not torch.optim.AdamW and value != type(estimator).weight_decay:
         name = getattr(optimizer, "__name__", optimizer)
         raise ValueError(

@@ -154,7 +154,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> Self:
         """Train for one epoch on a part of the data, at a constant learning rate.
 
-        `threshold_` is computed from the same part.
+        `threshold_` is computed from the same part. A rank such as k counts among the samples of
+        all calls so far, also among repeated ones.
 
         Parameters
         ----------
@@ -367,7 +368,7 @@ class TopClassifier(RankingClassifier):
             own = float(weight[in_group(positive, threshold.of)].sum())
             share = min(1.0, own / max(self._total(threshold.of), 1e-300))
             threshold = dataclasses.replace(threshold, k=max(1, round(threshold.k * share)))
-        return threshold(scores, positive, weight)
+        return torch.as_tensor(threshold(scores, positive, weight))
 
 
 def cuts(scores, positive, weight):

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+from numbers import Number
 
 import numpy as np
 import torch
@@ -40,9 +41,9 @@ def resumed(estimator):
 
 def warn_of_changed(estimator):
     """Warn if parameters were changed that `partial_fit` does not read again."""
-    plain, of_fit = (bool, int, float, str, tuple, type(None)), estimator._fit_params_
+    plain, then = (Number, str, tuple, dict, np.ndarray, type(None)), estimator._fit_params_
     params = {k: v for k, v in estimator.get_params(deep=False).items() if isinstance(v, plain)}
-    if changed := [k for k, v in params.items() if v != of_fit[k] and k not in READ_AGAIN]:
+    if changed := [k for k, v in params.items() if str(v) != str(then[k]) and k not in READ_AGAIN]:
         warn(f"partial_fit ignores new values of {', '.join(changed)}: call fit to train with them")
 
 
@@ -55,7 +56,7 @@ def copied_net(net, task):
         settings=dataclasses.replace(net.settings, task=task),
         module_=copy.deepcopy(net.module_),
         criterion_=copy.deepcopy(net.criterion_, {id(noise): None}),
-        history_=copy.deepcopy(net.history_),
+        history_=copy.copy(net.history_),
         generator=net.generator.clone_state(),
         own_generator=net.own_generator and net.own_generator.clone_state(),
     )

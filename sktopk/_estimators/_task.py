@@ -163,8 +163,9 @@ class RankingTask:
         return scores[:, 0].astype(np.float64) - getattr(fitted, "threshold_", 0.0)
 
     def decide(self, scores, fitted=None):
+        # Callbacks of skorch pass no `fitted`: for them, 1 is the positive class.
         y_score = self.above(scores, fitted).astype(scores.dtype)
-        return -y_score if self.turned else y_score
+        return -y_score if self.turned and fitted is not None else y_score
 
     def labels(self, scores, fitted=None):
         above = self.above(scores, fitted) > 0
@@ -173,7 +174,7 @@ class RankingTask:
     def proba(self, scores, fitted=None):
         calibration = getattr(fitted, "calibration_", (1.0, 0.0))
         proba = calibrated_proba(*calibration, scores[:, 0])
-        return proba[:, ::-1] if self.turned else proba
+        return proba[:, ::-1] if self.turned and fitted is not None else proba
 
     def calibration_weights(self, target, weight):
         return weight

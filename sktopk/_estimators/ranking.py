@@ -216,7 +216,7 @@ class ThresholdClassifier(TopClassifier):
     def _metric(self, positive, scores, weight):
         scores = torch.from_numpy(scores).double()
         positive, weight = torch.from_numpy(positive), torch.from_numpy(weight).double()
-        is_right = positive == (scores >= self._cut(scores, positive, weight))
+        is_right = positive == (scores >= self.threshold(scores, positive, weight))
         kinds, score = [each for each in check_errors(self.errors) if each[1]], 0.0
         for kind, factor in kinds:
             counted = weight * (positive if kind == "false_negatives" else ~positive)

@@ -180,9 +180,7 @@ def check_path(path):
         raise IsADirectoryError(f"checkpoint must be the path of a file; {path!r} is a folder")
     folder = os.path.dirname(os.path.realpath(name))
     if not os.path.isdir(folder):
-        raise FileNotFoundError(
-            f"checkpoint={path!r} must lie in an existing folder; there is no {folder!r}"
-        )
+        raise FileNotFoundError(f"checkpoint={path!r} must be in a folder; there is no {folder!r}")
 
 
 def describe_call(estimator, data, validation):
@@ -231,7 +229,22 @@ def _part(callback):
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
-    return callback if has_state else None
+    return callback if has_state or callback is None else Attributes(callback)
+
+
+class Attributes:
+    """State of a callback of skorch, which has no `state_dict`."""
+
+    names = "misses_", "dynamic_threshold_", "best_epoch_", "best_model_weights_", "best_score_"
+
+    def __init__(self, callback):
+        self.own = vars(callback)
+
+    def state_dict(self):
+        return {name: self.own[name] for name in self.names if name in self.own}
+
+    def load_state_dict(self, state):
+        self.own.update(state)
 
 
 def _plain(value):

@@ -60,9 +60,7 @@ def check_like(expected, found, name, weights):
         added = name.startswith("net.optimizer.param_groups")  # learning-rate schedules add entries
         lost, new = expected.keys() - found.keys(), found.keys() - expected.keys()
         if (lost and not partial) or (new and not added):
-            raise ValueError(
-                f"{name} must have the entries {[*expected]}; got {[*found]}".replace("'", "")
-            )
+            raise ValueError(f"{name} must have {[*expected]}; got {[*found]}".replace("'", ""))
         for key, value in found.items():
             check_like(expected.get(key), value, f"{name}.{key}", weights)
     elif isinstance(expected, list | tuple) and expected:

@@ -307,7 +307,8 @@ class Net(NeuralNetClassifier):
         n_samples = total(np.array(sizes))
         losses = total(torch.stack(losses).double().cpu().numpy() * sizes) / n_samples
         self._check_finite(torch.from_numpy(losses))
-        mean = losses @ n_samples / n_samples.sum()
+        # With groups, the factors `Lists.share` are for the plain mean over minibatches.
+        mean = losses @ n_samples / n_samples.sum() if batches.groups is None else losses.mean()
         self.history.record_batch("train_loss", mean.item())
         self.history.record_batch("train_batch_size", sum(sizes))
         self.history.record("train_batch_count", len(sizes))

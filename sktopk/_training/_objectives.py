@@ -266,7 +266,7 @@ class TopLoss(Objective):
         if hasattr(self.threshold, "of"):
             return self.threshold(scores, positive, counts)
         values = zip(scores, positive, counts.to(scores.dtype), strict=True)
-        return torch.stack([self.threshold(*each).reshape(()) for each in values])
+        return torch.stack([torch.as_tensor(self.threshold(*each)).reshape(()) for each in values])
 
 
 def in_training_set(weight, positive, n_fresh, totals):

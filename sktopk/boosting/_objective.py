@@ -187,9 +187,7 @@ def loss_function(loss):
         check_option(loss, "loss", tuple(LOSSES))
         return LOSSES[loss].function
     if not callable(loss) or isinstance(loss, type):
-        raise TypeError(
-            f"loss must be the name of a loss or a callable loss(scores, target); got {loss!r}"
-        )
+        raise TypeError(f"loss must be a name or a callable loss(scores, target); got {loss!r}")
     return loss
 
 
@@ -279,9 +277,7 @@ def _check_target(y_true, score):
     """Return labels as int64 class indices, and check that they match the scores."""
     target = _check_indices(y_true)
     if score.ndim not in (1, 2) or len(score) != len(target):
-        raise ValueError(
-            f"raw_score must have one or two dimensions and {len(target)} rows; got {score.shape}"
-        )
+        raise ValueError(f"raw_score must be 1D or 2D with {len(target)} rows; got {score.shape}")
     n_classes = 2 if score.ndim == 1 else score.shape[1]
     if len(target) and target.max() >= n_classes:
         raise ValueError(f"y_true must have labels below n_classes={n_classes}; got {target.max()}")

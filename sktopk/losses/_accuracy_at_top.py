@@ -53,9 +53,7 @@ def check_errors(errors):
         check_name(errors, "errors", ERRORS)
         return ((errors, 1.0),)
     if unknown := [name for name in errors if name not in ERRORS]:
-        raise ValueError(
-            f"keys of errors must be {' or '.join(map(repr, ERRORS))}; got {unknown[0]!r}"
-        )
+        raise ValueError(f"keys of errors must be in {ERRORS}; got {unknown[0]!r}")
     weights = tuple(
         (name, check_nonnegative(weight, f"errors[{name!r}]")) for name, weight in errors.items()
     )
@@ -66,9 +64,7 @@ def check_errors(errors):
 
 def check_threshold(threshold):
     if not callable(threshold) or isinstance(threshold, type):
-        raise TypeError(
-            f"threshold must be callable, such as KthLargest('all', k=10); got {threshold!r}"
-        )
+        raise TypeError(f"threshold must be callable, not a class; got {threshold!r}")
 
 
 def accuracy_at_top_loss(

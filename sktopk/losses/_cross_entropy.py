@@ -59,7 +59,8 @@ def cross_entropy_loss(
 def negative_log_likelihood(log_proba, target):
     """Return -sum_j t_j log q_j, where 0 log 0 is 0, or -log q_y for indices."""
     if target.is_floating_point():
-        return -torch.where(target == 0, 0.0, target * log_proba).sum(1)
+        absent = (target == 0) & (log_proba == -math.inf)
+        return -torch.where(absent, 0.0, target * log_proba).sum(1)
     # Do not use nll_loss, which would ignore the index -100.
     return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
 
@@ -166,7 +167,7 @@ def logit_adjusted_loss(
     scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    adjusted = from_largest(scores).add_(tau * (counts / counts.sum()).log())
+    adjusted = from_largest(scores).add(tau * (counts / counts.sum()).log())
     loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 

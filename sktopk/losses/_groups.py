@@ -87,11 +87,21 @@ class OneGroup:
 
     def last(self, mask):
         """Return the last position of the mask that is true. All earlier positions must be true."""
-        return mask.sum() - 1
+        return (mask.sum() - 1).clamp(min=0)
 
     def least(self, values):
         """Return the smallest value of the group, and the position of this value."""
         return values.min(0)
+
+
+class EachRow(OneGroup):
+    """Each row of an array as a group. Results have shape (n_rows, 1)."""
+
+    def sum(self, values):
+        return values.sum(-1, keepdim=True)
+
+    def largest(self, values):
+        return values.amax(-1, keepdim=True)
 
 
 class Groups(OneGroup):

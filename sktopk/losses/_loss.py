@@ -82,6 +82,8 @@ def check_weight(sample_weight, scores):
     sample_weight = as_tensor(sample_weight, "sample_weight", scores.dtype, scores.device)
     check_length(sample_weight, "sample_weight", scores.shape[0], "one weight per sample")
     ends = value_range(sample_weight)
+    if ends is None or ends[0] == 0:  # samples of weight 0 are left out, and give no gradient
+        check_constant(sample_weight)
     if ends is not None and ends[0] >= 0 and ends[1] < float("inf"):
         return sample_weight
     valid = (sample_weight >= 0) & (sample_weight < torch.inf)
@@ -124,9 +126,7 @@ def check_once(name):
     """Raise an error in a backward pass with ``create_graph=True``, for second derivatives."""
     # torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        raise RuntimeError(
-            f"{name} can be differentiated once: it has no backward pass with create_graph=True"
-        )
+        raise RuntimeError(f"{name} can be differentiated once, without create_graph=True")
 
 
 def check_constant(sample_weight):

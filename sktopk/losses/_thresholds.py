@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ._accuracy_at_top import SLOPES, SURROGATES, get_surrogate
 from ._docs import documented_like
-from ._groups import Groups, check_groups
+from ._groups import EachRow, Groups, check_groups
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -23,15 +23,14 @@ MAX_TOLERANCE = 5e-4
 
 def in_group(positive, of):
     """Return the mask of the samples from which a threshold is computed."""
-    positive = positive.bool()  # ~ of the integers 0 and 1 would be -1 and -2
     if of == "all":
-        return torch.ones_like(positive)
-    return positive if of == "positives" else ~positive
+        return torch.ones_like(positive, dtype=torch.bool)
+    return positive == (of == "positives")
 
 
 def within_group(weight, positive, of):
     """Return the weights, but 0 for samples outside the group."""
-    return weight if of == "all" else weight.masked_fill(~in_group(positive, of), 0.0)
+    return weight if of == "all" else weight.masked_fill(positive == (of != "positives"), 0.0)
 
 
 def rank_tolerance(rank):
@@ -259,47 +258,26 @@ class SurrogateQuantile(_OfGroup):
         get_surrogate(self.surrogate)
 
     def _in_groups(self, scores, weight, groups):
-        scores, total = scores.double(), groups.of_rows(groups.sum(weight).clamp(min=1e-300))
-        return self._of_shares(scores, _share(scores, weight, total), groups)
+        scores, total = scores.double(), groups.sum(weight)
+        share = weight / groups.of_rows(total.masked_fill(total == 0, 1.0))
+        # A sample with score -inf adds 0 to the sum, but counts in n.
+        share = share.masked_fill(scores == -torch.inf, 0.0)
+        if self.surrogate == "hinge":
+            root = self._hinge_root(scores, share, groups)
+        else:
+            root = self._newton_root(scores.detach(), share.detach(), groups)
+            root = _Root.apply(root, scores, share, self, groups)
+        return root.masked_fill(groups.sum(share.detach()) == 0, -math.inf)
 
     def _in_rows(self, scores, weight):
-        scores, total = scores.double(), weight.sum(-1, keepdim=True)
-        share = _share(scores, weight, total.masked_fill(total == 0, 1.0))
-        if self.surrogate == "hinge":
-            return self._of_hinge(scores, share)
-        codes = torch.arange(total.numel(), device=scores.device)
-        codes = codes.repeat_interleave(scores.shape[-1], output_size=scores.numel())
-        groups = Groups(codes, total.numel())
-        t = self._of_shares(scores.flatten(), share.flatten(), groups)
-        return t.view(scores.shape[:-1])
-
-    def _of_hinge(self, scores, share):
-        """Return the thresholds of rows for the hinge."""
-        # The sum of the hinges is the largest of n sums of 1 + s - t: over the m best samples, for
-        # m = 1, ..., n. Setting each sum to n tau gives n solutions t. The largest is the result.
-        order = torch.argsort(falling(scores, share).detach(), dim=-1, stable=True)
-        own = share.gather(-1, order)
-        reached = own.cumsum(-1)
-        none = reached[..., -1:] == 0
-        ordered = scores.gather(-1, order).masked_fill(own == 0, 0.0)
-        # Subtract the largest score first, because sums of large scores lose digits.
-        top = ordered.detach()[..., :1]
-        total = (own * (ordered - top)).cumsum(-1)
-        roots = 1 + (total - self.tau) / reached.masked_fill(none, 1.0)
-        best = roots.max(-1, keepdim=True).values
-        return (best + top).masked_fill(none, -math.inf).squeeze(-1)
-
-    def _of_shares(self, scores, share, groups):
-        roots = self._hinge_roots if self.surrogate == "hinge" else self._newton_roots
-        root = _Root.apply(roots(scores.detach(), share, groups), scores, share, self, groups)
-        return root.masked_fill(groups.sum(share.detach()) == 0, -math.inf)
+        return self._in_groups(scores, weight, EachRow()).squeeze(-1)
 
     def weighted(self, functions, scores, share, threshold):
         """Return `share` times the surrogate (or its slope) at each score minus the threshold."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](inside)
 
-    def _newton_roots(self, scores, share, groups):
+    def _newton_root(self, scores, share, groups):
         total = groups.sum(share)
         none = total == 0
         total = torch.where(none, 1.0, total)
@@ -317,23 +295,22 @@ class SurrogateQuantile(_OfGroup):
                 return root
             root = torch.where(going & ~none, further, root)
 
-    def _hinge_roots(self, scores, share, groups):
-        """Return the thresholds of groups for the hinge, computed as in `_of_hinge`."""
-        key = torch.where(share > 0, -scores, math.inf)
-        some = groups.sum(share) > 0
-        top = torch.where(some, groups.largest(-key), 0.0)
-        key, order, groups = groups.sort(key)
-        own = share[order]
-        reached = groups.within(own)
-        none = reached <= 0
-        total = groups.within(own * torch.where(own > 0, -key - groups.of_rows(top), 0.0))
-        line = 1 + (total - self.tau) / torch.where(none, 1.0, reached)
-        return torch.where(some, groups.largest(line.masked_fill(none, -math.inf)) + top, 0.0)
-
-
-def _share(scores, weight, total):
-    # A sample with score -inf adds 0 to the sum, but counts in n.
-    return (weight / total).masked_fill(scores == -torch.inf, 0.0)
+    def _hinge_root(self, scores, share, groups):
+        # The sum of the hinges is the largest of n sums of 1 + s - t: over the m best samples, for
+        # m = 1, ..., n. Setting each sum to n tau gives n solutions t. The largest is the result.
+        # Subtract the largest score first, because sums of large scores lose digits.
+        top = groups.largest(torch.where(share > 0, scores, -math.inf).detach())
+        above = scores - groups.of_rows(top)
+        with torch.no_grad():
+            key, order, ordered = groups.sort(falling(above, share))
+            own = share.gather(-1, order)
+            reached = ordered.within(own)
+            total = ordered.within(own * torch.where(own > 0, -key, 0.0))
+            lines = ((total - self.tau) / reached).masked_fill(reached <= 0, -math.inf)
+            best = groups.of_rows(ordered.largest(lines))
+        own = torch.where((above >= best) & (share > 0), share, 0.0)
+        total, reached = groups.sum(own * torch.where(own > 0, above, 0.0)), groups.sum(own)
+        return 1 + top + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
 
 
 class _Root(torch.autograd.Function):

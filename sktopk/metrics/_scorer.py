@@ -25,6 +25,9 @@ class Scorer(BaseEstimator):
     # Without this line, metadata routing would treat the argument `estimator` as metadata.
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
+    def _accept_sample_weight(self):
+        return True  # scikit-learn asks this in a search with weights and several metrics
+
     def __getattr__(self, name):
         raise AttributeError(
             f"{type(self).__name__} has no attribute {name!r}. TunedThresholdClassifierCV needs a "
@@ -118,6 +121,14 @@ def no_classifier(estimator):
     )
 
 
+def attribute_of(estimator, name):
+    """Return an attribute of a classifier, which may be in a pipeline or search, or else None."""
+    while estimator is not None and not hasattr(estimator, name):
+        steps = getattr(estimator, "steps", None)
+        estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
+    return getattr(estimator, name, None)
+
+
 def predict_scores(estimator, X, methods=METHODS):
     """Return the classes of a fitted classifier, and its scores: (n_samples,) for two classes."""
     refuse_masked(X=X)
@@ -130,10 +141,9 @@ def predict_scores(estimator, X, methods=METHODS):
     n_classes = len(classes)
     if n_classes == 2 and y_score.shape[1:] == (1,):
         y_score = y_score[:, 0]  # networks with one output return one column
-    # Read `decision_function_shape`: for three classes, "ovo" and "ovr" both give three columns.
-    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    shapes = [params[name] for name in params if name.endswith("decision_function_shape")]
-    if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or "ovo" in shapes):
+    # For three classes, "ovo" and "ovr" both give three columns.
+    is_ovo = attribute_of(estimator, "decision_function_shape") == "ovo"
+    if n_classes > 2 and (y_score.shape[1:] != (n_classes,) or is_ovo):
         raise ValueError(
             f"estimator must return one score for each of its {n_classes} classes; got scores of "
             f"shape {y_score.shape} from {estimator!r}. If the scores are of pairs of classes, set "

@@ -261,7 +261,7 @@ def recall_at_precision_score(
     if not found[-1]:
         return undefined("recall_at_precision_score", "no positives")
     # Allow for rounding errors, because float 0.07 * 100 is above 7.
-    reached = found >= precision * ranking.cumulative_weight * (1 - 1e-12)
+    reached = found >= precision * ranking.cumulative_weight * (1 - ROUNDING)
     return float(np.max(found, where=reached, initial=0.0) / found[-1])
 
 

@@ -11,7 +11,7 @@ from sktopk._common._types import Label
 
 from . import _top, _top_curves
 from ._ranking import Ranking, is_positive, undefined
-from ._scorer import METHODS, Scorer, predict_scores
+from ._scorer import METHODS, Scorer, attribute_of, predict_scores
 
 METRICS = {
     name.removesuffix("_score"): function
@@ -187,14 +187,6 @@ class TopScorer(Scorer):
     __call__ = score
 
 
-def own_pos_label(estimator):
-    """Return `pos_label_` of a classifier, which may be in a pipeline or search, or else None."""
-    while estimator is not None and not hasattr(estimator, "pos_label_"):
-        steps = getattr(estimator, "steps", None)
-        estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
-    return getattr(estimator, "pos_label_", None)
-
-
 def positive_scores(estimator, X, pos_label=None, methods=METHODS):
     """Return the positive label of a fitted classifier and its scores; None, None for one class."""
     classes, y_score = predict_scores(estimator, X, methods)
@@ -204,7 +196,7 @@ def positive_scores(estimator, X, pos_label=None, methods=METHODS):
         return None, None
     labels = np.asarray(classes).tolist()
     if pos_label is None:
-        pos_label = own_pos_label(estimator)
+        pos_label = attribute_of(estimator, "pos_label_")
     if pos_label is None:
         if not is_told(set(labels)):
             raise ValueError(

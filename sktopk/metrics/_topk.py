@@ -137,7 +137,8 @@ def shot_accuracy_score(
     accuracy = ranks.class_accuracy(k, ties=ties)
     if hasattr(class_counts, "keys"):
         known = _check_labels(labels, check_true(y_true), ranks.n_classes, "y_score")
-        if unknown := [key for key in class_counts.keys() if key not in {*known}]:
+        known = dict.fromkeys(known)  # a dict finds a label at once
+        if unknown := [key for key, n in class_counts.items() if n and key not in known]:
             raise ValueError(f"keys of class_counts must be in labels; got {unknown[0]!r}")
         class_counts = [class_counts.get(label, 0) for label in known]
     which = ranks.n_classes, "one per column of y_score"
@@ -236,9 +237,7 @@ def _count_greater_and_tied(y_score, column):
 
 def _check_n_rows(n_true, n_rows, of="y_score"):
     if n_true != n_rows:
-        raise ValueError(
-            f"y_true and {of} must have the same number of samples; got {n_true} and {n_rows}"
-        )
+        raise ValueError(f"y_true and {of} must have equal lengths; got {n_true} and {n_rows}")
 
 
 def _check_scores(y_score):
@@ -284,9 +283,7 @@ def _check_labels(labels, y_true, n_classes, of):
             )
     labels = check_true(labels, "labels")
     if labels.shape != (n_classes,):
-        raise ValueError(
-            f"labels must name each of the {n_classes} columns of {of}; got shape {labels.shape}"
-        )
+        raise ValueError(f"labels must name the {n_classes} columns of {of}; got {labels.shape}")
     labels = labels.tolist()
     if len(set(labels)) != n_classes:
         raise ValueError(f"labels must be distinct; got {labels!r}")

@@ -21,6 +21,8 @@ from ._runs import VALIDATION_SHARE
 MOST_CLASSES_TO_BOOST = 30
 # Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
+# Kinds of columns with numbers, which may have dtype object.
+NUMBERS = "floating", "integer", "boolean", "decimal", "mixed-integer-float"
 # Both encoders merge the rarest categories. Histogram boosting accepts at most 255 categories.
 ONEHOT = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=50, sparse_output=False)
 CODES = OrdinalEncoder(
@@ -156,7 +158,7 @@ def as_pandas(X):
     for name in X.column_names if hasattr(X, "column_names") else X.columns:
         values = X[name] if isinstance(X[name], pd.Series) else np.asarray(X[name])
         column = pd.Series(values).reset_index(drop=True)
-        if pd.api.types.is_numeric_dtype(column.dtype):
+        if pd.api.types.infer_dtype(column) in NUMBERS:
             columns[name] = column.astype(np.float64)
         else:
             columns[name] = column.astype(object).where(column.notna(), None)

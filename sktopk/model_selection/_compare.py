@@ -21,7 +21,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
-from sktopk._common._input import check_classes, check_labels, check_table, check_weight, is_arrow
+from sktopk._common._input import check_classes, check_labels, check_table, check_weight
+from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._types import RowsLike
 from sktopk.losses._registry import OF_LABELS
@@ -141,9 +142,10 @@ def compare_losses(
     check_flag(progress, "progress")
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(margin, "margin", 0)
-    y = y.to_numpy(zero_copy_only=False) if is_arrow(y) else y
     check_table(X)
     X, y, groups = indexable(on_host(X, "X"), check_labels(y), on_host(groups, "groups"))
+    if groups is not None:
+        encode_groups(groups, len(y))  # raises if a group is missing
     y = np.asarray(y)
     classes = check_classes(y)
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
@@ -178,9 +180,12 @@ def compare_losses(
     tasks = (delayed(do_run)(run, rows, scorer) for run in runs)
     done = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     found, messages = [], set()
-    for row, warned in tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress):
-        found.append(row)
-        messages.update(f"{row['loss']}: {message}" for message in warned)
+    # Runs in threads change the warning filters at the same time: restore them.
+    with warnings.catch_warnings():
+        done = tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress)
+        for row, warned in done:
+            found.append(row)
+            messages.update(f"{row['loss']}: {message}" for message in warned)
     frame = pd.DataFrame(found)
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)

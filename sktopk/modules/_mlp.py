@@ -86,6 +86,9 @@ class MLP(nn.Sequential):
             layers.append(_linear(layers, sizes[-1], n_outputs, dtype, generator))
         super().__init__(*layers)
 
+    def __getitem__(self, index):
+        return nn.Sequential(*self)[index]
+
 
 def _linear(below, n_in, n_out, dtype, generator):
     """Return a linear layer with torch's default initialization, drawn from `generator`."""

@@ -114,7 +114,7 @@ class TabularMLP(nn.Module):
         h = x if encoded else self.encoder(x)
         # `h[own]` takes four times as long as `index_select`.
         h = h if own is None else h.index_select(0, own.flatten()).unflatten(0, own.shape)
-        drops = self.dropout.p and self.training
+        drops = self.dropout.p and self.dropout.training
         plain = not drops and is_plain_training(h) and all(map(is_as_made, self.layers))
         parameters = [p for each in self.layers if plain for p in (each.weight, each.bias)]
         # `MemberLayers` requires at least one trainable parameter.
@@ -212,7 +212,8 @@ class MemberLayers(torch.autograd.Function):
                 # With one output, the outer product is faster than `bmm`.
                 product = torch.mul if weight.shape[1] == 1 else torch.bmm
                 gradient = product(gradient, weight)
-                gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0)
+                into = {} if torch.is_grad_enabled() else {"grad_input": gradient}  # half the time
+                gradient = torch.ops.aten.threshold_backward(gradient, layers[layer], 0, **into)
         return None, *found
 
 

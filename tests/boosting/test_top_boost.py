@@ -347,7 +347,7 @@ def test_fit_with_groups_raises_for_wrong_groups_k_and_loss(days):
 
     for clf, groups, error, message in [
         (make(), day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
-        (make("recall_at_k"), day, ValueError, r"k must be an integer \(samples per group\) "),
+        (make("recall_at_k"), day, ValueError, r"k must be an integer for loss="),
         (make(weighted_mean), day, TypeError, "takes no groups"),
     ]:
         with pytest.raises(error, match=message):

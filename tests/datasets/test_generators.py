@@ -27,6 +27,7 @@ def test_a_noise_rate_of_0_changes_no_label_and_inputs_never_change():
     clean = inject_label_noise(y, GROUPS, 0.0, random_state=0)
     np.testing.assert_array_equal(clean, y)
     assert clean.dtype == y.dtype
+    assert inject_label_noise(pd.Series(y, dtype="Int32"), GROUPS, 1.0).dtype == np.int32
     assert clean is not y
     inject_label_noise(y, GROUPS, 1.0)
     np.testing.assert_array_equal(y, before)

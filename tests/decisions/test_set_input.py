@@ -95,7 +95,7 @@ def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
         SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))
     with pytest.raises(ValueError, match="groups must have a class with two groups"):
         SetClassifier(Given()).fit(X, y, groups=np.zeros(50))
-    with pytest.raises(ValueError, match=r"y must have labels of .* such as 0; got 'a'"):
+    with pytest.raises(ValueError, match=r"y must have .* such as 0; got 'a'"):
         SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))
     with pytest.raises(ValueError, match=r"classes_ of .* must be sorted; got 8 \(7, 6, 5"):
         SetClassifier(Given(np.arange(8)[::-1])).fit(X, y)

@@ -176,6 +176,15 @@ def test_float32_has_the_value_of_float64(case):
             assert_near(loss, exact)
 
 
+@pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "ramp"])
+def test_pairs_of_many_float32_scores_have_the_gradient_of_float64(surrogate):
+    rng = np.random.default_rng(0)
+    scores, target = torch.from_numpy(rng.normal(size=20_000)).float(), np.arange(20_000) % 9 == 0
+    loss = partial(losses.pairwise_auc_loss, target=torch.from_numpy(target), surrogate=surrogate)
+    slope, exact = (torch.func.grad(loss)(each) for each in (scores, scores.double()))
+    assert (slope - exact).abs().max() < 1e-5 * exact.abs().max()
+
+
 @every(first_of_each(LOSSES))
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
 def test_float32_has_the_gradient_of_float64(case, scale):

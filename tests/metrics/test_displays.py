@@ -276,6 +276,9 @@ def test_the_axis_ends_at_four_times_the_budget_unless_parameters_extend_it(para
     high = BudgetCurveDisplay.from_predictions(*rows, budget=10, plot_ideal=False)
     reached = max(high.score[:40].max(), high.chance[:40].max())
     assert reached <= high.ax_.get_ylim()[1] <= 1.1 * reached
+    options = {"budget": 2, "plot_ideal": False, "groups": np.arange(2000) // 50}
+    high = BudgetCurveDisplay.from_predictions(*rows, **options)
+    assert high.high[:8].max() <= high.ax_.get_ylim()[1]
 
 
 @pytest.mark.parametrize(

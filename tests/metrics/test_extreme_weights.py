@@ -115,3 +115,9 @@ def test_equal_weights_of_any_size_change_nothing(name, params, weight):
     y, scores = [0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6]
     value = top_cases.function_called(name)(y, scores, sample_weight=[weight] * 4, **params)
     assert value == pytest.approx(top_cases.function_called(name)(y, scores, **params), rel=1e-3)
+
+
+def test_rounding_errors_of_many_weights_change_no_recall():
+    y = np.arange(100_000) >= 50_000
+    params = {"precision": 0.5, "sample_weight": np.full(100_000, 0.1)}
+    assert metrics.recall_at_precision_score(y, -np.arange(100_000), **params) == 1

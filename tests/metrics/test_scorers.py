@@ -15,6 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -79,13 +80,15 @@ def test_classes_unseen_in_training_count_as_misses_and_no_score_is_nan(average,
 
 
 @pytest.mark.parametrize("n_classes", [3, 4])
-@pytest.mark.parametrize("make", [lambda svc: svc, make_pipeline], ids=["svc", "pipeline"])
+@pytest.mark.parametrize("make", [make_pipeline, lambda svc: GridSearchCV(svc, {}, cv=2)])
 def test_scores_of_pairs_of_classes_raise(n_classes, make):
     """Three classes have three pairs: scores of pairs have the same shape as scores of classes."""
     X, y = make_classification(90, n_informative=4, n_classes=n_classes, random_state=0)
     estimator = make(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(ValueError, match=f"for each of its {n_classes} classes.*SVC"):
         make_topk_scorer(1)(estimator, X, y)
+    each = OneVsRestClassifier(estimator).fit(X, y)
+    assert make_topk_scorer(1)(each, X, y) == each.score(X, y)
 
 
 class Recorded(LogisticRegression):
@@ -105,7 +108,7 @@ def test_scores_of_many_samples_and_classes_are_computed_in_chunks(table, digits
     monkeypatch.setattr(_scorer, "_MOST_SCORES", 70 * 10)
     assert scorer(model, X, y, sample_weight=weight) == whole
     assert Recorded.n_rows == [400] + [70] * 5 + [50]
-    with pytest.raises(ValueError, match="same number of samples; got 395 and 400"):
+    with pytest.raises(ValueError, match="equal lengths; got 395 and 400"):
         scorer(model, X, y[:395])
     assert len(Recorded.n_rows) == 7  # the error comes before any sample is scored
 
@@ -196,6 +199,8 @@ def test_scorers_work_in_searches_and_cross_validation(scorer, frauds):
     result = cross_validate(GaussianNB(), X, y, cv=3, scoring={"a": scorer, "b": clone(scorer)})
     assert np.isfinite(result["test_a"]).all()
     np.testing.assert_array_equal(result["test_a"], result["test_b"])
+    several = GridSearchCV(GaussianNB(), grid, scoring={"a": scorer}, refit="a", cv=2)
+    assert np.isfinite(several.fit(X, y, sample_weight=np.ones(len(y))).best_score_)
     boosting = HistGradientBoostingClassifier(max_iter=3, early_stopping=True, scoring=scorer)
     assert np.isfinite(boosting.fit(X, y).validation_score_).all()
 

@@ -57,7 +57,7 @@ def test_shot_accuracy_is_the_macro_average_inside_each_group():
     counts = {"a": 101, "b": 100, "c": 20, "d": 19, "e": 500, "f": 1}
     y_true = rng.choice([*counts, "unseen"], size=300)
     y_score = rng.standard_normal((300, 6))
-    options, by_label = {"labels": list(counts), "k": 2}, pd.Series(counts)[::-1]
+    options, by_label = {"labels": list(counts), "k": 2}, pd.Series(counts | {"z": 0})[::-1]
     scores = shot_accuracy_score(y_true, y_score, class_counts=pd.Index(counts.values()), **options)
     groups = {"many": ["a", "e"], "medium": ["b", "c"], "few": ["d", "f", "unseen"]}
     assert list(scores) == ["many", "medium", "few"]

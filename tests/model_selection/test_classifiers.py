@@ -146,6 +146,7 @@ FRAMES = {
     "strings and nullable numbers": lambda columns: pd.DataFrame(columns).astype(
         {"x": "Float64", "shop": "string"}
     ),
+    "objects": lambda columns: pd.DataFrame(columns).astype(object),
     "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns, nan_to_null=True),
 }
 
@@ -156,9 +157,11 @@ def test_baselines_learn_from_the_categories_of_a_frame(kind, rng):
     shop[y == 1] += 12 * (rng.random(300) < 0.9)
     shops = [None if i % 50 == 0 else f"shop{code}" for i, code in enumerate(shop)]
     x = np.where(np.arange(600) % 40 == 0, np.nan, rng.normal(size=600))
-    found = scores_of(FRAMES[kind]({"x": x, "shop": shops}), y)
-    for name in ("logistic_regression", "extra_trees", "hist_gradient_boosting"):
-        assert found[name].mean() > 0.8
+    found = scores_of(FRAMES[kind]({"x": x, "shop": shops, "z": x + 9 * y}), y)
+    without = scores_of(FRAMES[kind]({"x": x, "shop": shops}), y)
+    for name in OTHERS:
+        assert found[name].mean() > 0.99
+        assert without[name].mean() > 0.8
 
 
 @pytest.mark.parametrize("steps", [[], [SimpleImputer(keep_empty_features=False)]], ids=len)

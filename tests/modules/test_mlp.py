@@ -17,6 +17,7 @@ def test_layers_have_the_parameter_names_and_sizes_of_a_sequential_network():
     network = MLP(100, 1, hidden_layer_sizes=(50, 25), batch_norm=True)
     dense = (100 * 50 + 50) + (50 * 25 + 25) + (25 + 1)
     assert sum(p.numel() for p in network.parameters()) == dense + 2 * 50 + 2 * 25
+    assert network[:-1](torch.zeros(3, 100)).shape == (3, 25)
 
 
 @pytest.mark.parametrize("params", [{"batch_norm": True, "dropout": 0.3}, {"normalize": True}])

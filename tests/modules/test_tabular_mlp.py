@@ -48,6 +48,9 @@ def test_dropout_drops_a_share_of_units_and_scales_the_others():
     assert kept.mean().item() == pytest.approx(1, abs=0.02)
     # Samples differ: each value is a mean of 200 draws of 0 or 1 / 0.6.
     assert kept.std().item() == pytest.approx((0.4 / 0.6 / 200) ** 0.5, rel=0.2)
+    assert torch.equal(net.eval()(X), net(X))
+    net.dropout.train()
+    assert not torch.equal(net(X), net(X))
 
 
 def encoded(net, X, j):

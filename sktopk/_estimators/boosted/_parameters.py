@@ -60,9 +60,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     if rows.groups is None:
         params["k"] = min(n_kept(k, n_counted), max(1, int(n_counted)))
     elif k < 1:
-        raise ValueError(
-            f"k must be an integer (samples per group) for loss={loss!r} with groups; got {k!r}"
-        )
+        raise ValueError(f"k must be an integer for loss={loss!r} with groups; got {k!r}")
     else:
         params["k"] = int(k)
     return loss, params, k

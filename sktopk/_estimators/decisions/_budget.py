@@ -33,8 +33,8 @@ from sktopk._common._scalars import (
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._estimators._best_rows import rows_on_top
-from sktopk.metrics._scorer import METHODS
-from sktopk.metrics._top_scorer import own_pos_label, scores_of_class
+from sktopk.metrics._scorer import METHODS, attribute_of
+from sktopk.metrics._top_scorer import scores_of_class
 
 from ._any_classifier import finite_scores, sorted_classes
 from ._base import CalibratedDecision
@@ -225,7 +225,7 @@ class BudgetClassifier(CalibratedDecision):
         if units is not None:
             trained = trained.one_of_each(units, random)
         classes = sorted_classes(trained.estimator)
-        own = own_pos_label(trained.estimator)
+        own = attribute_of(trained.estimator, "pos_label_")
         pos_label = own if self.pos_label is None else self.pos_label
         if own is not None and own != pos_label:
             warn(f"pos_label={pos_label!r} differs from pos_label_={own!r} of estimator: use one")
@@ -296,9 +296,7 @@ class BudgetClassifier(CalibratedDecision):
     @property
     def predict_proba(self):
         """Not available, because `predict` does not choose the most probable label."""
-        raise AttributeError(
-            "BudgetClassifier has no predict_proba: use estimator_.predict_proba(X) after fit"
-        )
+        raise AttributeError("no predict_proba: use estimator_.predict_proba(X) after fit")
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.

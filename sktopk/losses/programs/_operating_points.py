@@ -92,9 +92,9 @@ def _closed_form(batch, beta):
     error = ((recall * P + precision * N) / denominator).masked_fill(P >= total, torch.inf)
     # Search the kinks only: between kinks, the error is a monotone function of tau.
     error, best = kinks.groups.least(error)
-    denominator = denominator.take(best)
+    denominator = denominator.gather(0, best)
     costs = (recall + precision * error) / denominator, precision * (1 - error) / denominator
-    return error, hinge_multipliers(batch, kinks.value.take(best), *costs)
+    return error, hinge_multipliers(batch, kinks.value.gather(0, best), *costs)
 
 
 def fbeta_program(batch, beta):
@@ -208,8 +208,8 @@ def _at_budget(batch, budget):
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
     last = kinks.groups.last(spent <= kinks.groups.of_rows(allowed))
-    last_kink, slope = kinks.value.take(last), or_one(kinks.positive_below.take(last))
-    tau = groups.of_rows(last_kink + (allowed - spent.take(last)) / slope)
+    last_kink, slope = kinks.value.gather(0, last), or_one(kinks.positive_below.gather(0, last))
+    tau = groups.of_rows(last_kink + (allowed - spent.gather(0, last)) / slope)
     hinge = (batch.kink - tau).relu()
     total = or_one(groups.sum(batch.negative))
     # The second term of the gradient is due to tau, which depends on the positives below tau + 1.

@@ -111,10 +111,10 @@ def pairwise_auc_loss(
     if not scores.numel():
         loss = scores.sum()
     elif solver == "closed_form":
-        # Divide by the largest weight, to avoid overflow.
-        weights = [w / or_one(w.amax(-1, keepdim=True)) for w in (positive, negative)]
-        pairs = _PAIR_SUMS[surrogate](scores, *weights, OneGroup())
-        loss = (_scale(*weights) * pairs).sum()
+        # Divide by the largest weight, to avoid overflow. Gradients need the digits of float64.
+        weights = [(w / or_one(w.amax(-1, keepdim=True))).double() for w in (positive, negative)]
+        pairs = _PAIR_SUMS[surrogate](scores.double(), *weights, OneGroup())
+        loss = (_scale(*weights) * pairs).sum().to(scores.dtype)
         loss = _with_bottom(loss, surrogate, *weights, bottom, OneGroup())
     else:
         loss = optimum(pairwise_auc_program(scores, positive, negative), scores, bottom)
@@ -193,7 +193,7 @@ def _around_gaps(kink, rise, fall, groups):
     `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
     """
     kink, order, groups = groups.sort(kink)
-    before = groups.within(rise.gather(-1, order)).to(kink.dtype)
+    before = groups.within(rise.gather(-1, order))
     after = groups.after(fall.gather(-1, order))
     gap = kink - groups.previous(kink)
     return gap, groups.previous(before), groups.previous(after), groups
@@ -217,20 +217,18 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 def _ramp_pairs(scores, positive, negative, groups):
     # For large s_i, s_i - 1 would round to s_i. Clip distances of neighbors to 2: no ramp changes.
-    dtype = scores.dtype
     scores, order, groups = groups.sort(scores)
-    scores = (scores - groups.previous(scores)).clamp(max=2).double().cumsum(-1)
+    scores = (scores - groups.previous(scores)).clamp(max=2).cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)
     # The ramp of a positive i and a negative j is the length of the interval from s_i - 1 to
     # min(s_i, s_j). As a function of s_j, the ramp has kinks at s_i - 1 and at s_i.
     rows = groups.some(positive > 0)
     kink = torch.cat([scores - positive.sign(), scores[..., rows]], -1)
-    # Use float64, because a weight minus the same weight is not exactly 0 in a GPU's float32 sums.
     again = positive[..., rows]
-    rise = torch.cat([positive, -again], -1).double()
+    rise = torch.cat([positive, -again], -1)
     fall = torch.cat([negative, torch.zeros_like(again)], -1)
     gap, before, after, _ = _around_gaps(kink, rise, fall, groups.with_again(rows))
-    return (gap * (before * after)).sum(-1).to(dtype)
+    return (gap * (before * after)).sum(-1)
 
 
 def _logistic_pairs(scores, positive, negative, groups):

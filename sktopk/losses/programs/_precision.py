@@ -74,13 +74,13 @@ def _elastic(batch, precision, penalty):
     root = torch.lerp(groups.previous(P), P, way) / in_all
     root, end = groups.least(root.masked_fill((start <= 0) | (violation > 0), torch.inf))
     begin = groups.before(end)
-    below, above = kinks.positive_below.take(begin), kinks.negative_above.take(begin)
+    below, above = kinks.positive_below.gather(0, begin), kinks.negative_above.gather(0, begin)
     in_gap = below / n_positive / (precision * above - (1 - precision) * below)
 
     in_a_gap = root <= error
-    root_tau = torch.lerp(tau.take(begin), tau.take(end), way.take(end))
-    tau = torch.where(in_a_gap, root_tau, tau.take(at_kink))
-    multiplier = torch.where(violation.take(at_kink) > 0, price, 0.0)
+    root_tau = torch.lerp(tau.gather(0, begin), tau.gather(0, end), way.gather(0, end))
+    tau = torch.where(in_a_gap, root_tau, tau.gather(0, at_kink))
+    multiplier = torch.where(violation.gather(0, at_kink) > 0, price, 0.0)
     multiplier = torch.where(in_a_gap, in_gap, multiplier)
     costs = 1 / n_positive + (1 - precision) * multiplier, precision * multiplier
     return torch.minimum(root, error), hinge_multipliers(batch, tau, *costs)

@@ -76,7 +76,10 @@ class SetSizeDisplay(ScoreDisplay):
         name = type(estimator).__name__ + ("" if method is None else f" ({method})")
         # The methods "topk" and "average_k" have no target coverage.
         has_target = method not in (None, "topk", "average_k")
-        return {"name": name, "target": estimator.coverage if has_target else None}
+        return {
+            "name": name,
+            "target": getattr(estimator, "coverage", None) if has_target else None,
+        }
 
     @classmethod
     def _curve(cls, y_true, y_set, *, labels, sample_weight=None, target=None):

@@ -212,7 +212,7 @@ class CurveDisplay(ScoreDisplay):
             if options.get(each) is not None
         }
         X, y = indexable(on_host(X, "X"), np.asarray(on_host(y, "y")))
-        rows = np.asarray(X) if isinstance(X, list) else getattr(X, "iloc", X)
+        rows = np.asarray(X) if isinstance(X, list | tuple) else getattr(X, "iloc", X)
         folds, estimators = [], cv_results["estimator"]
         for estimator, test in zip(estimators, cv_results["indices"]["test"], strict=True):
             own, y_score = cls._scores(estimator, rows[test], label)

@@ -144,11 +144,11 @@ class BudgetCurveDisplay(CurveDisplay):
             # Groups without positives have no recall, so omit them.
             known = np.unique(code[positive] if metric == "recall" and positive.any() else code)
             rows = rows_of_groups(code)
-            each = [_curves(gain[rows[i]], y_score[rows[i]], metric) for i in known]
+            each = [_curves(gain[rows[i]], y_score[rows[i]], metric)[:, :max_k] for i in known]
             # Repeat the last value of short curves: small groups have no more samples to select.
-            n = np.bincount(code).max()
+            n = len(range(np.bincount(code).max())[:max_k])
             each = [np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each]
-            each = np.stack(each)[:, :, :max_k]
+            each = np.stack(each)
             curve = dict(zip(names, each.mean(axis=0), strict=True))
             tail = (1 - share_of_groups) / 2
             curve["low"], curve["high"] = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
@@ -213,6 +213,7 @@ def _zoom(ax, n_budgets):
     if right >= max(curve[-1, 0] for curve in curves):
         return
     ax.set_xlim(-0.02 * right, right)
+    curves += [path.vertices for band in ax.collections for path in band.get_paths()]
     top = max(np.nanmax(curve[curve[:, 0] <= right, 1], initial=0.0) for curve in curves)
     if top > 0:
         ax.set_ylim(-0.02 * top, 1.06 * top)
