@@ -1,8 +1,8 @@
 """Figures of the README, recommendations.toml and losses.md that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [texts] [tiny]
-        [price] [routes] [limits] [recalls] [calls] [sizes] [lists] [dependent] [pools] [days]
-        [molecules] [average]
+        [price] [routes] [limits] [recalls] [later] [calls] [sizes] [lists] [dependent] [pools]
+        [days] [molecules] [average]
 
 Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
 Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
@@ -15,6 +15,7 @@ Routes: questions of banking77 that get a topic without a person, with a limit f
 and with the lowest threshold at which the calibration questions have this precision.
 Limits: how often a limit of 1 % for the false positive rate is broken on real data, and recall.
 Recalls: how often a limit of 95 % for the recall is broken on real data, and flagged samples.
+Later: rates of molecules that were measured later than those that calibrate.
 Calls: how often bounds miss for lists of real customers and molecules.
 Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
 Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
@@ -52,7 +53,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, SVR
 
 sys.path[:0] = [str(Path(__file__).parents[1] / each) for each in ("", "benchmarks")]
@@ -345,6 +346,31 @@ def thresholds(scores, positive, n_cal, budget, constraint="fpr"):
             miss = rate < budget if constraint == "recall" else rate > budget
             found.append([miss, flagged.mean(), flagged[positive].mean()])
     return 100 * np.mean(np.reshape(found, (-1, 6)), axis=0).round(3)
+
+
+def later():
+    print("% of later inactive molecules flagged (limit 5), % of active ones found (limit 80)")
+    for assay in ("3A4", "2C9", "2D6"):
+        (X, activity), (X_new, activity_new) = (
+            load_merck_cyp3a4(subset, assay=assay, return_X_y=True) for subset in ("train", "test")
+        )
+        active, active_new, found = activity >= 5.5, activity_new >= 5.5, []
+        for seed in range(20):
+            train, cal = np.split(np.random.default_rng(seed).permutation(len(active)), [2000])
+            clf = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
+            clf.fit(X[train].log1p(), active[train])
+            scores, new = (clf.decision_function(each.log1p()) for each in (X[cal], X_new))
+            for constraint, budget in {"fpr": 0.05, "recall": 0.8}.items():
+                of = constraint == "recall"
+                quantile = np.quantile(scores[active[cal] == of], 1 - budget)
+                params = {"budget": budget, "constraint": constraint}
+                alarm = BudgetClassifier.from_scores(scores, active[cal], **params)
+                limited = new[active_new == of]
+                found += [(limited > t).mean() for t in (alarm.threshold_, quantile)]
+        found = 100 * np.reshape(found, (20, 2, 2))
+        print(assay, "BudgetClassifier, quantile", found.mean(0).round(1).tolist())
+        broken = np.mean((found - [[5], [80]]) * [[1], [-1]] > 0, axis=0)
+        print("     limits broken", broken.tolist())
 
 
 def calls():
@@ -643,7 +669,8 @@ def average():
 def main():
     warnings.simplefilter("ignore")
     labels = letters, corrected, tails, texts, tiny, price, routes
-    each = *labels, limits, recalls, calls, sizes, lists, dependent, pools, days, molecules, average
+    limited = limits, recalls, later, calls, sizes, lists
+    each = *labels, *limited, dependent, pools, days, molecules, average
     parts = {part.__name__: part for part in each}
     for name in sys.argv[1:] or parts:
         print(f"\n{name}")

@@ -7,13 +7,8 @@ from hypothesis import HealthCheck, settings
 
 # The same examples in every run; `make test-nightly` draws new and more examples.
 settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
-settings.register_profile(
-    "nightly",
-    max_examples=10_000,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+slow = {"max_examples": 10_000, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("nightly", **slow, deadline=None, print_blob=True)
 settings.load_profile("default")
 
 

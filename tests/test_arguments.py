@@ -46,17 +46,10 @@ def assert_refused(function, arguments, error, says):
     assert arrays(arguments) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "error", "says"), OF_LOSSES, ids=[case[-1] for case in OF_LOSSES]
-)
-def test_wrong_arguments_of_losses_raise(name, arguments, error, says):
-    assert_refused(getattr(losses, name), arguments, error, says)
-
-
 Y, S, LABELS = np.arange(40) % 4 == 1, X[:, 0], np.arange(40) % 3
 Y = Y.astype(int)
 NAN = np.where(np.arange(40) == 3, np.nan, S)
-WRONG_SCORES = [
+OF_SCORES = [
     ({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
     ({"y_true": S}, V, "y_true must hold two labels; got 40 values"),
     ({"y_true": None}, V, "y_true must have shape"),
@@ -80,9 +73,7 @@ WRONG_SCORES = [
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
-@pytest.mark.parametrize(
-    ("passed", "error", "says"), WRONG_SCORES, ids=[case[-1] for case in WRONG_SCORES]
-)
+@pytest.mark.parametrize(("passed", "error", "says"), OF_SCORES, ids=[c[-1] for c in OF_SCORES])
 def test_wrong_arguments_of_binary_ranking_metrics_raise(passed, error, says):
     asked = 0
     for function, params in dict(top_cases.SCORES).items():
@@ -114,11 +105,9 @@ OTHERS = [
     ("make_topk_scorer", {"k": "5"}, T, r"k must be .* got '5'"),
     ("make_top_scorer", {"name": "recall_at_k", "k": "5"}, T, r"k must be .* got '5'"),
     ("make_top_scorer", {"name": "recall_at_k", "k": 5, "ties": "first"}, V, "ties must.*'first"),
-    (
-        "make_top_scorer", {"name": "recall_at_k", "k": 5, "pos_label": ["fraud"]}, T,
+    ("make_top_scorer", {"name": "recall_at_k", "k": 5, "pos_label": ["fraud"]}, T,
         r"pos_label must be a label or None; got \['fraud'\]"),
-    (
-        "make_top_scorer", {"name": "precision_at_recall", "recall": 0.5, "ties": "expected"}, V,
+    ("make_top_scorer", {"name": "precision_at_recall", "recall": 0.5, "ties": "expected"}, V,
         "requires recall and takes no others; got recall=0.5, ties='expected'"),
     ("make_top_scorer", {"name": "precision_at_recall", "recall": 2}, V, r"in \(0, 1\]; got 2"),
     ("make_top_scorer", {"name": "partial_auc_log", "min_fpr": 0.1}, V, "min_fpr=0.1 must be less"),
@@ -126,11 +115,13 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "error", "says"), OTHERS, ids=[f"{c[0]}: {c[-1]}" for c in OTHERS]
-)
-def test_wrong_arguments_of_topk_and_set_metrics_and_of_scorers_raise(name, arguments, error, says):
-    assert_refused(getattr(metrics, name), arguments, error, says)
+CASES = {f"{case[0]}: {case[-1]}": case for case in OF_LOSSES + OTHERS}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_wrong_arguments_of_losses_metrics_and_scorers_raise(case):
+    name, *others = CASES[case]
+    assert_refused(getattr(losses if name.endswith("_loss") else metrics, name), *others)
 
 
 HUGE = 10**5000

@@ -6,20 +6,12 @@ import threading
 
 import numpy as np
 import pytest
+import skorch
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score, get_scorer, log_loss, make_scorer, roc_auc_score
-from skorch.callbacks import (
-    BatchScoring,
-    Callback,
-    Checkpoint,
-    EarlyStopping,
-    EpochScoring,
-    Freezer,
-    LRScheduler,
-    PassthroughScoring,
-)
+from skorch.callbacks import BatchScoring, Callback, EarlyStopping, EpochScoring, LRScheduler
 
 from sktopk import AUCClassifier, PatMatClassifier, TopKClassifier
 from sktopk.metrics import make_top_scorer, make_topk_scorer
@@ -64,10 +56,7 @@ def test_epoch_scoring_accepts_scorers_of_scikit_learn_and_of_sktopk(on_train, n
     either = make_scorer(roc_auc_score, response_method=("predict_proba", "decision_function"))
     top = make_top_scorer("precision_at_k", k=20, pos_label=1)
     names = ["roc_auc", "average_precision", top, either]
-    callbacks = [
-        (f"s{i}", EpochScoring(each, lower_is_better=False, name=f"s{i}", on_train=on_train))
-        for i, each in enumerate(names)
-    ]
+    callbacks = [EpochScoring(each, False, on_train, f"s{i}") for i, each in enumerate(names)]
     clf = quick(PatMatClassifier, tau=0.1, callbacks=callbacks, n_estimators=n_estimators)
     data = {"X_val": ROWS[200:], "y_val": POSITIVE[200:]}
     clf.set_params(n_iter_no_change=None).fit(ROWS[:200], POSITIVE[:200], **data)
@@ -98,8 +87,9 @@ def test_an_lr_scheduler_callback_replaces_the_one_cycle_schedule(schedule, expe
 
 
 def test_a_frozen_layer_does_not_change():
-    fitted = quick(callbacks=[Freezer("0.*")]).fit(ROWS, Y).net_.module_
-    begun = quick(callbacks=[Freezer("0.*")], learning_rate=1e-12).fit(ROWS, Y).net_.module_
+    frozen = {"callbacks": [skorch.callbacks.Freezer("0.*")]}
+    fitted = quick(**frozen).fit(ROWS, Y).net_.module_
+    begun = quick(**frozen, learning_rate=1e-12).fit(ROWS, Y).net_.module_
     assert torch.equal(fitted[0].weight, begun[0].weight)
     assert not torch.equal(fitted[-1].weight, begun[-1].weight)
 
@@ -141,12 +131,11 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators):
 
 
 def test_a_callback_that_raises_keyboard_interrupt_ends_the_training_early():
-    class Stop(Callback):
-        def on_epoch_end(self, net, **kwargs):
-            if len(net.history) == 5:
-                raise KeyboardInterrupt
+    def stop(self, net, **kwargs):
+        if len(net.history) == 5:
+            raise KeyboardInterrupt
 
-    assert quick(callbacks=[Stop()]).fit(ROWS, Y).n_iter_ == 5
+    assert quick(callbacks=[hook(on_epoch_end=stop)]).fit(ROWS, Y).n_iter_ == 5
 
 
 def test_ctrl_c_in_the_first_epoch_leaves_the_estimator_unfitted():
@@ -235,10 +224,9 @@ def test_checkpoint_saves_and_loads_the_best_epoch(n_estimators, tmp_path):
     growing = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=3.0)
     params = {"n_estimators": n_estimators, "max_epochs": 6, "learning_rate": 0.01}
     losses = [row["valid_loss"] for row in fitted([growing], **params).history_]
-    clf = fitted([growing, Checkpoint(dirname=tmp_path, load_best=True)], **params)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "params.pt", "optimizer.pt", "criterion.pt", "history.json",
-    }  # fmt: skip
+    saving = skorch.callbacks.Checkpoint(dirname=tmp_path, load_best=True)
+    clf, files = fitted([growing, saving], **params), {path.name for path in tmp_path.iterdir()}
+    assert files == {"params.pt", "optimizer.pt", "criterion.pt", "history.json"}
     assert clf.kept_epoch_ == np.argmin(losses) + 1 < 6
 
 
@@ -252,14 +240,15 @@ NOTHING_HELD_OUT = {"calibration": None}
 REFUSED = {
     "scores of no samples": (EpochScoring("accuracy"), NOTHING_HELD_OUT, "X_val.*calibration"),
     "loss of no samples": (EarlyStopping(), NOTHING_HELD_OUT, "'valid_loss'.*train_loss.*X_val"),
-    "best of no samples": (Checkpoint(), NOTHING_HELD_OUT, "'valid_loss_best'.*X_val"),
+    "best of no samples": (
+        skorch.callbacks.Checkpoint(), NOTHING_HELD_OUT, "'valid_loss_best'.*X_val"),
     "unknown entry": (EarlyStopping("f1"), {}, "'f1'.*valid_loss.*another entry$"),
     "unknown entry of a schedule": (
         LRScheduler("ReduceLROnPlateau", monitor="f1"), {}, "LRScheduler monitors 'f1'"),
     "scores of minibatches": (BatchScoring("accuracy"), {}, "BatchScoring.*Use EpochScoring"),
-    "scores of training minibatches": (
-        BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring"),
-    "loss of minibatches": (PassthroughScoring("valid_loss"), {}, "PassthroughScoring"),
+    "in training": (BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring"),
+    "loss of minibatches": (
+        skorch.callbacks.PassthroughScoring("valid_loss"), {}, "PassthroughScoring"),
 }  # fmt: skip
 
 

@@ -19,10 +19,8 @@ from tests.crashing import WithDropout, X, Y, check_same, fitted_state, target
 
 # Python 3.12 warns if a process with threads forks.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-SMALL = {
-    "module": MLP, "hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 4,
-    "n_estimators": 1, "random_state": 0,
-}  # fmt: skip
+SMALL = {"module": MLP, "hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 4}
+SMALL |= {"n_estimators": 1, "random_state": 0}
 CLASSIFIERS = {
     "default": TopKClassifier(k=2, max_epochs=2, n_estimators=2, random_state=0),
     "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
@@ -142,17 +140,10 @@ def test_predictions_during_a_training_use_the_old_or_the_new_state(name, call):
     clf, _ = fit(name)
     # The second fit has other classes or another positive label: a mixture would fail or differ.
     y = target(clf) if call == "partial_fit" else 1 - (target(clf) > 0)
-    before = clf.decision_function(X), clf.predict_proba(X)
-    done = threading.Event()
-
-    def train():
-        getattr(clf, call)(X, y)
-        done.set()
-
-    found = []
+    before, found = (clf.decision_function(X), clf.predict_proba(X)), []
     with ThreadPoolExecutor(1) as pool:
-        training = pool.submit(train)
-        while not done.is_set() and not training.done():
+        training = pool.submit(getattr(clf, call), X, y)
+        while not training.done():
             found.append((clf.decision_function(X), clf.predict_proba(X)))
         training.result()
     after = clf.decision_function(X), clf.predict_proba(X)
@@ -222,9 +213,8 @@ class Wait(Callback):
         assert self.go_on.wait(60)
 
 
-needs_fork = pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="needs fork"
-)
+HAS_FORK = "fork" in multiprocessing.get_all_start_methods()
+needs_fork = pytest.mark.skipif(not HAS_FORK, reason="needs fork")
 
 
 @needs_fork

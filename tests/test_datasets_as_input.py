@@ -81,10 +81,8 @@ TABLES = {
 def test_a_dataset_and_its_array_give_the_same_folds_and_calibration(kind):
     rows = TABLES[kind](X)
     dataset = TensorDataset(torch.from_numpy(rows), TENSORS[1])
-    expected, found = (
-        make(calibration="temperature", n_estimators=3).fit(*data)
-        for data in ((rows, Y), (dataset,))
-    )
+    params = {"calibration": "temperature", "n_estimators": 3}
+    expected, found = make(**params).fit(rows, Y), make(**params).fit(dataset)
     np.testing.assert_array_equal(found.predict_proba(dataset), expected.predict_proba(rows))
     np.testing.assert_array_equal(found.oob_decision_function_, expected.oob_decision_function_)
 
@@ -176,11 +174,7 @@ REFUSED = {
     "empty": (Items(X[:0], Y[:0]), ValueError, "found a Dataset with 0 sample"),
     "endless": (ChainDataset([]), TypeError, "map-style Dataset; got Chain.*partial_fit"),
     "no length": (Dataset(), TypeError, "with a length; got Dataset"),
-    "ragged": (
-        Items([*X[:2], X[2][:3], *X[3:]], Y),
-        ValueError,
-        r"got \(3,\) for item .* of the Dataset and \(4,\)",
-    ),
+    "ragged": (Items([*X[:2], X[2][:3], *X[3:]], Y), ValueError, r"got \(3,\) for item .*\(4,\)"),
     "NaN": (Items(with_value(np.nan), Y), ValueError, "NaN: row 77 of the Dataset"),
     "infinity": (Items(with_value(np.inf), Y), ValueError, "infinity: row 77 of the Dataset"),
     "lists": (Items(X.tolist(), Y), TypeError, "tensor or array.*got a list in item 0"),

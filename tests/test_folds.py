@@ -73,9 +73,8 @@ def test_sample_ranks_do_not_depend_on_the_number_of_columns_per_chunk(monkeypat
 
 def test_sparse_entries_with_repetitions_or_zeros_equal_their_dense_values():
     table = np.array([[0.0, 3, 1], [-0.0, 3, 1], [0, 0, 0], [0, 1, 2]])
-    parts = csr_array(
-        ([1.0, 1, 2, 0, 1, 3, 0, 2, 1], [2, 1, 1, 0, 2, 1, 2, 2, 1], [0, 3, 6, 7, 9]), (4, 3)
-    )
+    columns = [2, 1, 1, 0, 2, 1, 2, 2, 1]
+    parts = csr_array(([1.0, 1, 2, 0, 1, 3, 0, 2, 1], columns, [0, 3, 6, 7, 9]), (4, 3))
     assert sample_ranks(table).tolist() == sample_ranks(parts).tolist() == [2, 2, 0, 1]
     assert parts.nnz == 9  # X is unchanged
 

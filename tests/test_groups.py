@@ -252,11 +252,9 @@ def test_groups_of_a_wrong_shape_or_with_missing_values_raise():
 
 
 def test_a_threshold_function_that_does_not_accept_groups_raises():
-    def middle(scores, positive, weight):
-        return scores.mean()
-
+    middle = sktopk.ThresholdClassifier(lambda scores, positive, weight: scores.mean(), **SMALL)
     with pytest.raises(TypeError, match="threshold must take groups"):
-        sktopk.ThresholdClassifier(middle, **SMALL).fit(X, Y, groups=DAY)
+        middle.fit(X, Y, groups=DAY)
 
     def mean_of_each(scores, positive, weight, groups=None):
         if groups is None:

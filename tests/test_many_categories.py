@@ -98,9 +98,8 @@ def test_three_of_many_categories_are_enough_and_copies_do_not_tell_their_labels
 
 def test_meaningless_categories_cost_little_accuracy_with_many_classes(rng):
     y = rng.integers(0, 30, 1500)
-    X = pd.DataFrame(
-        rng.normal(size=(30, 8))[y] + rng.normal(size=(1500, 8)), columns=[*"abcdefgh"]
-    )
+    X = rng.normal(size=(30, 8))[y] + rng.normal(size=(1500, 8))
+    X = pd.DataFrame(X, columns=[*"abcdefgh"])
     clf = sktopk.TopKClassifier(k=1, n_estimators=2, random_state=0)
     alone, shop = clf.fit(X, y).oob_score_, rng.integers(0, 120, 1500)
     assert clf.fit(X.assign(shop=[f"shop{i}" for i in shop]), y).oob_score_ > alone - 0.03

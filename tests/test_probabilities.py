@@ -200,9 +200,8 @@ def test_probabilities_at_the_top_equal_the_share_of_positives(name):
     params = {"n_estimators": 50} if name == "TopBoostClassifier" else networks
     said, found = [], []
     for seed in range(2):
-        X, y = make_classification(
-            6000, n_informative=8, weights=[0.93], flip_y=0.05, class_sep=0.5, random_state=seed
-        )
+        kind = {"n_informative": 8, "weights": [0.93], "flip_y": 0.05, "class_sep": 0.5}
+        X, y = make_classification(6000, **kind, random_state=seed)
         clf = getattr(sktopk, name)(random_state=seed, **params)
         proba = clf.fit(X[:3000], y[:3000]).predict_proba(X)
         best = 3000 + np.argsort(-proba[3000:, 1])[:100]

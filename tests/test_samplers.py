@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis.strategies import integers
 from torch.utils.data import DataLoader, TensorDataset
 
 from sktopk.samplers import StratifiedBatchSampler
@@ -40,13 +40,9 @@ def assert_epoch(target, batches, batch_size, min_positives):
         assert len(batches) == math.ceil(n_rows / batch_size)
 
 
-@given(
-    st.integers(1, 40), st.integers(0, 120), st.integers(1, 20), st.integers(0, 19), st.integers()
-)
+@given(integers(1, 40), integers(0, 120), integers(1, 20), integers(0, 19), integers())
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_epochs_have_the_documented_minibatches(
-    n_positives, n_negatives, batch_size, min_positives, seed
-):
+def test_epochs_are_as_documented(n_positives, n_negatives, batch_size, min_positives, seed):
     min_positives = min(min_positives, batch_size - 1)
     target = labels(n_positives, n_negatives, abs(seed))
     sampler = StratifiedBatchSampler(target, batch_size, min_positives=min_positives)
@@ -58,7 +54,7 @@ def test_epochs_have_the_documented_minibatches(
     assert sampler.repeats_positives == (len(rows) > len(set(rows)))
 
 
-@given(st.integers(1, 40), st.integers(0, 120), st.integers(2, 20), st.integers(1, 19))
+@given(integers(1, 40), integers(0, 120), integers(2, 20), integers(1, 19))
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_an_epoch_has_no_needless_minibatch(n_positives, n_negatives, batch_size, min_positives):
     min_positives = min(min_positives, batch_size - 1)

@@ -237,7 +237,7 @@ VALIDATION = {
     "continuous labels": (lambda y: (X, X[:, 0]), V, "y_val must hold .*continuous"),
     "a gradient": (lambda y: (TRAINED, y), T, "X_val is not valid.*gradient"),
     "other labels": (lambda y: (X, y + 7), V, r"y_val must have .* labels of y: .*got only"),
-    "another kind": (lambda y: (X, y.astype(str)), V, "y_val must have labels of the same type"),
+    "another kind": (lambda y: (X, y.astype(str)), V, "y_val must have the same type"),
 }
 
 
@@ -312,8 +312,8 @@ SCORED = {
     "two columns": (
         np.c_[OF_TWO, OF_TWO], None, V, "1d array|must have shape|one (class )?label per"),
     "one too few": (
-        OF_TWO[1:], None, V, "one (class )?label per|scores, one per|same num|inconsist"),
-    "empty": ([], None, V, "y must have at least one label|one label per|same num"),
+        OF_TWO[1:], None, V, "one (class )?label per|scores, one per|equal len|inconsist"),
+    "empty": ([], None, V, "y must have at least one label|one label per|equal len"),
     "a missing day": (WITHOUT_A_DAY, None, V, "y(_true)? must not .*got 1 of 40, first in row 3"),
     "a missing object": (WITHOUT_A_DAY.astype(object), None, V, "y(_true)? must not .*got 1 of 40"),
     "masked": (np.ma.masked_equal(OF_TWO, 1), None, V, "must have no masked entries; got 10 of"),

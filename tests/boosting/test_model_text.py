@@ -30,9 +30,7 @@ def test_a_file_predicts_the_same_if_loaded_without_the_parameter_trusted(name, 
     expected = clf.decision_function(data[0])
     for again in (load(dump(clf, tmp_path / "file")), pickle.loads(pickle.dumps(clf))):
         np.testing.assert_array_equal(again.decision_function(data[0]), expected)
-        assert [each.num_trees() for each in again.boosters_] == [
-            each.num_trees() for each in clf.boosters_
-        ]
+        assert [b.num_trees() for b in again.boosters_] == [b.num_trees() for b in clf.boosters_]
 
 
 def line(name, new):

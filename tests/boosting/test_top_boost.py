@@ -341,14 +341,10 @@ def test_wrong_parameters_of_top_boost_raise_errors_that_name_them(binary, param
 
 def test_fit_with_groups_raises_for_wrong_groups_k_and_loss(days):
     X, y, day = days
-
-    def weighted_mean(scores, target, sample_weight=None):
-        return -(scores * target).mean()
-
     for clf, groups, error, message in [
         (make(), day[1:], ValueError, r"groups must have one entry per sample \(1200\)"),
         (make("recall_at_k"), day, ValueError, r"k must be an integer for loss="),
-        (make(weighted_mean), day, TypeError, "takes no groups"),
+        (make(lambda s, y, sample_weight=None: -(s * y).mean()), day, TypeError, "takes no groups"),
     ]:
         with pytest.raises(error, match=message):
             clf.fit(X, y, groups=groups)

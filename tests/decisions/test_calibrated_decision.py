@@ -50,8 +50,8 @@ def test_a_fit_during_a_prediction_does_not_change_this_prediction(method, data)
 # Sample weights differ from repetitions: the random split depends on the number of samples, and a
 # guarantee counts repeated samples. TunedThresholdClassifierCV has the same exceptions.
 REASON = "held-out samples are drawn from all samples, whose number weights do not change"
-KINDS = ("dense", "sparse")
-EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in KINDS}
+CHECK = "check_sample_weight_equivalence_on_{}_data"
+EXPECTED = {CHECK.format(kind): REASON for kind in ("dense", "sparse")}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -171,9 +171,8 @@ def test_held_out_samples_are_not_used_for_training():
     y[:3] = [8, 9, 9]
     X = np.column_stack([X, X[:, :2]])
     for method in METHODS[1:]:
-        clf = SetClassifier(
-            Given(np.arange(10)), method=method, validation_fraction=0.3, random_state=0
-        ).fit(X, y)
+        clf = SetClassifier(Given(np.arange(10)), method=method, validation_fraction=0.3)
+        clf.set_params(random_state=0).fit(X, y)
         trained = {row.tobytes() for row in clf.estimator_.fit_X_}
         assert len(trained) + clf.n_calibration_ == 300
         assert clf.n_calibration_ == pytest.approx(90, abs=2)
@@ -189,8 +188,6 @@ def test_frozen_estimators_are_kept_and_all_samples_are_used_for_calibration(dig
     assert pickle.dumps(fitted) == before
     assert clf.n_calibration_ == 500
     np.testing.assert_array_equal(clf.predict(X_test), fitted.predict(X_test))
-    scores = np.sort(fitted.predict_proba(X[400:])[np.arange(500), y[400:]])
-    assert clf.threshold_ == scores[500 - math.ceil(501 * 0.9)]
 
 
 def test_prevalence_is_given_or_counted_in_training_or_calibration_samples():

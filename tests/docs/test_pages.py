@@ -31,8 +31,8 @@ from tests.losses import references
 
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
-MARKDOWN = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 RUN = ["getting_started", "guide/estimator", "losses", "promises", "top", "top_gains"]
+FITTED = {"papers.md": ["smooth", "noised", "transition"], "loss_reference.md": ["ldam", "own"]}
 WARN = ["docs/guide/estimator.md", "docs/promises.md"]  # their blocks show warnings
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="runs from a checkout")
 
@@ -76,7 +76,7 @@ def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, mo
         assert numbers(text) == pytest.approx(numbers(shown), rel=0.05, abs=0.03)
 
 
-@pytest.mark.parametrize("page", MARKDOWN)
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_relative_links_lead_to_files(page):
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text())
     assert [each for each in links if "://" not in each and not (ROOT / each).exists()] == []
@@ -103,13 +103,7 @@ def digits():
     return train_test_split(X, y, train_size=0.3, stratify=y, random_state=0)
 
 
-@pytest.mark.parametrize(
-    ("page", "name"),
-    [
-        *(("papers.md", name) for name in ("smooth", "noised", "transition")),
-        *(("loss_reference.md", name) for name in ("ldam", "own")),
-    ],
-)
+@pytest.mark.parametrize(("page", "name"), [(page, n) for page in FITTED for n in FITTED[page]])
 def test_classifiers_on_pages_have_a_top_5_accuracy_above_98_percent(page, name, digits):
     X, X_test, y, y_test = digits
     scores = estimators(page)[name].fit(X, y).decision_function(X_test)

@@ -6,8 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from skorch.callbacks import LRScheduler, ParamMapper
-from skorch.utils import freeze_parameter
+from skorch.callbacks import Freezer, LRScheduler
 
 from sktopk import DeepTopPushClassifier, RecallAtFPRClassifier, ThresholdClassifier, TopKClassifier
 from sktopk.modules import TabularMLP
@@ -77,9 +76,7 @@ def test_fits_with_the_same_seed_are_equal(name, table):
 def replayed(monkeypatch):
     """Return a list to which each replayed step appends its CUDA graph."""
     graphs, replay = [], torch.cuda.CUDAGraph.replay
-    monkeypatch.setattr(
-        torch.cuda.CUDAGraph, "replay", lambda graph: graphs.append(graph) or replay(graph)
-    )
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda g: graphs.append(g) or replay(g))
     return graphs
 
 
@@ -101,10 +98,7 @@ def test_replayed_cuda_graphs_equal_steps_without_replay(name, table, replayed, 
 
 @pytest.mark.parametrize(
     "callback",
-    [
-        ParamMapper("layers.0.*", fn=freeze_parameter, at=2),
-        LRScheduler("StepLR", step_size=20, step_every="batch"),
-    ],
+    [Freezer("layers.0.*", at=2), LRScheduler("StepLR", step_size=20, step_every="batch")],
     ids=lambda callback: type(callback).__name__,
 )
 def test_callbacks_take_effect_in_replayed_cuda_graphs(callback, table, replayed, monkeypatch):
@@ -171,19 +165,17 @@ def test_training_losses_hardly_change_with_bfloat16_or_compilation(name, way, t
 
 def test_a_crashed_fit_continues_after_its_last_epoch(tmp_path):
     X = np.random.default_rng(0).standard_normal((300, 6))
-    for i, (classifier, params) in enumerate(
-        [
-            (TopKClassifier, {"loss": "noised_topk"}),
-            (TopKClassifier, {"module": WithDropout, "hidden_layer_sizes": ()}),
-            (DeepTopPushClassifier, {"buffer_size": 3}),
-        ]
-    ):
+    for classifier, params in [
+        (TopKClassifier, {"loss": "noised_topk"}),
+        (TopKClassifier, {"module": WithDropout, "hidden_layer_sizes": ()}),
+        (DeepTopPushClassifier, {"buffer_size": 3}),
+    ]:
         clf = quick(classifier, device=DEVICE, **params)
         expected = losses_of(clf.fit(X, target(clf)))
         with crashing(after=3):
-            clf.fit(X, target(clf), checkpoint=tmp_path / f"fit {i}")
+            clf.fit(X, target(clf), checkpoint=tmp_path / "file")
         Crash.n_epochs = 0
-        clf.fit(X, target(clf), checkpoint=tmp_path / f"fit {i}")
+        clf.fit(X, target(clf), checkpoint=tmp_path / "file")
         assert Crash.n_epochs == 3
         assert losses_of(clf) == pytest.approx(expected, rel=1e-9)
 

@@ -93,9 +93,7 @@ def class_margin(label, class_counts, max_margin):
     return max_margin * margins[label] / max(margins)
 
 
-def noised_topk_imbalanced(
-    scores, label, k, sigma, noise, class_counts, max_margin=0.2, scale=50.0
-):
+def noised_topk_imbalanced(scores, label, k, sigma, noise, class_counts, max_margin=0.2, scale=50):
     margin = class_margin(label, class_counts, max_margin)
     return scale * noised_topk(scores, label, k, sigma, noise, margin)
 

@@ -24,9 +24,7 @@ RANKED = [
     *(TopMean(of, tau=0.4) for of in GROUPS),
     KthLargest("all", tau=0.4),
 ]
-QUANTILES = [
-    SurrogateQuantile(of, 0.3, surrogate) for of, surrogate in zip(GROUPS, SURROGATES, strict=True)
-]
+QUANTILES = [SurrogateQuantile(of, 0.3, by) for of, by in zip(GROUPS, SURROGATES, strict=True)]
 every_threshold = pytest.mark.parametrize("threshold", [*RANKED, *QUANTILES], ids=repr)
 
 

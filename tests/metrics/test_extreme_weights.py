@@ -26,11 +26,8 @@ def cases(n_cases=300):
 
 def blocks(y, y_score, weight):
     """Weight of the positives and of all samples for each score, from the highest score."""
-    rows = [
-        (s, Fraction(w), Fraction(w) * int(p))
-        for s, w, p in zip(y_score, weight, y, strict=True)
-        if w
-    ]
+    rows = zip(y_score, map(Fraction, weight), y, strict=True)
+    rows = [(score, w, w * int(positive)) for score, w, positive in rows if w]
     for score in sorted({s for s, *_ in rows}, reverse=True):
         yield sum(p for s, _, p in rows if s == score), sum(w for s, w, _ in rows if s == score)
 

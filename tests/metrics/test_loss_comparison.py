@@ -97,9 +97,7 @@ def test_unknown_columns_of_cv_results_raise(search):
     results = {"cv_results": search[0].cv_results_, "overlap": 0.25}
     with pytest.raises(ValueError, match=r"param must be one of \['param_sgdc.*got 'param_loss'"):
         LossComparisonDisplay.from_cv_results(**results)
-    with pytest.raises(
-        ValueError, match=r"metric must be .* \['accuracy', 'roc_auc'\]; got 'score'"
-    ):
+    with pytest.raises(ValueError, match=r"metric must .* \['accuracy', 'roc_auc'\]; got 'score'"):
         LossComparisonDisplay.from_cv_results(**results, param=PARAM)
 
 

@@ -181,10 +181,8 @@ def test_set_scorers_raise_for_estimators_without_sets(sets):
         make_set_scorer("coverage")(pipe, X, y)
 
 
-SCORERS = [
-    make_topk_scorer(1, average="macro"),
-    make_top_scorer("recall_at_k", k=20, pos_label="fraud"),
-]
+SCORERS = [make_topk_scorer(1, average="macro")]
+SCORERS += [make_top_scorer("recall_at_k", k=20, pos_label="fraud")]
 both = pytest.mark.parametrize("scorer", SCORERS, ids=["labels", "top"])
 
 

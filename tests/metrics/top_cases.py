@@ -54,9 +54,8 @@ def bedroc(in_order, alpha):
     total = sum(math.exp(-alpha * rank / n) for rank, y in enumerate(in_order, 1) if y)
     by_chance = ratio * (1 - math.exp(-alpha)) / (math.exp(alpha / n) - 1)
     spread = math.cosh(alpha / 2) - math.cosh(alpha / 2 - alpha * ratio)
-    return total / by_chance * ratio * math.sinh(alpha / 2) / spread + 1 / (
-        1 - math.exp(alpha * (1 - ratio))
-    )
+    scaled = total / by_chance * ratio * math.sinh(alpha / 2) / spread
+    return scaled + 1 / (1 - math.exp(alpha * (1 - ratio)))
 
 
 def cases(*definitions):

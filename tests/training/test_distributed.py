@@ -110,9 +110,8 @@ def error_of(rows, **params):
 
 def work(rank, folder):
     torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
-    )
+    store = f"file://{folder}/store"
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
     result = {name: fit(name, half(rank)) for name in ESTIMATORS}
     result["stopped"] = stopped_by_one(rank)
     broken = {"max_epochs": 3, "batch_size": N_ROWS, "callbacks": [Interrupt()], "random_state": 0}

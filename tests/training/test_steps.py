@@ -135,12 +135,10 @@ def test_gradients_of_the_minibatches_average_to_the_gradient_of_all_samples(nam
 
 def test_a_step_with_several_k_is_a_step_on_their_weighted_loss():
     def loss(scores, target, weight):
-        return topk_distribution_loss(
-            scores, target, loss=L.smooth_topk_loss, k={1: 0.3, 3: 0.7}, tau=0.7
-        )
+        return topk_distribution_loss(scores, target, loss=L.smooth_topk_loss, **params)
 
-    clf = TopKClassifier(k={1: 0.3, 3: 0.7}, tau=0.7, module=MLP, n_estimators=1)
-    assert_step(clf, loss)
+    params = {"k": {1: 0.3, 3: 0.7}, "tau": 0.7}
+    assert_step(TopKClassifier(**params, module=MLP, n_estimators=1), loss)
 
 
 OWN = {
@@ -207,43 +205,34 @@ RANKERS = {
     "DeepTopPush": (sktopk.DeepTopPushClassifier(), top(L.top_push_loss)),
     "DeepTopPush hinge": (
         sktopk.DeepTopPushClassifier(surrogate="hinge", buffer_size=0),
-        top(L.top_push_loss, surrogate="hinge"),
-    ),
+        top(L.top_push_loss, surrogate="hinge")),
     "TopPushK": (sktopk.TopPushKClassifier(k=4), top(L.top_push_k_loss, k=4)),
     "RecallAtK": (sktopk.RecallAtKClassifier(k=9), top(L.recall_at_k_loss, k=9)),
     "RecallAtK share": (sktopk.RecallAtKClassifier(k=0.1), top(L.pat_mat_loss, tau=0.1)),
     "PatMat": (sktopk.PatMatClassifier(tau=0.1), top(L.pat_mat_loss, tau=0.1)),
     "PatMat logistic": (
         sktopk.PatMatClassifier(tau=0.1, surrogate="logistic"),
-        top(L.pat_mat_loss, tau=0.1, surrogate="logistic"),
-    ),
+        top(L.pat_mat_loss, tau=0.1, surrogate="logistic")),
     "PatMatNP": (sktopk.PatMatNPClassifier(tau=0.1), top(L.pat_mat_np_loss, tau=0.1)),
     "RecallAtFPR": (sktopk.RecallAtFPRClassifier(fpr=0.1), top(L.recall_at_fpr_loss, fpr=0.1)),
     "PrecisionAtRecall": (
         sktopk.PrecisionAtRecallClassifier(recall=0.7),
-        top(L.precision_at_recall_loss, recall=0.7),
-    ),
+        top(L.precision_at_recall_loss, recall=0.7)),
     "Threshold": (
         sktopk.ThresholdClassifier(L.TopMean("negatives", k=4), ALARMS),
-        top(L.accuracy_at_top_loss, threshold=L.TopMean("negatives", k=4), errors=ALARMS),
-    ),
+        top(L.accuracy_at_top_loss, threshold=L.TopMean("negatives", k=4), errors=ALARMS)),
     "Threshold, both errors": (
         sktopk.ThresholdClassifier(FIFTH, BOTH),
-        top(L.accuracy_at_top_loss, threshold=FIFTH, errors=BOTH),
-    ),
+        top(L.accuracy_at_top_loss, threshold=FIFTH, errors=BOTH)),
     "Threshold of the user": (
-        sktopk.ThresholdClassifier(middle), top(L.accuracy_at_top_loss, threshold=middle),
-    ),
+        sktopk.ThresholdClassifier(middle), top(L.accuracy_at_top_loss, threshold=middle)),
     **{
-        f"AUC {surrogate}": (
-            AUCClassifier(surrogate), top(L.pairwise_auc_loss, surrogate=surrogate)
-        )
-        for surrogate in ("hinge", "ramp")
+        f"AUC {each}": (AUCClassifier(each), top(L.pairwise_auc_loss, surrogate=each))
+        for each in ("hinge", "ramp")
     },
     "FScore": (FScoreClassifier(beta=2.0, margin=0.5), top(L.fbeta_loss, beta=2.0, margin=0.5)),
     "RecallAtPrecision": (
-        RecallAtPrecisionClassifier(precision=0.6), top(L.recall_at_precision_loss, precision=0.6),
-    ),
+        RecallAtPrecisionClassifier(precision=0.6), top(L.recall_at_precision_loss, precision=0.6)),
 }  # fmt: skip
 
 
