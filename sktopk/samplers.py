@@ -24,8 +24,8 @@ class StratifiedBatchSampler:
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
       sample is in exactly one batch, and each class is spread evenly over the batches.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
-      with m positives each. Each negative is in one batch. Positives are repeated in rounds, and
-      drawn once per round. A batch that spans two rounds may contain a positive twice.
+      with m positives each. Each negative is in one batch. Positives are shuffled and used in turn,
+      again and again, so that a batch may contain the same positive twice.
 
     Each iteration is one epoch. Batch sizes differ by at most one. The paper uses 5 positives in
     batches of 32 samples [1]_. Pass the sampler to a torch ``DataLoader`` as ``batch_sampler``.

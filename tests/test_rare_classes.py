@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sktopk import PatMatClassifier, TopKClassifier
+from sktopk.metrics import topk_accuracy_score
 
 RNG = np.random.default_rng(0)
 QUICK = {"max_epochs": 2, "hidden_layer_sizes": (4,), "random_state": 0}
@@ -40,3 +41,36 @@ def test_n_estimators_other_than_auto_or_an_integer_from_1_to_1000_raises(value)
     (X, _), y = pairs(5)
     with pytest.raises((TypeError, ValueError), match=r"n_estimators.* may also be 'auto'"):
         TopKClassifier(n_estimators=value).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["logit_adjusted", "smooth_topk_adjusted", "cross_entropy"])
+def test_the_valid_score_is_the_mean_of_both_accuracies_balanced_over_all_held_out_samples(loss):
+    y = np.repeat(np.arange(30), [40] * 10 + [2] * 20)
+    X = RNG.normal(size=(len(y), 10)) + 1.5 * RNG.normal(size=(30, 10))[y]
+    params = {} if "adjusted" in loss else {"class_weight": "balanced"}
+    clf = TopKClassifier(loss, k=5, **QUICK, **params).fit(X, y)
+    scores = clf.oob_decision_function_
+    each = [topk_accuracy_score(y, scores, k=k, average="macro") for k in (1, 5)]
+    assert clf.history_[clf.kept_epoch_ - 1]["valid_score"] == pytest.approx(np.mean(each))
+
+
+def test_unknown_labels_of_y_val_are_a_class_with_accuracy_0():
+    (X, Z), y = pairs(6)
+    clf = TopKClassifier("logit_adjusted", k=2, **QUICK, n_estimators=1)
+    with pytest.warns(UserWarning, match=r"y_val has labels that are not in y: 1 \(0\)"):
+        clf.fit(X[y > 0], y[y > 0], X_val=Z, y_val=y)
+    each = clf.score(Z[y > 0], y[y > 0]), np.mean(clf.predict(Z[y > 0]) == y[y > 0])
+    assert clf.history_[-1]["valid_score"] == pytest.approx(np.mean(each) * 5 / 6)
+
+
+def test_class_weights_count_also_for_validation_samples():
+    X, y = RNG.normal(size=(600, 5)), RNG.choice(5, 600, p=[0.5, 0.3, 0.1, 0.05, 0.05])
+    X += np.eye(5)[y]
+    clf = TopKClassifier("cross_entropy", k=2, class_weight={0: 0.1, 4: 9.0}, random_state=0)
+    clf.set_params(max_epochs=10).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    scores, proba = clf.decision_function(X[300:]), clf.predict_proba(X[300:])
+    weight = np.array([0.1, 1, 1, 1, 9])[y[300:]]
+    # At the slope with the largest likelihood, expected and observed scores have the same mean.
+    expected = np.average((proba * scores).sum(axis=1), weights=weight)
+    observed = np.average(scores[np.arange(300), y[300:]], weights=weight)
+    assert expected == pytest.approx(observed, abs=1e-3)

@@ -291,7 +291,7 @@ def test_copies_are_trained_if_a_function_always_returns_the_same_network():
 
 def test_accuracy_no_better_than_random_gives_a_warning():
     params = {"log_loss_share": 0, "n_estimators": 1, "calibration": None, "learning_rate": 1e-9}
-    with pytest.warns(UserWarning, match=r"top-2 accuracy of training samples .* random labels"):
+    with pytest.warns(UserWarning, match=r"top-2 accuracy in training .* random labels"):
         TopKClassifier("topk_hinge_calibrated", k=2, **QUICK | params).fit(X, OF_FOUR)
 
 

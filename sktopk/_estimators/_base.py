@@ -120,9 +120,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out.
-        NaN if there is no such network. Absent if there is one network, or more than 2**27 scores.
+        NaN without such a network. Only if several networks hold out folds: up to 2**27 scores.
     oob_score_ : float
-        Value of `score` for the out-of-fold scores (a random part of more than 2**27 scores).
+        Value of `score` for the out-of-fold scores; for a random part if there are over 2**27.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net

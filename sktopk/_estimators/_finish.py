@@ -36,9 +36,9 @@ def check_scores(clf, data):
         chance = clf.k_ / n_classes
         settings = {"k": clf.k_, "labels": np.arange(n_classes), "average": "macro"}
         found = topk_accuracy_score(data.target[rows], task.decide(scores), **settings)
-        if found < chance + 3 * np.sqrt(chance * (1 - chance) / n_rows):
+        if found < min(1, chance + 3 * np.sqrt(chance * (1 - chance) / n_rows)):
             warn(
-                f"The top-{clf.k_} accuracy of training samples ({found:.3g}) is about that of "
+                f"The balanced top-{clf.k_} accuracy in training ({found:.3g}) is about that of "
                 f"random labels ({chance:.3g}): raise log_loss_share, or lower learning_rate"
             )
 

@@ -129,7 +129,7 @@ def columns_with_missing(X):
 
 
 def check_validation(clf, X_val, y_val):
-    """Check validation samples. Return them with weights of 1; warn of unknown labels."""
+    """Check validation samples. Return them with class weights; warn of unknown labels."""
     check_table(X_val)
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
@@ -151,7 +151,9 @@ def check_validation(clf, X_val, y_val):
         )
     if len(unknown):
         warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as {wrong}")
-    return Samples(X_val, y_val, np.ones(len(y_val)), target=clf._task_.target(y_val))
+    weight = class_weights(getattr(clf, "class_weight", None), clf.classes_, clf.class_count_)
+    weight = weight[encode_labels(clf.classes_, y_val, "y_val")]
+    return Samples(X_val, y_val, weight, target=clf._task_.target(y_val))
 
 
 def n_networks(estimator):
@@ -347,18 +349,20 @@ def values_of(task, unseen, folds, totals, rows):
     parts = [(slice(None), None)] if folds is None else unseen.X.parts
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
-    columns = unseen.target, unseen.weight, unseen.groups
+    # Balance the classes of all parts together. Unknown labels (-1) are a class of their own.
+    balanced = task.calibration_weights(unseen.target % (len(task.classes) + 1), unseen.weight)
+    columns = unseen.target, unseen.weight, unseen.groups, balanced
 
     def values(net):
         found, losses, shares = [], [], []
         for own, members in parts:
-            y, weight, groups = (None if each is None else each[own] for each in columns)
+            y, weight, groups, counted = (None if each is None else each[own] for each in columns)
             if members is None:
                 scores = finite(scores_of(net, unseen.X), "X_val")
             else:
                 X = rows.part(unseen.X.index[own]) if rows.encoded else unseen.X.part(own)
                 scores = finite(scores_of_members(net, X, members))
-            found.append(task.values(y, scores, weight, groups))
+            found.append(task.values(y, scores, counted, groups))
             if totals is not None:
                 losses.append(loss_of(net, scores, y, weight, totals))
                 shares.append(weight.sum())

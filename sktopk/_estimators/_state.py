@@ -54,7 +54,8 @@ def copied_net(net, task):
     vars(made).update(
         vars(net),
         settings=dataclasses.replace(net.settings, task=task),
-        module_=copy.deepcopy(net.module_),
+        module_=(module := copy.deepcopy(net.module_)),
+        module=module,  # not the module of the first fit
         criterion_=copy.deepcopy(net.criterion_, {id(noise): None}),
         history_=copy.copy(net.history_),
         generator=net.generator.clone_state(),

@@ -109,12 +109,12 @@ class LabelTask:
         return self.metric(target, self.decide(scores), sample_weight=weight)
 
     def values(self, target, scores, weight, groups):
-        """Return the mean of top-1 and top-k accuracy of each sample, and its weight."""
+        """Return the mean of top-1 and top-k accuracy of each sample, and the weights."""
         known = target >= 0
         own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
         rank = np.where(known, (scores >= own).sum(axis=1), scores.shape[1] + 1)
         value = np.mean([rank <= 1, rank <= self.k], axis=0)
-        return value, self.calibration_weights(np.where(known, target, 0), weight)
+        return value, weight
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from ._ranking import TopClassifier, cuts
 from ._task import midway_above
 
 
-def check_share(tau, name, *, of, of_number):
+def check_share(tau, name, *, of, other):
     """Check that tau is in (0, 1). For an integer >= 1, the error recommends another class."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
-            f"{of_number}(k={tau})"
+            f"{other}(k={tau})"
         )
     check_number(tau, name, 0, 1, bounds="neither")
 
@@ -58,7 +58,7 @@ class PatMatClassifier(TopClassifier):
 
     tau: float = 0.01
 
-    _checks: ClassVar = {"tau": partial(check_share, of="samples", of_number="RecallAtKClassifier")}
+    _checks: ClassVar = {"tau": partial(check_share, of="samples", other="RecallAtKClassifier")}
 
     def _threshold(self):
         return KthLargest("all", tau=self.tau)
@@ -95,9 +95,7 @@ class PatMatNPClassifier(TopClassifier):
 
     tau: float = 0.01
 
-    _checks: ClassVar = {
-        "tau": partial(check_share, of="negatives", of_number="TopPushKClassifier")
-    }
+    _checks: ClassVar = {"tau": partial(check_share, of="negatives", other="TopPushKClassifier")}
 
     def _threshold(self):
         return KthLargest("negatives", tau=self.tau)

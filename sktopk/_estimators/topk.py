@@ -154,9 +154,8 @@ class TopKClassifier(BaseNetClassifier):
         """
         now, scores = self._scored(X)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)
-        return topk_accuracy_score(
-            y, y_score, k=now.k_, labels=now.classes_, sample_weight=sample_weight
-        )
+        options = {"k": now.k_, "labels": now.classes_, "sample_weight": sample_weight}
+        return topk_accuracy_score(y, y_score, **options)
 
     def _check_params(self):
         super()._check_params()
@@ -199,8 +198,7 @@ class TopKClassifier(BaseNetClassifier):
                 raise ValueError(f"loss__k must not be set if k is a dict; got k={self.k!r}")
 
     def _models_proba(self):
-        named = None if self.log_loss_share > 0 else named_like(self.loss)
-        return self.log_loss_share > 0 or (named is not None and named.models_proba)
+        return self.log_loss_share > 0 or getattr(named_like(self.loss), "models_proba", False)
 
     def _warn_of_ignored(self, used):
         """Warn of parameters that the loss ignores and that have another value than the default."""

@@ -39,7 +39,7 @@ class Scorer(BaseEstimator):
 def make_topk_scorer(
     k: int | float, *, average: str = "micro", ties: str = "expected"
 ) -> "TopKScorer":
-    r"""Make a ``scoring`` argument of the top-k accuracy, for any scikit-learn classifier.
+    r"""Make a scorer of the top-k accuracy, to pass as ``scoring`` for any classifier.
 
     The score is `topk_accuracy_score` with ``labels=estimator.classes_``.
 

@@ -149,12 +149,10 @@ class SetScorer(Scorer):
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
         classes, y_set = predict_sets(estimator, X, groups)
-        average = _AVERAGES[self.score_name]
+        average, weight = _AVERAGES[self.score_name], sample_weight
         if average is None:
-            return -set_size_score(y_set, sample_weight=sample_weight)
-        return set_coverage_score(
-            y, y_set, labels=classes, average=average, sample_weight=sample_weight
-        )
+            return -set_size_score(y_set, sample_weight=weight)
+        return set_coverage_score(y, y_set, labels=classes, average=average, sample_weight=weight)
 
     __call__ = score
 

@@ -61,7 +61,7 @@ def compare_losses(
 
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
     of the training samples. It is refitted to all training samples, and scored on the test samples.
-    All models share folds and seeds. The verdict compares the best loss with the best baseline:
+    All models share folds and seeds. The loss with the best score is compared with the best of:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.

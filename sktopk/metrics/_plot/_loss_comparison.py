@@ -44,7 +44,7 @@ class LossComparisonDisplay(Display):
     names : array-like of str of shape (n_losses,)
         Names of the losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean score of each loss minus the mean of the baseline; half the length of the interval.
+        Mean score of each loss minus the mean of the baseline; half the length of its interval.
     baseline : str, default="cross_entropy"
         Name of the loss with which the other losses are compared.
     metric : str, default="score"
@@ -139,7 +139,7 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences between losses in the result of a search.
+        """Draw by how much the scores of losses differ in the result of a search.
 
         Only the best setting of each loss counts, which favors losses with many settings.
 
