@@ -110,7 +110,7 @@ TASKS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", default=[*TASKS], help=f"some of {[*TASKS]}")
+    parser.add_argument("tasks", nargs="*", default=[*TASKS], help="names in TASKS (default: all)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--params", type=json.loads, default={}, help="parameters as JSON")
     args = parser.parse_args()

@@ -60,8 +60,10 @@ def arguments(doc, name, *, seeds, prefix="reproduce_"):
     add = parser.add_argument
     scales = list(seeds)
     add("--scale", choices=scales, default=scales[0], help=f"default: {scales[0]}")
-    add("--small", action="store_const", dest="scale", const="small", help="same as --scale small")
-    add("--seeds", type=int, help=f"number of repetitions (default: {seeds})")
+    if "small" in seeds:
+        same = "same as --scale small"
+        add("--small", action="store_const", dest="scale", const="small", help=same)
+    add("--seeds", type=int, help=f"run the seeds below this number (default: {seeds})")
     add("--first-seed", type=int, default=0, help="first seed, to divide the seeds among machines")
     where = f"{csv_of(stem, scales[0], kept=scales[0])}, a temporary file for other scales"
     add(

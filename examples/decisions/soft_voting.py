@@ -58,8 +58,8 @@ for name, each in scores.items():
     print(line)
 
 figure, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
-ax.boxplot(list(scores.values()), tick_labels=list(scores), orientation="horizontal")
-ax.set_xlabel("Average precision on test samples")
+ax.boxplot(list(scores.values()), tick_labels=list(scores))
+ax.set_ylabel("Average precision on test samples")
 plt.show()
 
 # %%

@@ -142,9 +142,9 @@ def check_validation(clf, X_val, y_val):
         raise kind(f"X_val is not valid: {error}") from error
     y_val = check_labels(y_val, "y_val")
     check_length(y_val, X_val.shape[0], "y_val")
-    unknown = np.unique(y_val[encode_labels(clf.classes_, y_val, "y_val") < 0])
+    code = encode_labels(clf.classes_, y_val, "y_val")
+    unknown, found = np.unique(y_val[code < 0]), np.unique(y_val)
     which, wrong = ("both", "negatives") if clf._task_.is_ranking else ("some", "errors")
-    found = np.unique(y_val)
     if len(found) - len(unknown) < 1 + clf._task_.is_ranking:
         raise ValueError(
             f"y_val must have {which} labels of y: {listed(clf.classes_)}; got only {listed(found)}"
@@ -152,8 +152,7 @@ def check_validation(clf, X_val, y_val):
     if len(unknown):
         warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as {wrong}")
     weight = class_weights(getattr(clf, "class_weight", None), clf.classes_, clf.class_count_)
-    weight = weight[encode_labels(clf.classes_, y_val, "y_val")]
-    return Samples(X_val, y_val, weight, target=clf._task_.target(y_val))
+    return Samples(X_val, y_val, weight[code], target=clf._task_.target(y_val))
 
 
 def n_networks(estimator):

@@ -13,7 +13,6 @@ from skorch.callbacks import (
     LRScheduler,
     PassthroughScoring,
 )
-from tqdm.auto import tqdm
 
 from sktopk._common._process import all_objects, joined, rank, total
 from sktopk._common._samples import is_significant
@@ -37,6 +36,8 @@ class ProgressBar(Callback):
         self.n_epochs = n_epochs
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
+        from tqdm.auto import tqdm  # this import warns in Jupyter without ipywidgets
+
         self.bar_ = tqdm(total=self.n_epochs, desc="Training", unit="epoch")
         self.n_before_ = len(net.history)  # epochs of earlier calls of `partial_fit`
 

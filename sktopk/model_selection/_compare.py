@@ -18,7 +18,6 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
-from tqdm.auto import tqdm
 
 from sktopk import TopKClassifier
 from sktopk._common._input import check_classes, check_labels, check_table, check_weight
@@ -180,12 +179,13 @@ def compare_losses(
     tasks = (delayed(do_run)(run, rows, scorer) for run in runs)
     done = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     found, messages = [], set()
+    from tqdm.auto import tqdm  # this import warns in Jupyter without ipywidgets
+
     # Runs in threads change the warning filters at the same time: restore them.
     with warnings.catch_warnings():
-        done = tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress)
-        for row, warned in done:
+        for row, said in tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress):
             found.append(row)
-            messages.update(f"{row['loss']}: {message}" for message in warned)
+            messages.update(f"{row['loss']}: {message}" for message in said)
     frame = pd.DataFrame(found)
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
