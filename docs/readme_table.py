@@ -364,7 +364,7 @@ def later():
                 of = constraint == "recall"
                 quantile = np.quantile(scores[active[cal] == of], 1 - budget)
                 params = {"budget": budget, "constraint": constraint}
-                alarm = BudgetClassifier.from_scores(scores, active[cal], **params)
+                alarm = calibrated(scores, active[cal], seed, **params)
                 limited = new[active_new == of]
                 found += [(limited > t).mean() for t in (alarm.threshold_, quantile)]
         found = 100 * np.reshape(found, (20, 2, 2))

@@ -30,7 +30,7 @@ def in_group(positive, of):
 
 def within_group(weight, positive, of):
     """Return the weights, but 0 for samples outside the group."""
-    return weight if of == "all" else weight.masked_fill(positive == (of != "positives"), 0.0)
+    return weight if of == "all" else weight.masked_fill(~in_group(positive, of), 0.0)
 
 
 def rank_tolerance(rank):

@@ -34,6 +34,17 @@ def test_a_loss_of_soft_targets_equals_its_definition(case):
     assert_same(value_and_gradient(case, scores, hard), value_and_gradient(case, scores, target))
 
 
+def test_targets_of_0_have_a_gradient_as_in_cross_entropy_of_torch():
+    scores, target = class_batch()
+    soft = one_hot(target, N_CLASSES).double()
+    for loss in (partial(losses.topk_grouping_loss, k=1), cross_entropy_loss):
+        found, expected = (
+            torch.func.grad(partial(each, scores.detach()))(soft)
+            for each in (loss, torch.nn.functional.cross_entropy)
+        )
+        assert_same(found, expected)
+
+
 def test_detached_weight_only_changes_the_gradient():
     scores, target = class_batch()
     transition = partial(losses.topk_transition_loss, k=3)

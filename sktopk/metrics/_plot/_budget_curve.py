@@ -146,9 +146,9 @@ class BudgetCurveDisplay(CurveDisplay):
             rows = rows_of_groups(code)
             each = [_curves(gain[rows[i]], y_score[rows[i]], metric)[:, :max_k] for i in known]
             # Repeat the last value of short curves: small groups have no more samples to select.
-            n = len(range(np.bincount(code).max())[:max_k])
-            each = [np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each]
-            each = np.stack(each)
+            n = np.bincount(code).max()
+            n = n if max_k is None else min(n, max_k)
+            each = np.stack([np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each])
             curve = dict(zip(names, each.mean(axis=0), strict=True))
             tail = (1 - share_of_groups) / 2
             curve["low"], curve["high"] = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
