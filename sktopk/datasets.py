@@ -26,10 +26,10 @@ def inject_label_noise(
         \tilde y_i = \begin{cases} y_i & \text{with probability } 1 - p \\
         \text{uniform on } \{c : g(c) = g(y_i)\} & \text{with probability } p \end{cases}
 
-    The new label can be equal to the old label. A classifier that ranks the classes of the correct
-    group first keeps a top-k accuracy of 1 if no group has more than k classes. In section 5.1
-    of [1]_, the groups are the 20 coarse classes of CIFAR-100. The code of the paper uses blocks of
-    five classes in alphabetical order instead: ``groups=np.arange(100) // 5``.
+    The new label can be equal to the old label. If no group has more than k classes, a classifier
+    that ranks the classes of the correct group first still has a top-k accuracy of 1. In section
+    5.1 of [1]_, the groups are the 20 coarse classes of CIFAR-100. The code of the paper uses
+    blocks of five classes in alphabetical order instead: ``groups=np.arange(100) // 5``.
 
     Parameters
     ----------

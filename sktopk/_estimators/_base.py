@@ -80,8 +80,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best one. None trains all epochs, and keeps the last. It keeps an earlier one only
-        if this is better on held-out samples by more than two standard errors of the difference.
+        keeps the best epoch. None trains all epochs, and keeps the last, or an earlier epoch that
+        is better on held-out samples by more than two standard errors of the difference.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
@@ -90,7 +90,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
         Arguments of skorch's net such as "optimizer", "compile", "module__x" and "optimizer__x", or
-        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets one of them.
+        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` changes one.
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
@@ -119,10 +119,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         the mean of top-1 and top-k accuracy of held-out samples, both balanced if the loss corrects
         for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        `decision_function` of each training sample, from the networks that held the sample out.
-        NaN without such a network. Only if several networks hold out folds: up to 2**27 scores.
+        `decision_function` of each training sample, from the networks that held the sample out. NaN
+        without such a network. Absent with over 2**27 scores, or if no folds are held out.
     oob_score_ : float
-        Value of `score` for the out-of-fold scores; for a random part if there are over 2**27.
+        `score` of the out-of-fold scores; above 2**27 scores, of a random part of the samples.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net

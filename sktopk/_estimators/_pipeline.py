@@ -28,7 +28,7 @@ class Pipeline(Versioned, pipeline.Pipeline):
     steps : list of tuple
         Pairs (name, estimator) in the order of application.
     transform_input : list of str, default=None
-        Parameters of `fit`, such as "X_val", to transform like X. Requires metadata routing.
+        Parameters of `fit`, such as "X_val", to transform like X. Needs metadata routing.
     memory : str or object with the joblib.Memory interface, default=None
         Cache for fitted transformers.
     verbose : bool, default=False

@@ -59,13 +59,13 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or start with
-        :class:`~sktopk.modules.TableEncoder`. If it takes `n_members`, one call builds all.
+        :class:`~sktopk.modules.TableEncoder`. If `n_members` is its parameter, one call builds all.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
-        Parameters for the loss only: with ``{"fpr": 0.05}``, the loss uses 0.05, but `score` and
-        `threshold_` use `fpr`. In `set_params` and searches, the 0.05 is ``loss__fpr``: search over
-        it to compare all candidates by the same metric.
+        Parameters for the loss only: ``{"fpr": 0.05}`` changes the `fpr` of the loss, but not of
+        `score` and `threshold_`. A search over ``loss__fpr`` compares all candidates by the same
+        metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -77,16 +77,16 @@ class RankingClassifier(BaseNetClassifier):
     ----------
     threshold_ : float
         Decision threshold, which `decision_function` subtracts. `fit` computes it from training
-        scores. With several networks and held-out samples, these scores are first corrected, so
-        that they are distributed like scores of new samples.
+        scores. With several networks and held-out samples, out-of-fold scores correct them first,
+        so that they are distributed like scores of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
         Number of groups passed to `fit`. Absent if `fit` got no groups or a single group.
     history_ : list of dict
         One dict per epoch: `train_loss`, `dur` (seconds), values of callbacks and, if the loss has
-        a threshold, the array `threshold` (a value per step). `valid_score` is the area under the
-        ROC curve of held-out samples, with a logarithmic scale of the false-positive rate.
+        a threshold, the array `threshold` (one value for each step). `valid_score` is the area
+        under the ROC curve of held-out samples, with log(false-positive rate) as x axis.
         `valid_loss`, the loss of these samples, needs `X_val`, `callbacks` or a single network.
 
     Examples
@@ -315,7 +315,7 @@ class TopClassifier(RankingClassifier):
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
         Number of hard examples, which each network keeps from earlier minibatches to estimate t:
-        those with the highest scores or, if t is a score of positives, the lowest. 0 keeps none.
+        those with the highest scores or, if t depends on positives only, the lowest. 0 keeps none.
 
     References
     ----------

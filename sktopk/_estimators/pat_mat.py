@@ -39,7 +39,7 @@ class PatMatClassifier(TopClassifier):
 
     This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
     Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, t can be a positive's score: the loss is then low if all positives tie.
+    With a smaller tau, t can be a positive's score: ties of all positives then have a low loss.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the j-th highest training score and the next lower one. `predict` may select another share of
@@ -77,7 +77,7 @@ class PatMatNPClassifier(TopClassifier):
 
     This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
     false-positive rate of about tau. The threshold t is the j-th highest of the :math:`n_-` scores
-    of negatives. In :class:`RecallAtFPRClassifier`, the threshold depends on several negatives.
+    of negatives. In :class:`RecallAtFPRClassifier`, t depends on several negatives near it.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
     is between the j-th highest training score of a negative and the next lower training score.
@@ -126,8 +126,8 @@ class RecallAtFPRClassifier(TopClassifier):
         Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
         Function l(z) in the loss. "hinge" is max(0, 1 + z), "quadratic" is its square, and
-        "logistic" is log2(1 + exp z). Only the hinge has a closed form of t. Training with another
-        function takes several times longer.
+        "logistic" is log2(1 + exp z). Training with "hinge" is several times faster, because only
+        its t has a closed form.
 
     See Also
     --------

@@ -47,8 +47,8 @@ class AUCClassifier(BatchClassifier):
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    For a hinge l, the mean is the linear program :func:`sktopk.losses.pairwise_auc_loss` [1]_. For
-    several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
+    With the hinge as l, this mean is the linear program :func:`sktopk.losses.pairwise_auc_loss`
+    [1]_. For several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
     `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
     false-positive rate on the training set.
@@ -56,7 +56,7 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Function l of a negative's score minus a positive's score. "squared_hinge" = "quadratic".
+        Function l of a negative's score minus a positive's score. "squared_hinge" is "quadratic".
     margin : float, default=1.0
         Difference of two scores, above 0. With the hinge, a pair of a positive and a negative has
         no loss if the positive scores higher by at least `margin`.
@@ -143,7 +143,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision of at least p on the training set. If there is none, its precision is highest.
+    with a precision of at least p on the training set, else the value of highest precision.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class DeepTopPushClassifier(TopClassifier):
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the t of
-    the training set. In training, t is that of a minibatch and `buffer_size` hard examples.
+    the training set. In training, t is computed from a minibatch and `buffer_size` hard examples.
 
     Parameters
     ----------
@@ -166,15 +166,15 @@ class ThresholdClassifier(TopClassifier):
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
     `score` depends on `errors`: the share of positives at or above t for "false_negatives", of
-    negatives below t for "false_positives", and for a dict the weighted mean of both. It uses the t
-    of the scored samples. `threshold_` is between t of the training set and the next lower score.
+    negatives below t for "false_positives", and for a dict the weighted mean of both. Its t comes
+    from the scored samples. `threshold_` is between t of the training set and the next lower score.
 
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. Their parameter `k` is a rank among all samples.
+        :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below t or negatives above t. For both, pass the weights
         lambda_1 and lambda_2 as a dict: ``{"false_positives": 0.1, "false_negatives": 0.9}``.

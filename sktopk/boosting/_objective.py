@@ -36,11 +36,11 @@ def objective(
 
     where L is the `loss` of the scores s, h_L is its `hessian`, g' and h' are the gradient and
     Hessian of the log loss, and a is `log_loss_share`. L ranks only samples near its threshold, the
-    log loss also others. The factor c gives both gradients the same size. If a < 1, each h is at
-    least 0.001 times the mean h, times the sample weight divided by the mean weight.
+    log loss all. The factor c gives both gradients the same size. If a < 1, the h of a sample is at
+    least 0.001 times the mean h, times its weight over the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
-    add ``initial_score(y)`` to predictions. CatBoost is not supported: it passes samples in chunks.
+    add ``initial_score(y)`` to predictions. CatBoost passes samples in chunks, but L needs all.
 
     Parameters
     ----------

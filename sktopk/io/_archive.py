@@ -128,7 +128,7 @@ def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"a sparse matrix has {size} bytes, but its file only {n_bytes}")
+            raise ValueError(f"damaged: a sparse matrix has {size} bytes, its file {n_bytes}")
         for name in archive.namelist():
             _check_array(archive, name)
 

@@ -32,7 +32,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     path : str
         Path of the file, in the format of :func:`skops.io.dump`. For types that `load` does not
         trust, such as a custom class, a warning shows the argument `trusted` that `load` needs.
-        Metadata requests are not saved, with a warning.
+        Metadata requests (`set_fit_request`) are not saved, and a warning says so.
 
     Raises
     ------
@@ -88,8 +88,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Further classes and functions to trust, or their full names; check each of them. Always
-        trusted: sktopk, skops' defaults, and scikit-learn's searches, ensembles and calibration.
+        Further classes and functions to trust, or their full names; check each of them. sktopk,
+        skops' defaults, and scikit-learn's searches, ensembles and calibration are always trusted.
 
     Returns
     -------

@@ -97,7 +97,7 @@ def accuracy_at_top_loss(
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
         ``threshold(scores, positive, weight)``. With `groups`, it also gets group numbers g, and
-        returns ``max(g) + 1`` thresholds. NaN and inf scores of weight 0 are passed as 0.
+        returns ``max(g) + 1`` thresholds. It gets 0 in place of NaN and inf scores of weight 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Kind of errors in the loss, with the weight :math:`\lambda` = 1. A dict sets the weights of
         both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -106,18 +106,18 @@ def accuracy_at_top_loss(
         is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
         Group of each sample, such as a day or a query. Each group has its own threshold. With
-        reduction "mean", L averages the term of a class over the groups with samples of this class.
+        reduction "mean", each term of L is averaged over the groups with samples of its class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
         "mean" divides by class sizes, as in L, but "sum" does not. "none" returns a loss for each
-        sample. If L does not count the errors of a class, the samples of this class have loss 0.
+        sample. Samples of a class whose errors L does not count have loss 0.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative. A term of L is 0, with gradient 0, if its class is empty or t is -inf.
-        Gradients also flow through t. Tied scores rank in the order of samples.
+        Gradients also flow through t. Of tied scores, the first one ranks highest.
 
     Raises
     ------

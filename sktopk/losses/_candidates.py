@@ -27,13 +27,13 @@ def sample_candidates(
     where C is `n_classes`, B is the set of labels of a batch, and D is a simple random sample of
     the other classes. Labels have weight 1, and classes in D have weight :math:`(C - |B|) / |D|`.
     If no :math:`e_j` depends on D, as for :math:`e_j = \exp s_j`, and D is never empty, the right
-    side is unbiased.
+    side is an unbiased estimate.
 
     To estimate the loss over all C classes, add the log weights to the scores:
 
-    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. This loss is too
-      small by about v/2, where v is the relative variance of the estimate of
-      :math:`\sum_j \exp s_j`.
+    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. On average, it is too
+      small by about v/2, where v is the relative variance of the estimate of :math:`\sum_j \exp
+      s_j`.
     - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates.
 
@@ -59,7 +59,7 @@ def sample_candidates(
         n_candidates). If m = n_classes, all weights are 1, so the loss is exact.
 
         classes : Tensor of shape (m,)
-            Class indices in ascending order. A class can be listed several times.
+            Class indices in ascending order. Classes are repeated to get the length m.
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)

@@ -135,7 +135,7 @@ class KthLargest(_Ranked):
     samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)``.
 
     With weights, n is the total weight of the selected samples, and t is the largest score such
-    that the samples at or above t weigh at least j in all. If :math:`n \tau < 1`, j = n tau.
+    that the samples at or above t have a weight of at least j. If :math:`n \tau < 1`, j = n tau.
 
     Parameters
     ----------
@@ -193,8 +193,8 @@ class TopMean(_Ranked):
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
     where j is the rank of :class:`KthLargest` [1]_. The j samples share the gradient. With weights,
-    the last of them may count in part, so that the weights sum to j. Without samples, t is -inf.
-    The published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
+    only a part of the last weight may count, so that the sum is j. Without samples, t is -inf. The
+    published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Examples
     --------

@@ -60,8 +60,8 @@ class LossComparison:
     test_fraction : float
         Mean share of test samples in a split.
     verdict : str
-        Verdict on the best of the m losses in `losses`, compared with the baseline. The interval
-        of this difference has the level :math:`1 - (1 - \text{confidence}) / m`.
+        Sentence that compares the best of the m losses in `losses` with the baseline. The interval
+        of the difference of the two has the level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------

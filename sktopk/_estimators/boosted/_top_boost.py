@@ -90,8 +90,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     ----------
     loss : str or callable, default="top_mean"
         Training loss: a name, or a callable that gets ``(scores, target)``, `sample_weight` if
-        there are weights, and `k` if it has no default. "cross_entropy" is the log loss only. Other
-        names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
+        there are weights, and `k` if this has no default. "cross_entropy" is the log loss only.
+        Other names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
 
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
@@ -111,13 +111,13 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Minimum number of samples in a leaf and in a group of categories (`min_data_per_group`).
+        Minimum number of samples in a leaf, and LightGBM's `min_data_per_group` for categories.
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores
         unknown names without a warning. To print unknown names, add ``"verbosity": 0``.
     n_members : int, default=5
         Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
-        one fold from its training. Equal samples share a fold, unless all columns are categories.
+        one fold from its training. Duplicate rows share a fold, unless all columns are categories.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
@@ -150,7 +150,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     threshold_ : float
         Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
         loss, else the threshold of `loss` for the scores of new samples, estimated from training
-        and out-of-fold scores. If `loss` has none, it selects the share of positives.
+        and out-of-fold scores. If `loss` has none, it flags as many samples as are positive.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)

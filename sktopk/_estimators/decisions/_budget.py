@@ -64,14 +64,14 @@ class BudgetClassifier(CalibratedDecision):
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
         Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also
-        an integer: the number of samples to flag if `predict` gets as many samples as `fit`.
+        an integer: `predict` flags this number of as many samples as `fit` got, or this share.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` limits: the share of flagged samples ("count"), the false positive rate
-        ("fpr") or the false discovery rate ("fdr") is at most, precision or recall at least this.
+        Rate that `budget` limits. The share of flagged samples ("count"), the false positive rate
+        ("fpr") and the false discovery rate ("fdr") are at most `budget`, the others at least.
     delta : float, default=0.05
-        Largest probability of an error, in (0, 1). The guarantees for "fpr", "precision" and
-        "recall", `hits_interval` [6]_ and each interval in `rates_` hold with
-        probability >= 1 - `delta`. Smaller values need more calibration samples.
+        Largest probability that a guarantee fails, in (0, 1). The guarantees for "fpr",
+        "precision", "recall", `hits_interval` [6]_ and each interval in `rates_` hold with at least
+        probability ``1 - delta``. Smaller values need more calibration samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. Not for "fdr". Possible for
@@ -84,7 +84,7 @@ class BudgetClassifier(CalibratedDecision):
         other labels, such as "fraud", None chooses one, and warns: set `pos_label`. An `estimator`
         with ``pos_label=None`` is trained with the chosen label.
     random_state : int, RandomState or None, default=None
-        Seed of the draw and the split ("precision") of held-out samples, and of ties in a list.
+        Seed of held-out samples, their split ("precision"), and the order of ties in a list.
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class BudgetClassifier(CalibratedDecision):
       the scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget. This holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_ [5]_).
-      `predict` counts calibration samples: it uses the lowest t at which (1 + negatives above t)
-      / (1 + samples above t) is at most the budget.
+      `predict` uses the calibration samples alone: t is the lowest value at which (1 + negatives
+      above t) / (1 + samples above t) is at most the budget.
     - "count": there is no guarantee. The threshold is a quantile of the calibration scores.
 
     With too few calibration samples for a guarantee, no sample is flagged (every sample for

@@ -48,12 +48,12 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     where :math:`1 - \alpha` is `coverage`. If the calibration samples and a new sample are
-    exchangeable, the first inequality holds [1]_ [2]_. The second one also needs different scores:
+    exchangeable, the first inequality holds [1]_ [2]_. The second one needs scores without ties:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
 
-    Photos of one plant are not exchangeable with photos of a new plant: pass plants as `groups`.
+    Photos of one plant are not exchangeable with photos of others: pass the plants as `groups`.
 
     Parameters
     ----------
@@ -68,10 +68,10 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Samples for which the coverage holds: all together (None), each class, or each group. With
-        too few samples, a class is in every set, and a group gets all labels, with a warning.
+        Samples for which the coverage holds: all together (None), each class, or each group. A
+        class with too few samples is in every set, a group with too few gets all labels: both warn.
     empty : {"allow", "top1"}, default="allow"
-        Whether sets can be empty ("allow") or get the best label in place of no label ("top1").
+        Whether sets can be empty ("allow"), or then get the label with the best score ("top1").
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random u instead of u = 1 (see Notes). A
         random u makes the coverage exact and some sets empty.

@@ -122,9 +122,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. Include missing values
-        if the classifier accepts them in some columns only. If it accepts them in all columns,
-        missing values are added to a copy of X.
+        Samples for the comparison, such as a few hundred training samples. If the classifier
+        accepts missing values in some columns only, include them there. If it accepts them in all
+        columns, they are added to a copy of X.
 
     Returns
     -------

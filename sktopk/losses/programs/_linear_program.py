@@ -65,7 +65,7 @@ def linear_program(
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. None means no inequalities.
-        A sparse matrix must have no leading dimensions, or those of the batch. Only its stored
+        A sparse matrix has no leading dimensions, or all those of the batch. Only its stored
         entries have a gradient.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
@@ -83,8 +83,8 @@ def linear_program(
         Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
         Positive relative tolerance for constraints, dual residual and gap; unused by "highs". None
-        means 1e-9, or 1e-6 for "newton" if an input is not float64. If all solutions have norms
-        above 1e-3 / `tol` (at least 1e2, at most 1e6), the program counts as having no optimum.
+        means 1e-9, or 1e-6 for "newton" if an input is not float64. Solutions with a norm above
+        1e-3 / `tol`, clipped to [1e2, 1e6], do not count as an optimum.
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -99,7 +99,7 @@ def linear_program(
         x : Tensor of shape (..., n_variables)
             Solution, or the last iterate if unsolved (zeros with "highs").
         fun : Tensor of shape (...)
-            Optimum; inf if infeasible, -inf if unbounded, cost of x if the solver stopped early.
+            Optimum; inf if infeasible, -inf if unbounded, c @ x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
             Nonnegative multipliers v of the inequalities: scipy's marginals times -1.
         multipliers_eq : Tensor of shape (..., n_equations)
@@ -131,7 +131,7 @@ def linear_program(
     :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for the optimum p and multipliers v, u, and
     depends on the scale of each row. For infeasible programs, it is finite, and `status` is not 2.
 
-    "newton" is fast for sparse matrices if most variables are in few rows. For other sparse
+    "newton" is fast for sparse matrices if most of their columns have few entries. For other sparse
     matrices, "highs" is faster. Redundant rows are allowed.
 
     References

@@ -122,7 +122,7 @@ def precision_at_k_loss(
 
     where m is `margin`, T is a set of k samples, and :math:`T^*` has as many positives as possible.
     L is at least 1 minus the precision at k. The maxima are from the structured hinge [1]_ and the
-    ramp loss [2]_. With more than k positives, L is not convex, and uses only the k best of them.
+    ramp loss [2]_. With more than k positives, L is not convex, and uses only the best k positives.
 
     Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th best score of positives and negatives.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
