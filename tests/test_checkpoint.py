@@ -41,7 +41,7 @@ MAKE = {
         sktopk.FScoreClassifier, callbacks=[LRScheduler("ReduceLROnPlateau", patience=1)]),
     "bfloat16, LBFGS, class weights": lambda: quick(
         loss="logit_adjusted", class_weight="balanced", batch_size=300, learning_rate=0.01,
-        net_params={"optimizer": torch.optim.LBFGS, "precision": "bf16"}),
+        net_params={"optimizer": torch.optim.LBFGS, "optimizer__max_iter": 4, "precision": "bf16"}),
     "skorch's early stopping, loss of the user": lambda: quick(
         loss=nn.CrossEntropyLoss(label_smoothing=0.1),
         callbacks=[EarlyStopping("valid_loss", patience=9, load_best=True)],
@@ -87,7 +87,7 @@ def test_a_fit_resumes_with_any_kind_of_data(tmp_path):
 
 def test_a_fit_with_groups_resumes_only_with_the_same_groups(tmp_path):
     groups, y = np.arange(300) % 6, crashes.POSITIVE
-    make = partial(quick, sktopk.RecallAtKClassifier, k=5, batch_size=16, buffer_size=3)
+    make = partial(quick, sktopk.RecallAtKClassifier, k=5, batch_size=60, buffer_size=3)
     data = {"X": X, "y": y, "groups": groups}
     expected = fitted_state(make().fit(**data))
     with crashing(after=3):

@@ -14,15 +14,15 @@ from sklearn.model_selection import GridSearchCV
 from skorch.callbacks import Callback
 
 from sktopk import DeepTopPushClassifier, FScoreClassifier, TopKClassifier
-from sktopk.modules import MLP
+from sktopk.modules import MLP, TabularMLP
 from tests.crashing import WithDropout, X, Y, check_same, fitted_state, target
 
 # Python 3.12 warns if a process with threads forks.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-SMALL = {"module": MLP, "hidden_layer_sizes": (6,), "batch_size": 32, "max_epochs": 4}
+SMALL = {"module": MLP, "hidden_layer_sizes": (6,), "batch_size": 100, "max_epochs": 4}
 SMALL |= {"n_estimators": 1, "random_state": 0}
 CLASSIFIERS = {
-    "default": TopKClassifier(k=2, max_epochs=2, n_estimators=2, random_state=0),
+    "default": TopKClassifier(k=2, **SMALL | {"module": TabularMLP, "n_estimators": 2}),
     "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
     "dropout of ours": TopKClassifier(k=2, **SMALL, net_params={"module__dropout": 0.5}),
     "noise": TopKClassifier("noised_topk", k=2, n_iter_no_change=3, **SMALL),

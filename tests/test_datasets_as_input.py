@@ -98,7 +98,7 @@ def test_a_skorch_slice_dataset_gives_the_same_results_as_its_array():
 RANKER = sktopk.DeepTopPushClassifier(random_state=0, n_iter_no_change=None, **SMALL)
 SPLITTABLE = {
     "ranker": RANKER,
-    "trees": sktopk.TopBoostClassifier(n_estimators=15, n_members=2, random_state=0),
+    "trees": sktopk.TopBoostClassifier(n_estimators=5, n_members=2, random_state=0),
     "decision": sktopk.BudgetClassifier(RANKER, random_state=0),
     "sets": sktopk.SetClassifier(make(), method="lac", random_state=0),
 }

@@ -17,7 +17,7 @@ ESTIMATORS = [
     TopKClassifier(**SHORT),
     TopKClassifier("cross_entropy", calibration=None, module=MLP, **SHORT | {"n_estimators": 1}),
     *(clone(ranker).set_params(calibration=None, log_loss_share=0.0) for ranker in RANKERS),
-    TopBoostClassifier(n_estimators=10, n_members=2),
+    TopBoostClassifier(n_estimators=5, n_members=2),
 ]
 
 

@@ -22,7 +22,7 @@ from tests.rankers import RANKERS
 from tests.rankers import name as name_of
 
 every_ranker = pytest.mark.parametrize("clf", RANKERS, ids=name_of)
-SMALL = {"hidden_layer_sizes": (4,), "max_epochs": 3, "random_state": 0, "n_estimators": 1}
+SMALL = {"hidden_layer_sizes": (4,), "max_epochs": 2, "random_state": 0, "n_estimators": 1}
 SMALL |= {"module": MLP, "n_iter_no_change": None}
 
 
@@ -109,7 +109,7 @@ def test_the_valid_score_ignores_folds_in_which_no_group_contains_both_classes(r
     ids=repr,
 )
 def test_every_way_to_train_takes_groups(clf):
-    clf.set_params(module=MLP, hidden_layer_sizes=(4,), max_epochs=6, random_state=0)
+    clf.set_params(module=MLP, hidden_layer_sizes=(4,), max_epochs=3, random_state=0)
     clf.fit(X, Y, groups=DAY)
     losses = [row["train_loss"] for row in clf.history_]
     assert losses[-1] < losses[0]
@@ -287,8 +287,8 @@ def test_topk_classifier_holds_out_whole_groups():
     plant = np.repeat(np.arange(60), 4)
     X = np.random.default_rng(0).normal(size=(60, 8))[plant]
     X, y = X + 0.01 * np.arange(240)[:, None] % 4, (7 * plant) % 5  # random labels for a new plant
-    clf = sktopk.TopKClassifier(k=1, n_estimators=4, max_epochs=30, random_state=0)
+    clf = sktopk.TopKClassifier(k=1, n_estimators=3, max_epochs=20, random_state=0)
     assert clf.fit(X, y).oob_score_ > 0.9
     assert clf.fit(X, y, groups=plant).oob_score_ < 0.4
     with pytest.warns(UserWarning, match="groups do not apply to X_val, which is held out"):
-        clf.fit(X, y, groups=plant, X_val=X, y_val=y)
+        clf.set_params(max_epochs=1).fit(X, y, groups=plant, X_val=X, y_val=y)

@@ -21,7 +21,8 @@ SMALL = {
     "RecallAtFPRClassifier": sktopk.RecallAtFPRClassifier(**QUICK),
     "TopBoostClassifier": sktopk.TopBoostClassifier(n_estimators=10, n_members=2, random_state=0),
 }
-ESTIMATORS = SMALL | {"TopBoostClassifier": sktopk.TopBoostClassifier(n_members=2, random_state=0)}
+BOOSTING = sktopk.TopBoostClassifier(n_estimators=40, n_members=2, random_state=0)
+ESTIMATORS = SMALL | {"TopBoostClassifier": BOOSTING}
 
 
 def draw(kind, n_categories, n_samples=6000):
@@ -72,7 +73,7 @@ def test_the_auc_is_close_to_the_better_of_one_hot_and_target_encoding(name, kin
     train, test, best = case_of(kind, n_categories)
     clf = clone(ESTIMATORS[name])
     if name == "TopBoostClassifier" and kind.startswith("five"):
-        clf.set_params(loss="cross_entropy", k=1)
+        clf.set_params(loss="cross_entropy", k=1, n_estimators=100)
     assert auc(clf.fit(*train), *test) > best - 0.01
 
 
@@ -100,7 +101,7 @@ def test_meaningless_categories_cost_little_accuracy_with_many_classes(rng):
     y = rng.integers(0, 30, 1500)
     X = rng.normal(size=(30, 8))[y] + rng.normal(size=(1500, 8))
     X = pd.DataFrame(X, columns=[*"abcdefgh"])
-    clf = sktopk.TopKClassifier(k=1, n_estimators=2, random_state=0)
+    clf = sktopk.TopKClassifier(k=1, **QUICK | {"hidden_layer_sizes": (32,), "max_epochs": 10})
     alone, shop = clf.fit(X, y).oob_score_, rng.integers(0, 120, 1500)
     assert clf.fit(X.assign(shop=[f"shop{i}" for i in shop]), y).oob_score_ > alone - 0.03
 
@@ -108,7 +109,7 @@ def test_meaningless_categories_cost_little_accuracy_with_many_classes(rng):
 def test_a_category_that_occurs_in_one_group_does_not_affect_scores():
     X, y = draw("a probability per category", 60, 1200)
     X["x"] = np.random.default_rng(1).normal(size=1200) + y
-    clf = sktopk.DeepTopPushClassifier(**QUICK | {"max_epochs": 30, "batch_size": 200})
+    clf = sktopk.DeepTopPushClassifier(**QUICK | {"max_epochs": 15, "batch_size": 200})
     found = clf.fit(X, y, groups=X["shop"]).decision_function(X)
     # Other values of the column "shop" hardly change the scores.
     other = clf.decision_function(X.assign(shop=X["shop"].sample(frac=1, random_state=0).array))

@@ -15,7 +15,7 @@ import sktopk
 from sktopk.modules import MLP
 from tests.rankers import RANKERS, name
 
-OF_TABLES = {"max_epochs": 3, "n_estimators": 2, "random_state": 0, "hidden_layer_sizes": (4,)}
+OF_TABLES = {"max_epochs": 2, "n_estimators": 2, "random_state": 0, "hidden_layer_sizes": (4,)}
 SHORT = OF_TABLES | {"module": MLP, "n_estimators": 1, "batch_size": 150}
 
 

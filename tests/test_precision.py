@@ -28,7 +28,7 @@ def losses_of(clf, n_classes, precision, callbacks=None):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((150, 4)).astype(np.float32), np.arange(150) % n_classes
     y = (y == 0).astype(int) if clf in RANKERS.values() else y
-    clf.set_params(net_params={"precision": precision}, max_epochs=3, batch_size=32)
+    clf.set_params(net_params={"precision": precision}, max_epochs=2, batch_size=50)
     clf.set_params(hidden_layer_sizes=(5,), calibration=None, random_state=0, callbacks=callbacks)
     scores = clf.fit(X, y).decision_function(X)
     # Predictions are in float32: nearly all scores differ, unlike rounded scores in bfloat16.

@@ -7,7 +7,7 @@ from sktopk import PatMatClassifier, TopKClassifier
 from sktopk.metrics import topk_accuracy_score
 
 RNG = np.random.default_rng(0)
-QUICK = {"max_epochs": 2, "hidden_layer_sizes": (4,), "random_state": 0}
+QUICK = {"max_epochs": 1, "hidden_layer_sizes": (4,), "random_state": 0}
 
 
 def pairs(n_classes):
@@ -67,7 +67,8 @@ def test_class_weights_count_also_for_validation_samples():
     X, y = RNG.normal(size=(600, 5)), RNG.choice(5, 600, p=[0.5, 0.3, 0.1, 0.05, 0.05])
     X += np.eye(5)[y]
     clf = TopKClassifier("cross_entropy", k=2, class_weight={0: 0.1, 4: 9.0}, random_state=0)
-    clf.set_params(max_epochs=10).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    clf.set_params(max_epochs=10, n_estimators=1)
+    clf.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     scores, proba = clf.decision_function(X[300:]), clf.predict_proba(X[300:])
     weight = np.array([0.1, 1, 1, 1, 9])[y[300:]]
     # At the slope with the largest likelihood, expected and observed scores have the same mean.

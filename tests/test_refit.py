@@ -18,7 +18,7 @@ from tests.named_losses import NAMED_LOSSES
 
 
 def quick(loss="smooth_topk", **params):
-    return small(loss=loss, **params)
+    return small(loss=loss, **{"max_epochs": 2} | params)
 
 
 def test_set_params_after_fit_changes_no_scores_and_predictions(blobs, tmp_path):
@@ -61,7 +61,7 @@ def test_a_loss_given_as_function_or_by_name_gives_the_same_scores(name, blobs):
     X, y = blobs
     kept = np.r_[np.flatnonzero(y < 4), np.flatnonzero(y == 4)[::2]]
     X, y = X[kept], y[kept]
-    whole = {"batch_size": len(y), "tau": 0.5, "sigma": 0.3}
+    whole = {"batch_size": len(y), "max_epochs": 6, "tau": 0.5, "sigma": 0.3}
     expected = quick(name, **whole).fit(X, y).decision_function(X)
     found = quick(getattr(losses, f"{name}_loss"), **whole).fit(X, y).decision_function(X)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)

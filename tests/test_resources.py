@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="need
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 4))
 Y = (X[:, :3] + rng.standard_normal((120, 3))).argmax(axis=1)
-SMALL = {"hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2}
+SMALL = {"hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2, "n_estimators": 2}
 
 
 def fits(folder):

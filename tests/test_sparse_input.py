@@ -13,7 +13,7 @@ from sktopk.modules import MLP
 from tests.crashing import hook
 
 RNG = np.random.default_rng(0)
-SMALL = {"hidden_layer_sizes": (7,), "batch_size": 64, "max_epochs": 3, "random_state": 0}
+SMALL = {"hidden_layer_sizes": (7,), "batch_size": 100, "max_epochs": 2, "random_state": 0}
 ESTIMATORS = {
     "labels": lambda **p: TopKClassifier(k=1, **SMALL | p),
     "rankings": lambda **p: DeepTopPushClassifier(buffer_size=3, **SMALL | p),

@@ -50,7 +50,7 @@ def test_the_estimated_threshold_is_exact_if_the_buffer_is_as_large_as_its_rank(
         sktopk.RecallAtKClassifier(k=90, buffer_size=90),
         sktopk.PatMatNPClassifier(tau=0.02, buffer_size=40),
     ):
-        estimates, true, clf = trace(classifier, *rare, max_epochs=2)
+        estimates, true, clf = trace(classifier, *rare, max_epochs=2, batch_size=64)
         np.testing.assert_allclose(estimates[len(clf.history_[0]["threshold"]) :], true, atol=1e-7)
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 import sktopk
 from sktopk import DeepTopPushClassifier, FScoreClassifier, PatMatClassifier, TopKClassifier
-from sktopk.modules import MLP
+from sktopk.modules import MLP, TabularMLP
 from tests.crashing import POSITIVE, WithDropout, X, Y, check_same, fitted_state, hook, rate, target
 from tests.crashing import small as quick
 
@@ -89,7 +89,7 @@ def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, adv
         clf.fit(X, np.random.default_rng(1).permutation(300) % 2)
     assert len([each for each in said if "constant scores" in str(each.message)]) == 1
     if not share:  # once, because this fit is the same for each share
-        clf.set_params(log_loss_share=0.8, learning_rate=0.03, max_epochs=20)
+        clf.set_params(log_loss_share=0.8, learning_rate=0.03, max_epochs=8)
         with warnings.catch_warnings(action="error", category=UserWarning):
             clf.fit(X, (X[:, 0] > 0).astype(int))
 
@@ -229,13 +229,13 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
 
 
 def test_partial_fit_continues_after_a_fit_and_fit_starts_again():
-    clf = quick(n_estimators=2, calibration="temperature", module=sktopk.modules.TabularMLP)
+    clf = quick(n_estimators=2, calibration="temperature", max_epochs=2, module=TabularMLP)
     first = clone(clf).fit(X, Y)
     assert hasattr(first, "oob_score_")
     before = weights(first)
     first.partial_fit(X, Y)
     assert any(not torch.equal(value, before[name]) for name, value in weights(first).items())
-    assert first.n_iter_ == 7
+    assert first.n_iter_ == 3
     # After `partial_fit`, each network has trained with all samples.
     assert not hasattr(first, "oob_score_")
     assert not hasattr(first, "oob_decision_function_")
@@ -243,17 +243,17 @@ def test_partial_fit_continues_after_a_fit_and_fit_starts_again():
     check_same(fitted_state(first.fit(X, Y)), fitted_state(clone(clf).fit(X, Y)))
 
 
-TWO = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
+TWO = {"n_estimators": 2, "max_epochs": 2, "random_state": 0}
 
 
 @pytest.mark.parametrize(
     "clf",
     [
-        quick(module=WithDropout, loss="noised_topk"),
+        quick(module=WithDropout, loss="noised_topk", max_epochs=2),
         TopKClassifier(k=2, **TWO),
         PatMatClassifier(calibration="sigmoid", **TWO),
-        quick(DeepTopPushClassifier, buffer_size=3),
-        quick(FScoreClassifier),
+        quick(DeepTopPushClassifier, buffer_size=3, max_epochs=2),
+        quick(FScoreClassifier, max_epochs=2),
         # A rank k refers to all samples so far, so the threshold depends on their number.
         sktopk.RecallAtKClassifier(k=10, batch_size=64, **TWO),
         sktopk.RecallAtKClassifier(k=0.1, batch_size=64, **TWO),
@@ -385,7 +385,7 @@ def test_batch_normalization_accepts_one_sample_left_for_the_last_minibatch():
 def test_a_compiled_network_gives_nearly_the_same_scores(monkeypatch):
     # This backend does not call the C++ compiler, which is slow.
     monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend="eager"))
-    clf = quick(max_epochs=1, module=sktopk.modules.TabularMLP)
+    clf = quick(max_epochs=1, module=TabularMLP)
     expected = clf.fit(X, Y).decision_function(X)
     found = clf.set_params(net_params={"compile": True}).fit(X, Y).decision_function(X)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

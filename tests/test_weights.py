@@ -11,7 +11,7 @@ from sktopk import TopBoostClassifier, TopKClassifier
 from tests.rankers import RANKERS
 
 RNG = np.random.default_rng(0)
-N = 600
+N = 300
 X = RNG.normal(size=(N, 4))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=N) > 1).astype(int)
 X[5, 2], X[6, 3] = 50, -50

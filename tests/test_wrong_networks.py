@@ -263,7 +263,7 @@ def batch():
 def test_a_network_that_masks_classes_is_trained(loss, share):
     X, y = batch()
     clf = TopKClassifier(loss, k=2, log_loss_share=share, module=Masked, random_state=0)
-    clf.set_params(max_epochs=10).fit(X, y)
+    clf.set_params(max_epochs=10, n_estimators=2).fit(X, y)
     proba = clf.predict_proba(X)
     assert (proba[:150, 0] == 0).all()
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)

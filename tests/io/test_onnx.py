@@ -14,6 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
 from torch import nn
+from torch._export import utils
+from torch.onnx._internal.exporter._registration import ONNXRegistry as Registry
 
 import sktopk
 from sktopk import RecallAtKClassifier, TopKClassifier, make_pipeline
@@ -24,7 +26,6 @@ from sktopk.modules import MLP
 for package in ("onnx", "onnxscript", "skl2onnx"):
     pytest.importorskip(package)
 onnxruntime = pytest.importorskip("onnxruntime")
-operators = pytest.importorskip("onnxscript.values").TracedOnnxFunction
 
 QUICK = {"max_epochs": 3, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
@@ -54,10 +55,11 @@ STEPS = [SimpleImputer(strategy="median"), StandardScaler(), PCA(5)]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _parsed_once():
-    """Keep the signatures of all operators, which torch would parse again for each graph."""
+def _operators_once():
+    """Keep the operators of torch and of ONNX, which torch would collect for each graph."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operators, "function_ir", property(cache(operators.function_ir.fget)))
+        patch.setattr(utils, "_materialize_cpp_cia_ops", cache(utils._materialize_cpp_cia_ops))
+        patch.setattr(Registry, "from_torchlib", staticmethod(cache(Registry.from_torchlib)))
         yield
 
 
@@ -120,8 +122,7 @@ def test_a_graph_has_the_outputs_of_a_frozen_scikit_learn_pipeline(cancer, path)
 def test_to_onnx_accepts_samples_in_a_frame(cancer, path):
     frame = pd.DataFrame(cancer[0][:, :3], columns=["a", "b", "c"], dtype=np.float32)
     clf = clone(RANKER).set_params(**LINEAR).fit(frame, cancer[1])
-    graph = to_onnx(clf, path, frame[:50])
-    assert_same(graph, clf, frame.to_numpy())
+    assert_same(to_onnx(clf, path, frame[:50]), clf, frame.to_numpy())
 
 
 class Convolution(nn.Module):

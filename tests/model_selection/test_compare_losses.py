@@ -24,7 +24,7 @@ from sktopk.model_selection import _baselines, compare_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*must be smaller than the number of classes")
 
-QUICK = {"hidden_layer_sizes": (), "max_epochs": 2, "learning_rate": 0.05}
+QUICK = {"hidden_layer_sizes": (), "max_epochs": 2, "learning_rate": 0.05, "n_estimators": 1}
 BOOSTING = "hist_gradient_boosting"
 NETWORKS = ["cross_entropy", "logit_adjusted", "weighted_cross_entropy"]
 BASELINES = [*NETWORKS, "logistic_regression", "extra_trees", BOOSTING]
@@ -107,9 +107,8 @@ def test_the_weighted_baseline_of_two_classes_tunes_its_threshold(rng):
 
 
 def test_losses_share_samples_and_seeds_and_never_choose_with_test_samples(rows):
-    X, y = rows
     losses = {"one": Recorder(), "two": Recorder()}
-    frame = compare(X, y, losses, cv=3, n_seeds=2, grid="default").frame
+    compare(*rows, losses, GaussianNB(), cv=3, n_seeds=2, grid="default")
     # Each loss has six runs, and each run fits four settings and then the best setting.
     runs = [FITS[start : start + 5] for start in range(0, 60, 5)]
     finals = []
@@ -126,9 +125,6 @@ def test_losses_share_samples_and_seeds_and_never_choose_with_test_samples(rows)
         assert set.union(*tests) == set(range(60))
         assert sum(map(len, tests)) == 60
     assert finals[0] != finals[3]
-    n_candidates = frame.groupby("loss")["n_candidates"].unique().map(list)
-    untuned = {"logistic_regression", "extra_trees"}
-    assert all(each == [1 if loss in untuned else 4] for loss, each in n_candidates.items())
 
 
 def test_the_setting_with_the_best_score_on_held_out_samples_is_used(rows):
@@ -136,6 +132,9 @@ def test_the_setting_with_the_best_score_on_held_out_samples_is_used(rows):
     chosen = frame[frame["loss"] == "a"]
     assert [each["learning_rate"] for each in chosen["params"]] == [3.0, 3.0]
     assert chosen["score"].eq(1.0).all()
+    n_candidates = frame.groupby("loss")["n_candidates"].unique().map(list)
+    untuned = {"logistic_regression", "extra_trees"}
+    assert all(each == [1 if loss in untuned else 4] for loss, each in n_candidates.items())
 
 
 def test_settings_that_diverge_are_reported_and_not_chosen(rows):
@@ -163,8 +162,8 @@ def test_an_error_names_the_run_that_failed(rows):
 def test_groups_stay_together_in_folds_and_in_the_search_for_settings(rows):
     X, y = rows
     groups = np.arange(60) // 6
-    compare(X, y, {"a": Recorder()}, groups=groups, grid="default", cv=2)
-    compare(X, y, {"a": Recorder()}, groups=groups, grid="default", cv=GroupKFold(2))
+    for cv in (2, GroupKFold(2)):
+        compare(X, y, {"a": Recorder()}, GaussianNB(), groups=groups, grid="default", cv=cv)
     for run in np.split(np.arange(20), 4):
         final = FITS[run[-1]][2]
         for i in run[:-1]:
@@ -178,7 +177,7 @@ def test_a_setting_is_selected_on_positives_if_few_groups_have_positives(rng):
     groups = np.arange(300) // 5
     X, y = rng.normal(size=(300, 2)), (groups % 10 == 0).astype(int)
     scorer = make_top_scorer("recall_at_k", k=5)
-    found = compare(X, y, groups=groups, grid="default", cv=3, scoring=scorer)
+    found = compare(X, y, (), GaussianNB(), groups=groups, grid="default", cv=3, scoring=scorer)
     assert found.frame["validation_score"].notna().any()
 
 
@@ -197,12 +196,12 @@ def test_a_scorer_ranks_each_group_if_it_asks_for_groups():
 
 
 def test_seeds_on_the_same_samples_are_one_split(rows):
-    X, y = rows
-    fixed = compare(X, y, {"a": Recorder()}, n_seeds=3, cv=StratifiedKFold(2))
+    data = *rows, {"a": Recorder()}, GaussianNB()
+    fixed = compare(*data, n_seeds=3, cv=StratifiedKFold(2))
     assert fixed.frame["split"].nunique() == 2
     assert len(fixed.scores["a"]) == 2
     assert fixed.frame["seed"].nunique() == 6
-    anew = compare(X, y, {"a": Recorder()}, n_seeds=3, cv=ShuffleSplit(2, random_state=None))
+    anew = compare(*data, n_seeds=3, cv=ShuffleSplit(2, random_state=None))
     assert anew.frame["split"].nunique() == 6
     assert len(anew.scores["a"]) == 6
 
