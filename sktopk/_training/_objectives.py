@@ -116,11 +116,8 @@ class SampleLoss(Objective):
         if self.counts:
             counts = positive_totals(drawn.totals)
             counts = counts / counts.amax(1, keepdim=True)  # only the proportions of counts matter
-            each = zip(scores, target, counts, strict=True)
-            losses = [self.function(s, y, class_counts=n, **params) for s, y, n in each]
-            losses = torch.stack(losses)
-        else:
-            losses = self.function(scores.flatten(0, 1), target.flatten(), **params)
+            params["class_counts"] = counts.repeat_interleave(target.shape[1], 0)
+        losses = self.function(scores.flatten(0, 1), target.flatten(), **params)
         return mean_loss(losses.view_as(target), weight, drawn)
 
 

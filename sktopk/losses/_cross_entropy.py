@@ -68,18 +68,20 @@ def negative_log_likelihood(log_proba, target):
 def check_class_counts(class_counts, scores):
     """Return the class counts as a tensor with the dtype and device of `scores`."""
     counts = as_tensor(class_counts, "class_counts")
-    check_length(counts, "class_counts", scores.shape[1], "one count per class")
+    if counts.shape != scores.shape:
+        check_length(counts, "class_counts", scores.shape[1], "one count per class")
     ends = value_range(counts)
     if ends is not None and not 0 < ends[0] <= ends[1] < math.inf:
         raise ValueError(f"class_counts must be in (0, inf); got {ends[0]:g} to {ends[1]:g}")
     return counts.to(scores.device, scores.dtype)
 
 
-def class_margins(class_counts, max_margin, scores):
-    r"""Return the margins :math:`m_c \propto n_c^{-1/4}` whose largest is `max_margin`."""
+def margin_of_label(class_counts, max_margin, scores, label):
+    r"""Return the label's margin :math:`m_c \propto n_c^{-1/4}`; the largest is `max_margin`."""
     max_margin = check_nonnegative(max_margin, "max_margin")
     margins = check_class_counts(class_counts, scores) ** -0.25
-    return max_margin * margins / margins.amax()
+    margins = max_margin * margins / margins.amax(-1, keepdim=True)
+    return margins.expand_as(scores).gather(1, label)
 
 
 @documented_like(topk_hinge_loss)
@@ -149,7 +151,7 @@ def logit_adjusted_loss(
 
     Parameters
     ----------
-    class_counts : array-like of shape (n_classes,)
+    class_counts : array-like of shape (n_classes,) or (n_samples, n_classes)
         Number of training samples per class, positive. Values on a GPU are not checked.
     tau : float, default=1.0
         Strength of the adjustment, nonnegative. With 0 the loss is cross-entropy.
@@ -167,7 +169,7 @@ def logit_adjusted_loss(
     scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
-    adjusted = from_largest(scores).add(tau * (counts / counts.sum()).log())
+    adjusted = from_largest(scores).add(tau * (counts / counts.sum(-1, keepdim=True)).log())
     loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 
@@ -215,9 +217,9 @@ def ldam_loss(
     """
     scores, target = check_hard(scores, target, sample_weight, "ldam_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
-    margins = class_margins(class_counts, max_margin, scores)
     label = target.unsqueeze(1)
-    demanded = from_largest(scores).scatter_add_(1, label, -margins[label])
+    margin = margin_of_label(class_counts, max_margin, scores, label)
+    demanded = from_largest(scores).scatter_add_(1, label, -margin)
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 

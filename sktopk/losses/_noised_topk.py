@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._cross_entropy import class_margins, ldam_loss
+from ._cross_entropy import ldam_loss, margin_of_label
 from ._docs import documented_like
 from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
 from ._order_statistics import lead, noised_kth_largest, score_of_label
@@ -108,7 +108,7 @@ def noised_topk_imbalanced_loss(
     """
     scores, target = check_hard(scores, target, sample_weight, "noised_topk_imbalanced_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
-    margin = class_margins(class_counts, max_margin, scores)[target]
+    margin = margin_of_label(class_counts, max_margin, scores, target.unsqueeze(1)).squeeze(1)
     loss = scale * (margin + _lead(scores, target, k, sigma, n_noise, noise, generator)).relu()
     return reduce(loss, sample_weight, reduction)
 

@@ -175,7 +175,7 @@ def smooth_topk_adjusted_loss(
     unit = k * check_nonnegative(tau, "tau")
     counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score: scores near it get more digits, and the loss is the same.
-    scores = from_largest(scores, k).add(unit * (counts / counts.sum()).log())
+    scores = from_largest(scores, k).add(unit * (counts / counts.sum(-1, keepdim=True)).log())
     weighting = {"sample_weight": sample_weight, "reduction": reduction}
     return smooth_topk_loss(scores, target, k=k, tau=tau, margin=margin, **weighting)
 

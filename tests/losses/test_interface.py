@@ -79,6 +79,16 @@ def test_class_counts_move_with_the_module_and_wrong_counts_raise(case):
             case(*class_batch(), class_counts=[wrong, 1, 1, 1, 1, 1, 1])
 
 
+@every([case for case in CLASSES if "class_counts" in case.parameters])
+def test_each_sample_can_have_its_own_class_counts(case, rng):
+    scores, target = class_batch()
+    counts, noise = rng.uniform(1, 9, scores.shape), case.noise_of(scores, slice(None))
+    found = case(scores, target, class_counts=counts, reduction="none")
+    for i, row in enumerate(counts):
+        own = {"class_counts": row, **{name: each[i : i + 1] for name, each in noise.items()}}
+        assert_same(found[i], case(scores[i : i + 1], target[i : i + 1], **own))
+
+
 def test_class_counts_of_a_series_are_copied_in_its_order():
     counts = pd.Series([1, 3, 5], index=[3, 2, 1])[::-1]
     module = losses.LDAMLoss(counts)
