@@ -133,7 +133,7 @@ def check_equal_batches(n_batches):
     if len({*(lengths := all_objects(n_batches))}) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
-            f"{lengths}: use equally many samples in each process (for rankers, of each class)"
+            f"{lengths}: give each process equally many samples (for rankers, of each class)"
         )
 
 

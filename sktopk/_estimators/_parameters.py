@@ -127,8 +127,8 @@ def check_net_params(estimator):
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator sets minibatches and loss. "
                 "Allowed are precision, compile and arguments of skorch such as optimizer, "
-                "module__*, optimizer__* and callbacks__*. Allowed after iterator_train__ and "
-                f"iterator_valid__ (for predictions) are {', '.join(LOADING)}"
+                "module__*, optimizer__* and callbacks__*. With the prefix iterator_train__ or "
+                f"iterator_valid__ (predictions), allowed are {', '.join(LOADING)}"
             )
     if (precision := net_params.get("precision")) not in PRECISIONS:
         allowed = ", ".join(map(repr, PRECISIONS))

@@ -117,5 +117,5 @@ class _NoLargerThan(TorchFunctionMode):
             size = size if isinstance(size, list | tuple) else [n for n in args if type(n) is int]
             self.left -= math.prod(size)
             if self.left < 0:
-                raise ValueError("network must not have more weights than the file stores")
+                raise ValueError("damaged: the file must store all weights of the network")
         return func(*args, **kwargs)

@@ -62,13 +62,12 @@ class Checkpoint:
             if found.get("format") != FORMAT:
                 writer = found.get("sktopk", "of an older version")
                 raise self._refused(
-                    f"was written by sktopk {writer!s:.80} in another format than that of sktopk "
-                    f"{__version__}"
+                    f"has the format of sktopk {writer!s:.80}, not of {__version__}"
                 )
             if any(type(found.get(key)) is not kind for key, kind in KINDS.items()):
                 raise self._refused("is not a checkpoint")
             if not 0 <= found["seed"] < 2**31:
-                raise self._refused("is not a checkpoint: seed must be between 0 and 2**31")
+                raise self._refused("is not a checkpoint: its seed is not between 0 and 2**31")
             self.found, self.seed, then = found, found["seed"], found["call"]
             changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
             if changed:
@@ -109,7 +108,7 @@ class Checkpoint:
             return found["n_epochs"]
         except Exception as error:
             said = " ".join(str(error).split())
-            raise self._refused(f"does not fit this network and its callbacks ({said})") from error
+            raise self._refused(f"is not of this network and its callbacks ({said})") from error
 
     def end_epoch(self, net, n_epochs):
         """Write the state of the net after `n_epochs` epochs to the file."""

@@ -38,7 +38,7 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("params in param_groups must be those of the optimizer, in its order")
+            raise ValueError("param_groups must list the params in the order of the optimizer")
         for name, value in found.items():
             # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):
@@ -117,7 +117,7 @@ def _check_generator(found, name):
         is_new = (left, following) == (1, 0)
         counts = 1 <= left <= _GENERATOR_NUMBERS and left + following == _GENERATOR_NUMBERS + 1
         if seeded != 1 or not (is_new or counts):
-            raise ValueError(f"{name} must be a random state; got left={left}, next={following}")
+            raise ValueError(f"{name} is a damaged random state: left={left}, next={following}")
 
 
 def _fills_its_memory(tensor):

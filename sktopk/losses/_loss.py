@@ -126,7 +126,7 @@ def check_once(name):
     """Raise an error in a backward pass with ``create_graph=True``, for second derivatives."""
     # torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        raise RuntimeError(f"{name} can be differentiated once, without create_graph=True")
+        raise RuntimeError(f"{name} can be differentiated once only: omit create_graph=True")
 
 
 def check_constant(sample_weight):

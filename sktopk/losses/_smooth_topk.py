@@ -88,7 +88,7 @@ def smooth_topk_loss(
     per sample is O(k n_classes).
 
     The loss does not order the k best labels: in your own training loop, add cross-entropy of the
-    same scores. The loss divides scores by k tau: cross-entropy needs k tau times smaller scores.
+    same scores.
 
     Parameters
     ----------
@@ -159,10 +159,10 @@ def smooth_topk_adjusted_loss(
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
-    :math:`\pi_j` is the share of class j among the training samples. Trained scores :math:`s_j`
-    rank the classes as if all were equally frequent, which is optimal for macro-averaged top-k
-    accuracy. In your own training loop, add :func:`logit_adjusted_loss` of the same scores:
-    plain cross-entropy would undo the correction.
+    :math:`\pi_j` is the share of class j among the training samples. After training, the scores
+    :math:`s_j` rank the classes as if all were equally frequent, which is optimal for
+    macro-averaged top-k accuracy. In your own training loop, add :func:`logit_adjusted_loss` of the
+    same scores: plain cross-entropy would undo the correction.
 
     Examples
     --------

@@ -18,15 +18,15 @@ def topk_hinge_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge between the label's score and the k-th largest other score.
+    r"""Compute the hinge loss of the label's score against the k-th largest other score.
 
     .. math::
         L(s, y) = \max\Bigl(0,\; m + \frac{(s_{\setminus y})_{[k]} - s_y}{k}\Bigr)
 
     where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
     With ``scaled=False``, there is no division by k, as in [1]_ and [3]_. With ``margin=1``, the
-    loss is at least the top-k error. Deep networks are hard to train: the gradient has only two
-    nonzero entries. If scores tie at rank k, only one has a gradient.
+    loss is at least the top-k error. Deep networks train badly, because the gradient of a sample
+    has only two nonzero entries. If scores tie at rank k, only one has a gradient.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def topk_hinge_calibrated_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the hinge between the label and the (k+1)-th largest score.
+    r"""Compute the hinge loss of the label's score against the (k+1)-th largest score.
 
     .. math::
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)

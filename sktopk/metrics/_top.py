@@ -287,7 +287,7 @@ def positives_at_top_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     k : int, default=1
         Rank of the negative above which positives must score. A negative of weight 2 counts twice.
-        1 is the highest negative with a positive weight.
+        1 is the highest negative whose weight is not 0.
 
     Returns
     -------

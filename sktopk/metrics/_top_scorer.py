@@ -75,7 +75,7 @@ def make_top_scorer(
     1e-5) to b = `max_fpr` (default 0.05).
 
     "auc_at_quantile" (right) is a mean of precisions [1]_. :math:`P(\tau)` is the precision among
-    the best samples, a share :math:`\tau` of all; :math:`\alpha` is `quantile`.
+    the share :math:`\tau` of the samples with the highest scores; :math:`\alpha` is `quantile`.
     ``normalize=True`` divides by the mean for a perfect ranking.
 
     .. math::

@@ -65,14 +65,14 @@ def compare_losses(
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). For two classes, a scorer of
-      scikit-learn and no sample weights, the threshold of this network is tuned.
+      "weighted_cross_entropy" (balanced class weights). The threshold of this network is tuned if
+      there are two classes, a scorer of scikit-learn and no sample weights.
 
     Parameters
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline with exactly one: its loss is replaced by each name in
-        `losses`. Other classifiers are named by their class. Each run sets every `random_state`.
+        `losses`. Other classifiers are compared as they are. Each run sets every `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -82,17 +82,17 @@ def compare_losses(
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
         with the k of a TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of a
-        scorer of sktopk, else that of `estimator`.
+        scorer of sktopk or, without one, of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10. For
-        losses with a temperature tau, it multiplies by 1 or 3, and uses tau or tau / 10. None keeps
-        the given parameters. A dict maps losses to ``ParameterGrid`` arguments; losses without an
-        entry get "default". All losses must have the same number of settings.
+        Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10. For losses
+        with a temperature tau, it combines 1 and 3 with tau and tau / 10. None keeps the given
+        parameters. A dict maps losses to ``ParameterGrid`` arguments; losses without an entry get
+        "default". All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None

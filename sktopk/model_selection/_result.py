@@ -51,7 +51,7 @@ class LossComparison:
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
         Share of the test samples of one split that are also test samples of another split, averaged
-        over pairs of splits. None means `test_fraction`, as for independent random splits.
+        over pairs of splits. None means `test_fraction`, which is right for random splits.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class TabularMLP(nn.Module):
     n_bins, n_encoded, missing_indicator, n_categories
         Parameters of the encoder, see :class:`TableEncoder`.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`. Losses with margins need one.
+        Whether the last layer is a :class:`NormalizedLinear`. Losses with `max_margin` need one.
     dtype : torch.dtype, default=None
         Data type of the weights, and `dtype` of the encoder. None means torch's default.
     generator : torch.Generator, default=None

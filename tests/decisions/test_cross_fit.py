@@ -122,13 +122,13 @@ def test_classifiers_without_out_of_fold_scores_raise():
         (BudgetClassifier(LogisticRegression(), cross_fit=True), "oob_decision_function_"),
         (BudgetClassifier(frozen, cross_fit=True), "cross_fit must be False for a FrozenEstimator"),
         (BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True), "True; got 'fdr'"),
-        (BudgetClassifier(bags, cross_fit=True), "got probabilities in .* of Bagging"),
+        (BudgetClassifier(bags, cross_fit=True), "oob_decision_function_ of Bagging.* has prob"),
     ]:
         with pytest.raises(ValueError, match=message):
             decision.fit(X, y)
     for inner in (RandomForestClassifier(5, oob_score=True), PatMatClassifier(tau=0.1, **SMALL)):
         for kind in (BudgetClassifier, SetClassifier):
-            with pytest.raises(ValueError, match="cross_fit must be False with groups; got True"):
+            with pytest.raises(ValueError, match="cross_fit=True with groups needs"):
                 kind(inner, cross_fit=True).fit(X, y, groups=np.arange(90) // 3)
     desk = BudgetClassifier(MeanMembers(), budget=0.2, cross_fit=True).fit(X, y)
     with pytest.raises(ValueError, match="cross_fit=False"):

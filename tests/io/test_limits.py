@@ -170,7 +170,7 @@ def test_a_network_larger_than_the_file_raises(iris, path):
             each["hidden_layer_sizes"]["content"] = [width, width, width]
 
     rewritten(path, change_nodes(widen))
-    with pytest.raises(ValueError, match="network must not have more weights than the file stores"):
+    with pytest.raises(ValueError, match="damaged: the file must store all weights"):
         load(path)
 
 

@@ -142,8 +142,8 @@ def out_of_fold_scores(estimator):
         if not type(last).__module__.startswith("sklearn."):
             return y_score
         raise ValueError(
-            "cross_fit=True needs out-of-fold scores of decision_function; got probabilities in "
-            f"oob_decision_function_ of {type(last).__name__}: set cross_fit=False"
+            "cross_fit=True needs out-of-fold decision scores, but oob_decision_function_ "
+            f"of {type(last).__name__} has probabilities: set cross_fit=False"
         )
     # A forest returns zeros for a sample that every tree was trained on. Replace them by NaN.
     return np.where(y_score.any(axis=1, keepdims=True), y_score, np.nan)

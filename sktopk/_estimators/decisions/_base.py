@@ -201,8 +201,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if self.cross_fit:
             if groups is not None and not any(name.endswith("groups") for name in fit_params):
                 raise ValueError(
-                    f"cross_fit must be False with groups; got True with {last!r}. Only estimators "
-                    "that get the groups, such as TopKClassifier(), hold out whole groups"
+                    "cross_fit=True with groups needs an estimator whose fit takes groups, such as "
+                    f"TopKClassifier(); got {last!r}"
                 )
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
@@ -217,8 +217,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                f"{name} must have a class with two {unit}, one of them for calibration; got at "
-                f"most one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
+                f"{name} must have a class with two {unit}, of which one calibrates; got at most "
+                f"one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
                 "estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)

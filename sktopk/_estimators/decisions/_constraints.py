@@ -43,8 +43,8 @@ class _Constraint:
         """Return the mask of the samples in a batch to review."""
         if groups is not None:
             raise ValueError(
-                'without n, groups must be None (unless constraint="fdr"), because all groups have '
-                "the same threshold; got groups: pass n, or groups=None"
+                'groups need n (or constraint="fdr"), because without n all groups have the same '
+                "threshold; got groups without n: pass n, or groups=None"
             )
         return scores.astype(np.float64) > threshold
 
