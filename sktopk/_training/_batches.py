@@ -244,7 +244,7 @@ class MiniBatches:
         n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
         known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
         if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
-            raise ValueError(f"saved 'hard' must be sample indices per network; got {hard!r:.60}")
+            raise ValueError(f"the file's 'hard' must have indices per network; got {hard!r:.60}")
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):

@@ -155,7 +155,7 @@ class Objective:
             raise TypeError(f"loss={self.loss!r} does not take sample_weight: pass no weights")
         if group is not None:
             if "groups" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} takes no groups: use another loss")
+                raise TypeError(f"loss={self.loss!r} takes no groups: use a loss of rankers")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params:
             counts = np.bincount(target, weight, minlength=score.shape[1])

@@ -150,7 +150,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     threshold_ : float
         Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
         loss, else the threshold of `loss` for the scores of new samples, estimated from training
-        and out-of-fold scores. If `loss` has none, it flags as many samples as are positive.
+        and out-of-fold scores. If `loss` has none, the flagged share is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)

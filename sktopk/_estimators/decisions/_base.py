@@ -217,7 +217,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                f"{name} must have a class with two {unit}, of which one calibrates; got at most "
+                f"{name} must have a class with two {unit}, because one calibrates; got at most "
                 f"one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
                 "estimator in FrozenEstimator"
             )

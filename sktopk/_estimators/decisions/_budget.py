@@ -64,7 +64,7 @@ class BudgetClassifier(CalibratedDecision):
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
         Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also
-        an integer: `predict` flags this number of as many samples as `fit` got, or this share.
+        an integer, which is divided by the number of samples in `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate that `budget` limits. The share of flagged samples ("count"), the false positive rate
         ("fpr") and the false discovery rate ("fdr") are at most `budget`, the others at least.
@@ -126,8 +126,8 @@ class BudgetClassifier(CalibratedDecision):
       the scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget. This holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_ [5]_).
-      `predict` uses the calibration samples alone: t is the lowest value at which (1 + negatives
-      above t) / (1 + samples above t) is at most the budget.
+      `predict` uses calibration samples only: t is the lowest value at which (1 + negatives above
+      t) / (1 + samples above t) is at most the budget.
     - "count": there is no guarantee. The threshold is a quantile of the calibration scores.
 
     With too few calibration samples for a guarantee, no sample is flagged (every sample for

@@ -65,8 +65,8 @@ def linear_program(
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of the inequalities: dense, sparse COO or sparse CSR. None means no inequalities.
-        A sparse matrix has no leading dimensions, or all those of the batch. Only its stored
-        entries have a gradient.
+        A sparse matrix has all leading dimensions of the batch, or none. Only its stored entries
+        have a gradient.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None

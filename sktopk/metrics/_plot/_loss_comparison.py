@@ -44,7 +44,7 @@ class LossComparisonDisplay(Display):
     names : array-like of str of shape (n_losses,)
         Names of the losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean score of each loss minus that of the baseline, and half the length of its interval.
+        Mean score of each loss minus the mean of the baseline, and half the length of its interval.
     baseline : str, default="cross_entropy"
         Name of the loss with which the other losses are compared.
     metric : str, default="score"
