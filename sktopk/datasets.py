@@ -98,7 +98,7 @@ def _groups_of_classes(y, groups):
     if len(unknown := np.setdiff1d(y, classes)):
         raise ValueError(f"each label of y must be a key of groups; {unknown.tolist()[0]!r} is not")
     if y.dtype.kind in "iuf" and len(lost := classes[classes.astype(y.dtype) != classes]):
-        raise ValueError(f"groups: {lost.tolist()[0]} is no label of y, whose dtype is {y.dtype}")
+        raise ValueError(f"labels in groups must have y's dtype {y.dtype}; got {lost.tolist()[0]}")
     return classes, np.array([groups[label] for label in classes.tolist()])
 
 

@@ -91,7 +91,7 @@ def test_a_checkpoint_of_another_format_raises_an_error_with_the_version(of_form
         del state["format"], state["sktopk"]
     torch.save(state, path)
     writer = r"9\.0" if of_format else "of an older version"
-    with pytest.raises(ValueError, match=f"written by sktopk {writer} in another format"):
+    with pytest.raises(ValueError, match=f"has the format of sktopk {writer}, not of"):
         quick().fit(X, Y, checkpoint=path)
 
 
