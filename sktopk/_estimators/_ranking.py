@@ -85,9 +85,9 @@ class RankingClassifier(BaseNetClassifier):
         Number of groups passed to `fit`. Absent if `fit` got no groups or a single group.
     history_ : list of dict
         One dict per epoch: `train_loss`, `dur` (seconds), values of callbacks and, if the loss has
-        a threshold, the array `threshold` (one value for each step). `valid_score` is the area
-        under the ROC curve of held-out samples, with log(false-positive rate) as x axis.
-        `valid_loss`, the loss of these samples, needs `X_val`, `callbacks` or a single network.
+        a threshold, the array `threshold` (a value per minibatch). `valid_score` is the area under
+        the ROC curve of held-out samples, with log(false-positive rate) as x axis. `valid_loss`
+        is their loss: only with `X_val`, `callbacks` or a single network.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def budget_table(
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers b of samples that are selected per day, integers from 1 to `n_rows`.
     n_rows : int, default=None
-        Number of samples per day. None means n, the number of given samples.
+        Number of samples of which a budget selects, such as those of a day. None means n.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     n_bootstraps : int, default=500

@@ -81,8 +81,8 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
-        with the k of a TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of a
-        scorer of sktopk or, without one, of `estimator`.
+        with the k of `estimator`, a TopKClassifier. Models with ``pos_label=None`` get the
+        `pos_label` of `scoring`, if it is a scorer of sktopk, else of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.

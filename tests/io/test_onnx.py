@@ -14,8 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
 from torch import nn
-from torch._export import utils
-from torch.onnx._internal.exporter._registration import ONNXRegistry as Registry
 
 import sktopk
 from sktopk import RecallAtKClassifier, TopKClassifier, make_pipeline
@@ -26,6 +24,8 @@ from sktopk.modules import MLP
 for package in ("onnx", "onnxscript", "skl2onnx"):
     pytest.importorskip(package)
 onnxruntime = pytest.importorskip("onnxruntime")
+utils = pytest.importorskip("torch._export.utils")
+Registry = pytest.importorskip("torch.onnx._internal.exporter._registration").ONNXRegistry
 
 QUICK = {"max_epochs": 3, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}

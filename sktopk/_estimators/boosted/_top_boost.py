@@ -97,7 +97,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
     k : int or float, default=0.05
         Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives
-        ("top_mean", "top_push_k") or samples (other losses); for more classes, labels.
+        ("top_mean", "top_push_k") or samples. For more classes, k counts labels of a sample.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"

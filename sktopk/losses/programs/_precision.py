@@ -43,7 +43,7 @@ def recall_at_precision_loss(
     precision : float
         Required precision p, in (0, 1].
     penalty : float, default=2.0
-        Penalty M, positive. The loss rises by M if V equals the number of negatives.
+        Penalty M, positive. With a larger M, a precision below p costs more.
 
     Examples
     --------
