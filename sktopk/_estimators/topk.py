@@ -44,7 +44,7 @@ class TopKClassifier(BaseNetClassifier):
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
     the k classes with the highest scores. By default, the loss is mixed with cross-entropy. The
-    top-k accuracy is then about the same as with cross-entropy only, also if labels are wrong.
+    top-k accuracy is then about the same as with cross-entropy only, even with wrong labels.
 
     A top-k loss without cross-entropy is better for small or linear networks if only the top-k
     accuracy matters. If some classes are rare, losses for long-tailed classes are better. A fit of

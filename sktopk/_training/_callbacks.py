@@ -151,7 +151,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
         if isinstance(each, EpochScoring) and not each.on_train and not has_val:
             if is_fit:
                 raise ValueError(
-                    f"callbacks: {kind} needs held-out samples. Set on_train=True, or {HOLD_OUT}"
+                    f"callbacks: {kind} needs held-out samples. Give it on_train=True or {HOLD_OUT}"
                 )
             warn(f"callbacks: {kind} records no score, because partial_fit holds out no samples")
 

@@ -227,7 +227,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
         )
     if prefix is None:
         raise ValueError(
-            "scoring must be a scorer if estimator has no TopKClassifier, for example "
+            "scoring must be a scorer if estimator is no TopKClassifier, for example "
             "sktopk.metrics.make_top_scorer('true_positive_rate_at_fpr', fpr=0.01); got None"
         )
     k = estimator.get_params()[f"{prefix}k"]
