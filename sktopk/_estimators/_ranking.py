@@ -64,8 +64,7 @@ class RankingClassifier(BaseNetClassifier):
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Parameters for the loss only: ``{"fpr": 0.05}`` changes the `fpr` of the loss, but not of
-        `score` and `threshold_`. A search over ``loss__fpr`` compares all candidates by the same
-        metric.
+        `score` and `threshold_`. Searches over ``loss__fpr`` have one metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.

@@ -88,7 +88,7 @@ def names_in(data, constructed):
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("files in the archive must have different names and no compression")
+            raise ValueError("files in the archive must not share names or bytes, or be compressed")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
             raise ValueError(f"the file's sktopk format must be {FORMAT}; got {version['format']}")

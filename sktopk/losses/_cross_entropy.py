@@ -19,6 +19,7 @@ from ._loss import (
     reduce,
     value_range,
 )
+from ._order_statistics import score_of_label
 from ._topk_hinge import topk_hinge_loss
 
 _NO_LABEL = torch.iinfo(torch.int64).min
@@ -62,7 +63,7 @@ def negative_log_likelihood(log_proba, target):
         absent = (target == 0) & (log_proba == -math.inf)
         return -torch.where(absent, 0.0, target * log_proba).sum(1)
     # Do not use nll_loss, which would ignore the index -100.
-    return -log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
+    return -score_of_label(log_proba, target)
 
 
 def check_class_counts(class_counts, scores):
@@ -76,12 +77,18 @@ def check_class_counts(class_counts, scores):
     return counts.to(scores.device, scores.dtype)
 
 
-def margin_of_label(class_counts, max_margin, scores, label):
+def log_prior(class_counts, scores):
+    """Return the logarithms of the shares of the classes, which broadcast to `scores`."""
+    counts = check_class_counts(class_counts, scores)
+    return (counts / counts.sum(-1, keepdim=True)).log()
+
+
+def margin_of_label(class_counts, max_margin, scores, target):
     r"""Return the label's margin :math:`m_c \propto n_c^{-1/4}`; the largest is `max_margin`."""
     max_margin = check_nonnegative(max_margin, "max_margin")
     margins = check_class_counts(class_counts, scores) ** -0.25
     margins = max_margin * margins / margins.amax(-1, keepdim=True)
-    return margins.expand_as(scores).gather(1, label)
+    return score_of_label(margins.expand_as(scores), target)
 
 
 @documented_like(topk_hinge_loss)
@@ -168,8 +175,7 @@ def logit_adjusted_loss(
     """
     scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
-    counts = check_class_counts(class_counts, scores)
-    adjusted = from_largest(scores).add(tau * (counts / counts.sum(-1, keepdim=True)).log())
+    adjusted = from_largest(scores).add(tau * log_prior(class_counts, scores))
     loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 
@@ -217,9 +223,8 @@ def ldam_loss(
     """
     scores, target = check_hard(scores, target, sample_weight, "ldam_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
-    label = target.unsqueeze(1)
-    margin = margin_of_label(class_counts, max_margin, scores, label)
-    demanded = from_largest(scores).scatter_add_(1, label, -margin)
+    margin = margin_of_label(class_counts, max_margin, scores, target)
+    demanded = from_largest(scores).scatter_add_(1, target.unsqueeze(1), -margin.unsqueeze(1))
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
     return reduce(loss, sample_weight, reduction)
 

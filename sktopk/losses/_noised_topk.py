@@ -108,7 +108,7 @@ def noised_topk_imbalanced_loss(
     """
     scores, target = check_hard(scores, target, sample_weight, "noised_topk_imbalanced_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
-    margin = margin_of_label(class_counts, max_margin, scores, target.unsqueeze(1)).squeeze(1)
+    margin = margin_of_label(class_counts, max_margin, scores, target)
     loss = scale * (margin + _lead(scores, target, k, sigma, n_noise, noise, generator)).relu()
     return reduce(loss, sample_weight, reduction)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import _elementary_symmetric as symmetric
-from ._cross_entropy import check_class_counts, logit_adjusted_loss
+from ._cross_entropy import log_prior, logit_adjusted_loss
 from ._docs import documented_like
 from ._loss import (
     LossModule,
@@ -87,8 +87,7 @@ def smooth_topk_loss(
     is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
     per sample is O(k n_classes).
 
-    The loss does not order the k best labels: in your own training loop, add cross-entropy of the
-    same scores.
+    The loss does not order the k best labels: in your own loop, add cross-entropy of its scores.
 
     Parameters
     ----------
@@ -173,9 +172,8 @@ def smooth_topk_adjusted_loss(
     scores = check_scores(scores, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     unit = k * check_nonnegative(tau, "tau")
-    counts = check_class_counts(class_counts, scores)
     # Subtract the k-th largest score: scores near it get more digits, and the loss is the same.
-    scores = from_largest(scores, k).add(unit * (counts / counts.sum(-1, keepdim=True)).log())
+    scores = from_largest(scores, k).add(unit * log_prior(class_counts, scores))
     weighting = {"sample_weight": sample_weight, "reduction": reduction}
     return smooth_topk_loss(scores, target, k=k, tau=tau, margin=margin, **weighting)
 

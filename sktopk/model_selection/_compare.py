@@ -72,7 +72,7 @@ def compare_losses(
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline with exactly one: its loss is replaced by each name in
-        `losses`. Other classifiers are compared as they are. Each run sets every `random_state`.
+        `losses`. Other classifiers are compared by class name. A run sets each `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -227,7 +227,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
         )
     if prefix is None:
         raise ValueError(
-            "scoring must be a scorer if estimator is no TopKClassifier, for example "
+            "scoring must be a scorer if estimator contains no TopKClassifier, such as "
             "sktopk.metrics.make_top_scorer('true_positive_rate_at_fpr', fpr=0.01); got None"
         )
     k = estimator.get_params()[f"{prefix}k"]

@@ -24,8 +24,6 @@ from sktopk.modules import MLP
 for package in ("onnx", "onnxscript", "skl2onnx"):
     pytest.importorskip(package)
 onnxruntime = pytest.importorskip("onnxruntime")
-utils = pytest.importorskip("torch._export.utils")
-Registry = pytest.importorskip("torch.onnx._internal.exporter._registration").ONNXRegistry
 
 QUICK = {"max_epochs": 3, "random_state": 0}
 SMALL = {"hidden_layer_sizes": (8,), "n_estimators": 2, **QUICK}
@@ -57,6 +55,9 @@ STEPS = [SimpleImputer(strategy="median"), StandardScaler(), PCA(5)]
 @pytest.fixture(scope="module", autouse=True)
 def _operators_once():
     """Keep the operators of torch and of ONNX, which torch would collect for each graph."""
+    from torch._export import utils
+    from torch.onnx._internal.exporter._registration import ONNXRegistry as Registry
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(utils, "_materialize_cpp_cia_ops", cache(utils._materialize_cpp_cia_ops))
         patch.setattr(Registry, "from_torchlib", staticmethod(cache(Registry.from_torchlib)))
