@@ -32,6 +32,8 @@ if __name__ == "__main__":
             clf = BudgetClassifier(inner, budget=budget, constraint=constraint, random_state=0)
             clf.fit(X, Y).predict(X)
             clf.predict_top(X, 5)
+        clf.hits_interval(X, 5)
+        BudgetClassifier.from_scores(X[:, 0], Y, budget=budget, constraint=constraint)
     for method in ("topk", "average_k", "lac", "aps", "raps", "pas"):
         sets = SetClassifier(GaussianNB(), method=method, k=1).fit(X, Y).predict_set(X)
         metrics.set_coverage_score(Y, sets, labels=CLF.classes_)
