@@ -27,9 +27,9 @@ def inject_label_noise(
         \text{uniform on } \{c : g(c) = g(y_i)\} & \text{with probability } p \end{cases}
 
     The new label can be equal to the old label. If no group has more than k classes, a classifier
-    that ranks the classes of the correct group first still has a top-k accuracy of 1. In section
-    5.1 of [1]_, the groups are the 20 coarse classes of CIFAR-100. The code of the paper uses
-    blocks of five classes in alphabetical order instead: ``groups=np.arange(100) // 5``.
+    can still have a top-k accuracy of 1: by ranking the classes of the correct group first. In
+    section 5.1 of [1]_, the groups are the 20 coarse classes of CIFAR-100. The code of the paper
+    uses blocks of five classes in alphabetical order instead: ``groups=np.arange(100) // 5``.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def inject_label_noise(
     p : float
         Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
-        Seed of the random generator. With the same int and a larger p, the same labels change in
-        the same way, and more labels change.
+        Seed of the random generator. With the same int, a larger p changes the same labels in the
+        same way, and also changes more labels.
 
     Returns
     -------
@@ -114,9 +114,9 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    where n_c is the size of class c; the C classes are in sorted order. The first class has
-    `factor` times as many samples as the last. :math:`n_{\max}` is the largest number for which all
-    classes have enough samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
+    where n_c is the size of class c; the C classes are sorted. The first class has `factor` times
+    as many samples as the last. :math:`n_{\max}` is the largest number for which each class has at
+    least n_c samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
 
     Parameters
     ----------

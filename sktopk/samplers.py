@@ -24,11 +24,11 @@ class StratifiedBatchSampler:
     - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
       sample is in exactly one batch, and each class is spread evenly over the batches.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
-      with m positives each. Each negative is in one batch. Positives are shuffled and used in turn,
-      again and again, so that a batch may contain the same positive twice.
+      with m positives each. Each negative is in one batch. Positives are used repeatedly, each time
+      in a new order. A batch may contain the same positive twice.
 
-    Each iteration is one epoch. Batch sizes differ by at most one. The paper uses 5 positives in
-    batches of 32 samples [1]_. Pass the sampler to a torch ``DataLoader`` as ``batch_sampler``.
+    Each loop over the sampler is one epoch. Batch sizes differ by at most one. In [1]_, batches of
+    32 samples have 5 positives. Pass the sampler to a torch ``DataLoader`` as ``batch_sampler``.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def evenly(rows, fold, generator):
 
 
 class ShuffledBatches:
-    """Shuffled minibatches of sample indices, in which each fold has about its share.
+    """Shuffled minibatches of sample indices, each with about the same share of every fold.
 
     A single remaining sample joins the last minibatch: batch normalization needs two samples.
     """
@@ -162,9 +162,9 @@ class ShuffledBatches:
 class GroupBatches:
     """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
 
-    A minibatch contains either several whole groups, or parts of `n_joined` large groups, one part
-    of each. `n_joined` is at most ten, and smaller if parts would otherwise have fewer than twice
-    `min_positives` samples. `n_parts` has the number of parts of each group, or 0 without samples.
+    A minibatch contains either several whole groups, or one part of each of `n_joined` large
+    groups. `n_joined` is at most ten. It is smaller if parts would have fewer than twice
+    `min_positives` samples. `n_parts` has the number of parts of each group (0 without samples).
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):

@@ -26,8 +26,8 @@ def read_file(path):
 def write_atomically(path, parts):
     """Write bytes to a file: after a crash, the file has either its old or its new content.
 
-    The mode of an existing file is kept, and links are followed. Temporary files that interrupted
-    writes left behind are deleted.
+    Keep the permissions of an existing file, and follow links. Delete temporary files of
+    interrupted writes.
     """
     path = os.path.realpath(path)
     folder, name = os.path.split(path)

@@ -1,4 +1,4 @@
-"""Common parts of estimators: public names, conditional methods, version, fitted attributes."""
+"""Common parts of estimators: public names, optional methods, version and fitted attributes."""
 
 import warnings
 from collections.abc import Callable
@@ -75,13 +75,13 @@ def fitted_attributes(estimator):
 
 
 def assign(estimator, fitted):
-    """Replace all fitted attributes in one step, so that other threads see the old or the new."""
+    """Replace all fitted attributes in one step: other threads see only old or only new ones."""
     before = fitted_attributes(estimator)
     estimator.__dict__ = {k: v for k, v in vars(estimator).items() if k not in before} | fitted
 
 
 def present(estimator):
-    """Return the estimator in its present state, which a `fit` in another thread cannot change."""
+    """Return an object with the estimator's present state, unchanged by `fit` in other threads."""
     now = object.__new__(type(estimator))
     now.__dict__ = estimator.__dict__
     return now

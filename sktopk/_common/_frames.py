@@ -104,10 +104,10 @@ class Categories:
 
     `values` maps the index of each categorical column to its categories: None if values are
     missing, then the categories by decreasing frequency. `statistics` maps each column with more
-    than 50 categories to their target statistics; the last row is for unknown categories. With more
-    than two classes, the statistics of the first class replace the column, and those of other
-    classes are appended to X. If `only_cells`, all columns are categorical or boolean, and equal
-    samples are not copies, but several samples of one cell of a contingency table.
+    than 50 categories to their target statistics, with a last row for unknown categories. With more
+    than two classes, the statistics of the first class replace the column of X, and those of other
+    classes are appended to X. If `only_cells` is true, all columns are categorical or boolean. Many
+    samples are then equal by chance, and do not count as copies.
     """
 
     values: dict
@@ -150,7 +150,7 @@ class Categories:
 
     @property
     def sizes(self):
-        """Return a dict that maps each column that stays categorical to its number of codes."""
+        """Return a dict {column: number of integer codes} of the columns that stay categorical."""
         return {j: len(values) for j, values in self.values.items() if len(values) <= MOST}
 
     def encode(self, X):
@@ -180,10 +180,10 @@ class Categories:
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
 
     def fit(self, rows, order):
-        """Return the categories with target statistics, and X with cross-fitted statistics.
+        """Return these categories with target statistics added, and X with cross-fitted statistics.
 
-        A sample gets the statistics of samples in other parts of the data, so that its own label
-        has no effect. A group is in one part. `order` is a result of `shuffled_order`.
+        The statistics of a sample come from other parts of the data, so that its own label has no
+        effect. All samples of a group are in one part. `order` is a result of `shuffled_order`.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -199,7 +199,7 @@ class Categories:
         return replace(self, statistics=statistics), _with_columns(rows.X, encoded)
 
     def with_statistics(self, X):
-        """Return X, the result of `encode` as an array, with target statistics."""
+        """Return X, the array of codes from `encode`, with target statistics."""
         encoded = {
             j: np.array(statistics)[X[:, j].astype(np.intp)]
             for j, statistics in self.statistics.items()
@@ -314,11 +314,11 @@ def _by_frequency(name, objects, weight):
 
 
 def deal_to_parts(code, order, target):
-    """Return the part of each sample. Each category is spread evenly over the parts, at random.
+    """Return the part of each sample, with each category spread evenly over the parts at random.
 
-    Copies are in one part: samples with equal integers in `order`, if their labels are equal, too,
-    and most categories have several other samples. Labels are not spread evenly, because statistics
-    of the other parts would then tell the label of a sample.
+    Samples with equal integers in `order` are copies. Copies are in one part if they have equal
+    labels and most categories have several different samples. Labels are not spread evenly:
+    statistics of the other parts would then reveal the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -334,15 +334,15 @@ def deal_to_parts(code, order, target):
 def target_statistics(code, target, n_classes, weight, part):
     """Return the statistics of all categories, and the cross-fitted statistics of the samples.
 
-    A category c and a class k with the weights W_c and S_ck of their samples have the statistic
+    For a category c and a class k, the statistic is
 
         (S_ck + m p_k) / (W_c + m),
 
-    where p_k is the share of class k in all samples. The prior weight m of a class has the smallest
-    squared error for samples in other parts. If p_k has about the same error, the statistic is p_k
-    for all categories, because noise would be scaled like other columns. The last row is for
-    unknown categories. For two classes, only the second class has a column. scikit-learn's
-    TargetEncoder is not used, because it ignores sample weights.
+    W_c is the weight of c, S_ck the weight of its samples of class k, and p_k the share of k in all
+    samples. The prior weight m of a class has the smallest squared error for samples in other
+    parts. If p_k has about the same error, it is the statistic of all categories: column scaling
+    would amplify noise. The last row is for unknown categories. For two classes, only the second
+    class has a column. scikit-learn's TargetEncoder is not used, because it ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes
     cells = np.ravel_multi_index((part, code, target), shape)
@@ -355,7 +355,7 @@ def target_statistics(code, target, n_classes, weight, part):
     unit = total.sum() / len(total)
 
     def errors(m):
-        """Return the squared error of each category in each part held out, for each class."""
+        """Return squared errors: a row per held-out part and category, and a column per class."""
         found = []
         for mine, mine_total in zip(own, own_total, strict=True):
             p = _smoothed(columns - mine, total - mine_total, m)[:-1]

@@ -26,7 +26,7 @@ _NUMBERS = bool, int, float, np.bool_, np.number
 
 
 def check_rows(estimator, X):
-    """Return X as a float array, canonical CSR or lazy rows, with encoded categories."""
+    """Return X as a float array, canonical CSR matrix or lazy rows, with encoded categories."""
     check_table(X)
     X = _coded_rows(estimator, as_lazy(X), reset=False)
     if hasattr(estimator, "categories_"):
@@ -197,7 +197,7 @@ def is_dataset(X, kind="Dataset"):
 
 
 def as_lazy(X):
-    """Return a Dataset, or a list of its items, as lazy rows, and any other X unchanged."""
+    """Return lazy rows if X is a Dataset or a list of its items, and any other X unchanged."""
     # skorch's SliceDataset is a sequence of samples for searches of scikit-learn.
     sliced = getattr(sys.modules.get("skorch.helper"), "SliceDataset", ())
     # In cross-validation, scikit-learn converts a Dataset to a list of its items.
@@ -212,7 +212,7 @@ def as_lazy(X):
 
 
 def check_table(X):
-    """Check that X is a table, and not an object that only produces or describes one."""
+    """Check that X is a table, and not a lazy frame, a stream, a dict, a set or a sparse tensor."""
     came = type(X).__name__
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be in memory; got a {came}: pass X.collect()")
@@ -379,7 +379,7 @@ def check_two_classes(y, pos_label, name="y"):
 
 
 def listed(classes):
-    """Return the number of classes and the first of them, for a message."""
+    """Return the number of classes and the first few labels as a text, for a message."""
     more = ", ..." if len(classes) > _SHOWN else ""
     return f"{len(classes)} ({', '.join(map(repr, classes[:_SHOWN].tolist()))}{more})"
 

@@ -54,7 +54,7 @@ def isolated_rng(device, seed=None, state=None):
 
 @contextmanager
 def unused_rng():
-    """Context manager whose value says if no other thread uses torch's random generators."""
+    """Context manager, with the value True if no other thread uses torch's random generators."""
     is_free = _RNG_LOCK.acquire(blocking=False)
     try:
         yield is_free
@@ -138,7 +138,7 @@ def check_equal_batches(n_batches):
 
 
 def joined_samples(*tensors):
-    """Concatenate tensors (n_members, n_samples, ...) of all processes. None stays None."""
+    """Concatenate tensors (n_members, n_samples, ...) of all processes. For None, return None."""
     if world_size() == 1:
         return tensors
     sizes = all_objects(tensors[0].shape[1])

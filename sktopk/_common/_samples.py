@@ -27,11 +27,11 @@ LEAST_OF_BOTH = 0.1
 class Samples(NamedTuple):
     """Checked samples, labels, weights and group indices (None without groups).
 
-    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
-    the factors of `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
-    others. `coded` is None or the table with categories as integers. The folds depend on `coded`,
-    because equal samples can have different statistics in X. `only_cells`: see `Categories`.
-    `ordered` is the result of `order`, if it is known: then X is not read again.
+    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights, not
+    multiplied by `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
+    kept ones. `coded` is None or the table with categories as integers. Folds depend on `coded`
+    rather than X, because target statistics can make equal samples differ in X. For `only_cells`,
+    see `Categories`. `ordered` is a known result of `order` (X is not read again), or None.
     """
 
     X: object
@@ -46,7 +46,7 @@ class Samples(NamedTuple):
     ordered: np.ndarray | None = None
 
     def order(self, seed):
-        """Return one random integer per sample, equal for a group and for equal samples."""
+        """Return a random integer per sample, shared by equal samples and by samples of a group."""
         if self.ordered is not None:
             return self.ordered
         if self.only_cells and self.groups is None:
@@ -63,7 +63,7 @@ class Samples(NamedTuple):
         return of_all
 
     def take(self, mask):
-        """Return the samples of a mask or of indices."""
+        """Return the samples that a mask or indices select."""
         names = "y", "weight", "groups", "target", "count", "coded"
         parts = {k: each[mask] for k in names if (each := getattr(self, k)) is not None}
         return self._replace(X=take(self.X, mask), present=None, ordered=None, **parts)
@@ -100,7 +100,7 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """Samples that networks hold out. `parts` has, for each fold, its slice and its networks."""
+    """Samples that networks hold out. `parts` lists (slice of samples, networks) of each fold."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
@@ -117,7 +117,7 @@ class HeldOut(SomeRows):
 
 
 def take(X, mask):
-    """Return the samples of a mask or of indices. A large X is not copied, see `SomeRows`."""
+    """Return the samples that a mask or indices select. A large X is not copied, see `SomeRows`."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask) if mask.dtype == bool else mask
@@ -140,7 +140,7 @@ def is_memory_map(X):
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return one random integer per sample, the same for equal samples and for a group."""
+    """Return a random integer per sample, shared by equal samples and by samples of a group."""
     rank = sample_ranks(X)
     order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
     if groups is None:
@@ -227,7 +227,7 @@ def _canonical(X):
 def deal(order, target, n_folds):
     """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    Classes whose samples would all be in one fold, and samples equal to these, get fold -1.
+    If all samples of a class would be in one fold, they and samples equal to them get fold -1.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T

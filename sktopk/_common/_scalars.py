@@ -109,7 +109,7 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
 
 
 def number(low=None, high=None, bounds="both", *, integer=False, auto=False, none=False):
-    """Return a check for `check_parameters`. `auto` and `none` also allow "auto" and None."""
+    """Return a function that checks a number. `auto` and `none` also allow "auto" and None."""
 
     def check(value, name):
         if (auto and isinstance(value, str) and value == "auto") or (none and value is None):
@@ -127,7 +127,7 @@ def number(low=None, high=None, bounds="both", *, integer=False, auto=False, non
 
 
 def option(*allowed):
-    """Return a check for `check_parameters` that allows these strings (or None)."""
+    """Return a function that checks that a value is one of these strings (or None)."""
     return lambda value, name: check_option(value, name, allowed)
 
 
@@ -141,7 +141,7 @@ def check_sizes(sizes, name):
 
 
 def check_parameters(estimator):
-    """Check parameters by the dicts `_checks` {name: function(value, name)} of all base classes."""
+    """Check parameters with `_checks` of all base classes: dicts {name: function(value, name)}."""
     checks = {}
     for cls in reversed(type(estimator).__mro__):
         checks |= vars(cls).get("_checks", {})
@@ -214,7 +214,7 @@ def refuse_missing(values, name, what_held="labels"):
 
 
 def on_host(values, name):
-    """Return arrays of other libraries, and lists of strings and others, as NumPy arrays.
+    """Convert arrays of other libraries, and lists of strings and other items, to NumPy arrays.
 
     Arrays on other devices and tensors with a gradient require scikit-learn's array_api_dispatch.
     """
@@ -292,8 +292,8 @@ def negative_first(classes, pos_label):
 def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
-    None means 1 or True if the other label is 0, -1 or False. For other labels, None means the
-    first label if it is rare, else the second. `count` has the weight of each class.
+    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first label
+    if its class is rare, and the second label if not. `count` has the weight of each class.
     """
     labels = classes.tolist()
     if pos_label is not None:

@@ -1,4 +1,4 @@
-"""Warnings that point to the line of the user's code, once."""
+"""Warnings that point to the line of the user's code, each shown once."""
 
 import contextlib
 import inspect

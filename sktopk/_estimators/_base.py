@@ -64,8 +64,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. Other networks need scaled
-        data, or start with :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter
-        `n_members`, one call builds all networks.
+        data, or must start with :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter
+        `n_members` must create all networks in one call.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -80,8 +80,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best epoch. None trains all epochs, and keeps the last, or an earlier epoch that
-        is better on held-out samples by more than two standard errors of the difference.
+        keeps the best epoch. None trains all epochs, and keeps the last, or the best if that is
+        better on held-out samples by more than two standard errors of the difference.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
@@ -116,13 +116,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. `valid_score` is
-        the mean of top-1 and top-k accuracy of held-out samples, both balanced if the loss corrects
-        for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
+        the mean of top-1 and top-k accuracy of held-out samples. Both are balanced if the loss
+        corrects for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out. NaN
         without such a network. Absent with over 2**27 scores, or if no folds are held out.
     oob_score_ : float
-        `score` of the out-of-fold scores; above 2**27 scores, of a random part of the samples.
+        `score` of the out-of-fold scores. With over 2**27 scores, only a random part counts.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
@@ -203,11 +203,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Training samples, float32 or float64. Categories that `fit` has not seen count as
             unknown. A custom `module` also accepts images (n_samples, channels, height, width).
-            Network weights are float32, or have the dtype of X if one minibatch holds all samples.
-            Memory maps and Datasets are read in minibatches.
+            Network weights are float32. Only if one minibatch holds all samples, they have the
+            dtype of X. Memory maps and Datasets are read in minibatches.
 
-            Items of a Dataset are samples, or tuples that begin with (sample, label).
-            ``__getitems__(indices)``, if defined, reads a minibatch.
+            Items of a Dataset are samples, or tuples that begin with (sample, label). If the
+            Dataset has ``__getitems__(indices)``, one call reads a minibatch.
             ``net_params={"iterator_train__num_workers": 4}`` reads with four worker processes.
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None if X is a Dataset with labels.
@@ -215,10 +215,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as the plant on a photo. A network holds out whole groups. A
-            search passes groups to its splitter only. To pass them to `fit`, use metadata routing
-            or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
+            search passes groups only to its splitter. To also pass groups to `fit`, use metadata
+            routing or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
-            Samples and labels for early stopping and calibration, in place of held-out samples.
+            Samples and labels for early stopping and calibration. No samples of X are held out.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues.
             The weights are then bit-identical to a fit without a crash, unless a Dataset draws
@@ -374,9 +374,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Estimate the probability of each class.
 
         Requires `calibration`, ``log_loss_share > 0``, or a loss of log probabilities, such as
-        "cross_entropy". Classes rank like in `decision_function`. If the loss corrects for class
-        frequencies, these are the probabilities for equally frequent classes. With several
-        networks, the largest one is often too low: scores of single networks calibrate it.
+        "cross_entropy". The order of classes is as in `decision_function`. If the loss corrects for
+        class frequencies, the probabilities are for equally frequent classes. With several
+        networks, the largest probability is often too low: scores of single networks calibrate it.
 
         Parameters
         ----------

@@ -48,8 +48,8 @@ def split_params(estimator, training):
 def build_net(estimator, task, dtypes, seed, device):
     """Return an initialized, untrained `Net` with the parameters of an estimator.
 
-    `dtypes` has the names of the data types of the weights and of X. TabularMLP scales samples in
-    the type of X, other networks get samples in the type of the weights. `seed` determines initial
+    `dtypes` has the names of two data types: of the weights, and of X. TabularMLP scales samples in
+    the type of X. Other networks get samples in the type of the weights. `seed` determines initial
     weights, dropout, minibatches and random numbers in the loss.
     """
     objective, module = task.training.objective(), estimator.module
@@ -155,7 +155,7 @@ def _build_module(module, sizes, n_members, params, generator):
 
 
 def with_other_values(X, shown):
-    """Return the indices of rows with other values in columns that are constant in `shown`."""
+    """Return the indices of rows that differ from `shown` in columns constant in `shown`."""
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):

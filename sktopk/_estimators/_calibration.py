@@ -9,7 +9,7 @@ LEAST_UNSEEN = 3
 
 
 def fit_calibration(scores, target, weight):
-    """Return slope and intercept for scores of each class, or of class 1 only."""
+    """Return the slope and intercept that calibrate scores of all classes, or of class 1 only."""
     scores = scores.astype(np.float64)
     if scores.ndim == 2 and scores.shape[1] > 1:
         return fit_temperature(scores, target, weight)
@@ -17,11 +17,11 @@ def fit_calibration(scores, target, weight):
 
 
 def fit_temperature(scores, target, weight):
-    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0.
+    """Return the slope 1 / T with the least cross-entropy of softmax(scores / T), and intercept 0.
 
-    The label of a sample has the target (n + 1) / (n + 2), and the best other class has the rest.
-    This keeps the slope finite if no sample has an error. n is the sum of the weights, divided by
-    the mean weight if this mean is below 1.
+    The label of a sample has the target (n + 1) / (n + 2), and the other class with the highest
+    score has the rest. Such targets keep the slope finite if there are no errors. n is the sum of
+    the weights. If the mean weight is below 1, n is divided by it.
     """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
     # Classes with the score -inf are masked: the slope does not change their probability of 0.
@@ -49,9 +49,9 @@ def fit_temperature(scores, target, weight):
 def fit_sigmoid(scores, target, weight):
     """Return slope and intercept of Platt's sigmoid.
 
-    The targets (n_pos + 1) / (n_pos + 2) and 1 / (n_neg + 2) keep the slope finite if the classes
-    are separable. Here, n_pos and n_neg are the sums of the weights of positives and negatives,
-    divided by the mean weight if this mean is below 1.
+    The targets (n_pos + 1) / (n_pos + 2) of positives and 1 / (n_neg + 2) of negatives keep the
+    slope finite if the classes are separable. n_pos and n_neg are the sums of the weights of the
+    classes. If the mean weight is below 1, both are divided by it.
     """
     # Import this class only if it is needed: the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
@@ -90,18 +90,18 @@ def calibrated_proba(slope, intercept, scores):
 
 
 def scores_as_unseen(scores, unseen, target, weight):
-    r"""Return training scores with the distribution of the ensemble's scores of new samples.
+    r"""Return training scores, corrected to be distributed like the scores of new samples.
 
     Most ensemble members have trained on a sample, and score it differently from a new sample. Let
-    :math:`F_{mc}` and :math:`G_{mc}` be the distributions of the scores of member m for its
-    training and its held-out samples of class c. The score s of a training sample is mapped to
+    :math:`F_{mc}` be the distribution of the scores of member m for its training samples of class
+    c, and :math:`G_{mc}` for its held-out samples. The score s of a training sample is mapped to
 
     .. math::
-        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s),
+        s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
-    The difference is interpolated between the ranks of held-out samples, and constant beyond them.
-    The result is the mean over members. `unseen` is the mask of members that held out a sample (at
-    least one). A class with too few different held-out scores gets the mean over these members.
+    The change of s is interpolated between the ranks of held-out samples, and constant beyond them.
+    The result is the mean over all members. `unseen` masks the members (at least one) that held out
+    a sample. If a class has too few different held-out scores, only members in `unseen` count.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

@@ -20,7 +20,7 @@ NEARLY = 0.97
 
 
 def check_scores(clf, data):
-    """Warn if scores seem to come from a sigmoid, or if labels are predicted by chance."""
+    """Warn if scores seem to come from a sigmoid, or if labels are about as good as random ones."""
     net, task = clf.net_, clf._task_
     own_module = clf.module not in OURS and net.criterion_.named.takes_scores
     loss_only = not task.is_ranking and clf.log_loss_share == 0
@@ -84,7 +84,7 @@ def finish(clf, data, validation=None, folds=None, totals=None):
 
 
 def finish_out_of_fold(clf, data, folds):
-    """Set these attributes from the scores of the networks that held out a sample."""
+    """Set `threshold_`, `calibration_` and `oob_*` by scores of networks that held out a sample."""
     net, task, n_samples = clf.net_, clf._task_, len(data.y)
     n_scores = n_samples * task.n_outputs
     if n_scores > MOST_SCORES:

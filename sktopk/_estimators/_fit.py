@@ -109,7 +109,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
 
 
 def columns_with_missing(X):
-    """Return the indices of all columns of X with missing values, and with other values."""
+    """Return the indices of columns that have missing values, and of those that have others."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -170,7 +170,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return training samples, then held-out samples (one network) or folds (several), or None."""
+    """Return training samples, held-out samples (one network) or None, folds (several) or None."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -295,7 +295,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the network. Return a KeyboardInterrupt that ended this, or None, and the `Totals`."""
+    """Train the network. Return the KeyboardInterrupt that ended it (or None), and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -341,8 +341,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    With folds, these samples are among the encoded training samples `rows`. If `totals` is None,
-    the loss, which takes as long as training steps, is not computed.
+    With folds, the held-out samples are part of the encoded training samples `rows`. The loss takes
+    as long as training steps. If `totals` is None, it is not computed.
     """
     # The scores of different networks are not compared, and need not be in memory together.
     parts = [(slice(None), None)] if folds is None else unseen.X.parts
@@ -372,7 +372,7 @@ def values_of(task, unseen, folds, totals, rows):
 
 
 def in_dtype_of(X, scores):
-    """Return the scores, in float64 if X is float64, because networks may have float32 weights."""
+    """Convert scores to float64 if X is float64: networks with float32 weights return float32."""
     return scores.astype(np.float64) if X.dtype == np.float64 else scores
 
 

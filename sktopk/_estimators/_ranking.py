@@ -49,22 +49,22 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives. None means 1 or True if the other label is 0, -1 or False.
         Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.
     log_loss_share : float, default=0.8
-        Weight of cross-entropy in the training loss, in [0, 1]. This classifier's own loss has the
-        rest. With 0, as in the references, all scores may be nearly equal if the classes overlap.
+        Weight of cross-entropy in the training loss, in [0, 1]. The classifier's own loss has the
+        rest. The references use 0, but if classes overlap, all scores may then be nearly equal.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba` on held-out samples: a sigmoid of the score (Platt). None
-        does not calibrate: `predict_proba` then needs ``log_loss_share > 0``. If both `calibration`
-        and `n_iter_no_change` are None, no samples are held out.
+        Calibration of `predict_proba` on held-out samples: "sigmoid" is a sigmoid of the score
+        (Platt). With None, `predict_proba` needs ``log_loss_share > 0``. If both `calibration` and
+        `n_iter_no_change` are None, no samples are held out.
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or start with
-        :class:`~sktopk.modules.TableEncoder`. With a parameter `n_members`, it builds all networks.
+        :class:`~sktopk.modules.TableEncoder`. A `module` with `n_members` builds all networks.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Parameters for the loss only: ``{"fpr": 0.05}`` changes the `fpr` of the loss, but not of
-        `score` and `threshold_`. Searches over ``loss__fpr`` have one metric.
+        `score` and `threshold_`. Searches over ``loss__fpr`` compare all candidates by one metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -76,17 +76,17 @@ class RankingClassifier(BaseNetClassifier):
     ----------
     threshold_ : float
         Decision threshold, which `decision_function` subtracts. `fit` computes it from training
-        scores. With several networks and held-out samples, out-of-fold scores correct them first,
-        so that they are distributed like scores of new samples.
+        scores. With several networks and held-out samples, `fit` first corrects these scores by
+        out-of-fold scores, so that they are distributed like scores of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
         Number of groups passed to `fit`. Absent if `fit` got no groups or a single group.
     history_ : list of dict
-        One dict per epoch: `train_loss`, `dur` (seconds), values of callbacks and, if the loss has
-        a threshold, the array `threshold` (a value per minibatch). `valid_score` is the area under
-        the ROC curve of held-out samples, with log(false-positive rate) as x axis. `valid_loss`
-        is their loss: only with `X_val`, `callbacks` or a single network.
+        One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. If the loss has a
+        threshold, the array `threshold` has its value in each minibatch. `valid_score` is the area
+        under the ROC curve of held-out samples, with log(false-positive rate) as x axis.
+        `valid_loss`, the loss of held-out samples, needs `X_val`, `callbacks` or a single network.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class RankingClassifier(BaseNetClassifier):
             weights, validation samples with their labels, and a file that stores the progress.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own threshold; `threshold_` is
-            their median. A rank k counts within each group. Networks hold out whole groups.
+            the median threshold. A rank k counts within each group. Networks hold out whole groups.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class RankingClassifier(BaseNetClassifier):
         """Train for one epoch on a part of the data, at a constant learning rate.
 
         `threshold_` is computed from the same part. A rank such as k counts among the samples of
-        all calls so far, also among repeated ones.
+        all calls so far. A sample that is passed twice counts twice.
 
         Parameters
         ----------
@@ -174,8 +174,8 @@ class RankingClassifier(BaseNetClassifier):
         """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
 
         The larger the score, the likelier is the label ``classes_[1]``. Scores above 0 are
-        predicted as positive (below 0 if ``classes_[0]`` is the positive label, because scores are
-        then negated). X has the formats of `fit`.
+        predicted as positive. If ``classes_[0]`` is the positive label, scores are negated, and
+        those below 0 are positive. X has the formats of `fit`.
         """
         return super().decision_function(X)
 
@@ -216,8 +216,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> float:
         """Return the metric of this classifier (see the docstring of the class).
 
-        In a search over a parameter of this metric, such as `fpr` or `k`, each candidate would have
-        another metric. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
+        In a search over a parameter of this metric, such as `fpr` or `k`, candidates would have
+        different metrics. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------
@@ -313,8 +313,8 @@ class TopClassifier(RankingClassifier):
         Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples, which each network keeps from earlier minibatches to estimate t:
-        those with the highest scores or, if t depends on positives only, the lowest. 0 keeps none.
+        Number of hard examples per network, from earlier minibatches, to estimate t: samples with
+        the highest scores or, if t depends on positives only, positives with the lowest. 0: none.
 
     References
     ----------
@@ -371,7 +371,7 @@ class TopClassifier(RankingClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores s, and the total weight of positives and of samples >= s."""
+    """Return the distinct scores s, and the total weights of positives and of all samples >= s."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

@@ -1,9 +1,9 @@
 """Tasks: the meaning of the scores of an estimator, and how networks are trained for it.
 
-An estimator creates one task per fit. `decide`, `labels` and `proba` return the results of
-`decision_function`, `predict` and `predict_proba` for scores of shape (n_samples, n_outputs), where
-`fitted` is the estimator. If an array has one value per class, ``array[order]`` sorts the values by
-the index that `target` gives to the class. The weighted mean of `values` chooses the epoch.
+An estimator creates one task per fit. From scores of shape (n_samples, n_outputs), `decide`,
+`labels` and `proba` compute the results of `decision_function`, `predict` and `predict_proba`.
+Their argument `fitted` is the estimator. `target` gives each class an index, and ``array[order]``
+sorts values per class by this index. The weighted mean of `values` decides which epoch is kept.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def midway_above(scores, t):
 
 
 def rounding(scores, t):
-    """Return a bound on the difference of two scores near t that differ only by rounding."""
+    """Return the largest difference of two scores near t that rounding errors can explain."""
     return 8 * float(np.spacing(np.abs(scores.dtype.type(t))))
 
 
@@ -109,7 +109,7 @@ class LabelTask:
         return self.metric(target, self.decide(scores), sample_weight=weight)
 
     def values(self, target, scores, weight, groups):
-        """Return the mean of top-1 and top-k accuracy of each sample, and the weights."""
+        """Return the mean of top-1 and top-k accuracy of each sample, and the sample weights."""
         known = target >= 0
         own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
         rank = np.where(known, (scores >= own).sum(axis=1), scores.shape[1] + 1)
@@ -148,7 +148,7 @@ class RankingTask:
         return np.where(known, (y == self.pos_label).astype(np.intp), -1)
 
     def finish(self, scores, target, weight, groups):
-        """Return a dict with `threshold_`. With groups, this is the median over the groups."""
+        """Return a dict with `threshold_`: with groups, the median of the groups' thresholds."""
         scores, positive = scores[:, 0], target == 1
         values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
         lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
@@ -196,8 +196,8 @@ class RankingTask:
     def values(self, target, scores, weight, groups):
         """Return the value of `log_fpr_values` of each sample, and its weight.
 
-        The weighted mean is the area under the ROC curve with a logarithmic false-positive rate, or
-        the mean of the areas of the groups.
+        The weighted mean is the area under the ROC curve with a logarithmic false-positive rate.
+        With groups, it is the mean of the groups' areas.
         """
         lists = [np.arange(len(target))] if groups is None else rows_of_groups(groups)
         value, share = np.zeros((2, len(target)))
@@ -219,8 +219,8 @@ def groups_of_both(positive, groups):
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    The FPR of i is the share of negatives that score higher than i. Ties count one half. The
-    smallest FPR is :math:`1 / n_-`, because the curve below depends on the highest negative only.
+    The FPR of i is the share of negatives that score higher than i. Ties count one half. Lower FPRs
+    are set to :math:`1 / n_-`: below this rate, only the highest negative matters.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

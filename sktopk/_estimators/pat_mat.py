@@ -20,7 +20,7 @@ from ._task import midway_above
 
 
 def check_share(tau, name, *, of, other):
-    """Check that tau is in (0, 1). For an integer >= 1, the error recommends another class."""
+    """Check that tau is in (0, 1), and for an integer >= 1 recommend the class `other`."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -37,13 +37,13 @@ class PatMatClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat with an exact quantile as threshold t: the j-th highest of the n scores [1]_.
+    This is Pat&Mat [1]_ with an exact quantile as threshold: t is the j-th highest of the n scores.
     Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, t can be a positive's score: ties of all positives then have a low loss.
+    With a smaller tau, t can be a positive's score: the loss is then low if all positives tie.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    the j-th highest training score and the next lower one. `predict` may select another share of
-    new samples than tau. To select exactly n samples, use `predict_top`.
+    the j-th highest training score and the next lower score. `predict` may select more or less than
+    the share tau of new samples. To select exactly n samples, use `predict_top`.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ class RecallAtFPRClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The second equation defines the threshold t, and :math:`\varphi` is `fpr`. With the hinge, the
-    loss is a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). With the quadratic
-    surrogate, it is the original Pat&Mat-NP (eq. 11 of [1]_).
+    The equation with :math:`\varphi`, which is `fpr`, defines the threshold t. With the hinge, the
+    loss is the optimum of a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). The
+    quadratic surrogate gives the original Pat&Mat-NP (eq. 11 of [1]_).
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
     threshold with a false-positive rate of at most `fpr` on the training set. For a guarantee on
@@ -126,8 +126,8 @@ class RecallAtFPRClassifier(TopClassifier):
         Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
         Function l(z) in the loss. "hinge" is max(0, 1 + z), "quadratic" is its square, and
-        "logistic" is log2(1 + exp z). Training with "hinge" is several times faster, because only
-        its t has a closed form.
+        "logistic" is log2(1 + exp z). Training with "hinge" is several times faster, because the
+        threshold t then has a closed form.
 
     See Also
     --------

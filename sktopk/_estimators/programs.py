@@ -25,7 +25,7 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Above 0. Samples on the correct side of the threshold, at least this far away, have no loss.
+        Above 0. Samples at least `margin` on the correct side of the threshold have no loss.
 
     References
     ----------
@@ -47,7 +47,7 @@ class AUCClassifier(BatchClassifier):
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    With the hinge as l, this mean is the linear program :func:`sktopk.losses.pairwise_auc_loss`
+    With the hinge as l, the mean is the linear program :func:`sktopk.losses.pairwise_auc_loss`
     [1]_. For several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
     `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
@@ -98,8 +98,8 @@ class FScoreClassifier(BatchClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss :func:`sktopk.losses.fbeta_loss` is an upper bound of 1 - F: sums of hinges replace the
-    counts of errors. This bound is the optimum of a linear-fractional program [1]_.
+    The loss :func:`sktopk.losses.fbeta_loss` is an upper bound of 1 - F, with sums of hinge losses
+    for the numbers of errors. The bound is the optimum of a linear-fractional program [1]_.
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
 
@@ -138,12 +138,12 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_: it bounds
-    recall and precision by hinges, with a penalty if the precision is below p. For a guarantee on
+    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_. Hinge losses
+    give lower bounds of recall and precision. A precision below p has a penalty. For a guarantee on
     new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision of at least p on the training set, else the value of highest precision.
+    with a precision >= p on the training set (if there is none: with the highest precision).
 
     Parameters
     ----------

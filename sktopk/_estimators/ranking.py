@@ -32,13 +32,13 @@ class DeepTopPushClassifier(TopClassifier):
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
-    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the t of
-    the training set. In training, t is computed from a minibatch and `buffer_size` hard examples.
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above t on the
+    training set. In training, t is computed from a minibatch and `buffer_size` hard examples.
 
     Parameters
     ----------
     buffer_size : int, default=1
-        Number of hard examples: negatives with the highest scores, which each network keeps from
+        Number of negatives with the highest scores (hard examples) that each network keeps from
         earlier minibatches to estimate the threshold. The method of [1]_ keeps 1. 0 keeps none.
 
     See Also
@@ -76,7 +76,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        The threshold t is the k-th highest score of the negatives (the lowest if k is too large).
+        The threshold t is the k-th highest score of the negatives (the lowest for fewer than k).
 
     Attributes
     ----------
@@ -101,14 +101,14 @@ class TopPushKClassifier(TopClassifier):
 
 @estimator
 class RecallAtKClassifier(TopClassifier):
-    r"""Classifier that finds positives among the k highest scores, per group or overall.
+    r"""Classifier that finds positives among the k best samples, overall or in each group.
 
     .. math::
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[k]}
 
-    Here t is the k-th highest score, per group if `fit` gets `groups`. Use this classifier to
-    review a fixed number of samples [1]_, such as 100 per day.
+    The threshold t is the k-th highest score. If `fit` gets `groups`, each group has its own t. Use
+    this classifier to review a fixed number of samples [1]_, such as 100 per day.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score`. `threshold_` is between the k-th largest
     training score and the next lower score. `predict` may select more or fewer than k new samples.
@@ -117,7 +117,7 @@ class RecallAtKClassifier(TopClassifier):
     Parameters
     ----------
     k : int or float, default=100
-        Number of samples to review, at least 1, or share of the samples, in (0, 1).
+        Number of samples to review, an int >= 1, or share of the samples, a float in (0, 1).
 
     Attributes
     ----------
@@ -165,9 +165,9 @@ class ThresholdClassifier(TopClassifier):
     The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
-    `score` depends on `errors`: the share of positives at or above t for "false_negatives", of
-    negatives below t for "false_positives", and for a dict the weighted mean of both. Its t comes
-    from the scored samples. `threshold_` is between t of the training set and the next lower score.
+    `score` depends on `errors`: the share of positives at or above t ("false_negatives"), the share
+    of negatives below t ("false_positives"), or their weighted mean (dict). Its t is computed from
+    the scored samples. `threshold_` is between t of the training set and the next lower score.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ class ThresholdClassifier(TopClassifier):
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
         :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Errors in the loss: positives below t or negatives above t. For both, pass the weights
-        lambda_1 and lambda_2 as a dict: ``{"false_positives": 0.1, "false_negatives": 0.9}``.
+        Errors in the loss: positives below t or negatives above t. For both, pass a dict: for
+        lambda_1 = 0.1 and lambda_2 = 0.9, ``{"false_positives": 0.1, "false_negatives": 0.9}``.
 
     See Also
     --------

@@ -44,7 +44,7 @@ class TopKClassifier(BaseNetClassifier):
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
     the k classes with the highest scores. By default, the loss is mixed with cross-entropy. The
-    top-k accuracy is then about the same as with cross-entropy only, even with wrong labels.
+    top-k accuracy is then about that of cross-entropy alone, even if training labels are wrong.
 
     A top-k loss without cross-entropy is better for small or linear networks if only the top-k
     accuracy matters. If some classes are rare, losses for long-tailed classes are better. A fit of
@@ -61,7 +61,7 @@ class TopKClassifier(BaseNetClassifier):
         "focal". For long-tailed classes: "logit_adjusted", "smooth_topk_adjusted", "ldam",
         "noised_topk_imbalanced" [3]_.
     k : int or dict, default=5
-        Number of labels for the loss and `predict_topk`, reduced to at most n_classes - 1. A dict
+        Number of labels for the loss and `predict_topk`. `fit` uses at most n_classes - 1. A dict
         such as ``{1: 0.1, 5: 0.9}`` trains the weighted mean of the losses for several k.
     tau : float, default=0.2
         Temperature > 0 of "smooth_topk" and "smooth_topk_adjusted". Larger values smooth more.
@@ -125,7 +125,7 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         labels : ndarray of shape (n_samples, k)
-            Best label first: `predict` returns it. Tied labels are in the order of `classes_`.
+            The best label, which `predict` returns, is first. Ties are in the order of `classes_`.
         """
         now, scores = self._scored(X)
         k = now.k_ if k is None else check_k(k, len(now.classes_))
@@ -136,7 +136,7 @@ class TopKClassifier(BaseNetClassifier):
     ) -> float:
         """Return the top-k accuracy at `k_`, the default metric of searches.
 
-        In a search over `k`, each candidate would have another metric, and the largest k would win.
+        In a search over `k`, each candidate would use its own k here, and the largest k would win.
         To compare candidates by the same metric, search over ``loss__k``, or pass `scoring`.
 
         Parameters
@@ -150,7 +150,7 @@ class TopKClassifier(BaseNetClassifier):
         -------
         score : float
             Share of samples whose label is among the k classes of highest score. Ties at rank k
-            count as in random tie-breaking on average. NaN, with a warning, if all weights are 0.
+            give the mean over random tie-breaking. NaN, with a warning, if all weights are 0.
         """
         now, scores = self._scored(X)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)

@@ -29,7 +29,7 @@ def net_state(net):
 def check_net_state(net, state):
     """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
 
-    torch does not check this: with wrong tensors, optimizers and generators access other memory.
+    torch does not check states: with wrong tensors, optimizers and generators access other memory.
     """
     own = net_state(net)
     weights = own["weights"]
@@ -48,8 +48,8 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    None, empty containers, empty tensors and infinite values in `expected` stand for values that
-    training sets. A dict with the name of a weight must be a state dict like `weights`.
+    None, empty containers, empty tensors and infinite values in `expected` are placeholders for
+    values that training sets. A dict with the name of a weight must be a state dict like `weights`.
     """
     if isinstance(expected, torch.Tensor):
         return _check_tensor(expected, found, name)

@@ -50,14 +50,14 @@ def csr_tensor(X):
 class Rows:
     """Samples of X as tensors, indexed by a slice or a tensor of sample indices.
 
-    X is not modified. Writeable arrays are wrapped without a copy. Sparse samples and read-only
-    memory maps are copied on access, so that memory holds no second copy of X.
+    X is not modified. Writeable arrays are wrapped without a copy. Samples of sparse matrices and
+    read-only memory maps are copied on access: memory never holds a second copy of X.
 
     `resident` copies X to `device` once, if X is a dense array in memory that fits in
     `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed. With
-    `sparse`, samples of a CSR matrix are `SparseRows` if this is faster. `loading` has arguments of
-    torch's DataLoader, with which `read` reads the samples of a Dataset. With `encoded`, X has the
-    outputs of the network's encoder.
+    `sparse`, samples of a CSR matrix are `SparseRows` if these are faster. `read` reads a Dataset
+    with torch's DataLoader, and `loading` has the arguments. With `encoded`, X has the outputs of
+    the network's encoder.
     """
 
     def __init__(
@@ -151,12 +151,12 @@ class MiniBatches:
     """Iterable over the minibatches of an epoch, see `Batch`.
 
     A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
-    Samples that are not on the GPU are copied during the previous minibatch. Hard examples from
-    earlier minibatches are copied later, because the previous minibatch determines them.
+    Samples that are not on the GPU are copied while the GPU computes the previous minibatch. Only
+    then are the hard examples known, so they are copied later.
 
-    `holds_out` is an array, the mask (n_members, n_samples) of the samples that each network does
-    not draw, or None. `least_drawn` is `LEAST_DRAWN`, 0 (networks draw equally many samples) or inf
-    (they draw all of theirs). `hard` has the indices of hard examples: (n_members, up to n_hard).
+    `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
+    draw. `least_drawn` is `LEAST_DRAWN`, 0 (all networks draw equally many samples) or inf (each
+    draws all its samples). `hard` has the indices of hard examples: (n_members, up to n_hard).
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield sample indices, drawn positions, how many are drawn, and samples or None."""
+        """Yield per minibatch: sample indices, drawn positions, their number, samples or None."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
@@ -256,7 +256,7 @@ class MiniBatches:
 
 
 def members_by_length(lengths):
-    """Return pairs (members, length) of the networks that draw equally many samples, if any."""
+    """Return pairs (members, length): the networks that draw `length` samples, if above 0."""
     if len({*lengths}) == 1:
         return [(slice(None), lengths[0])]
     drawn = sorted({*lengths} - {0})
@@ -326,7 +326,7 @@ def make_batches(
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `class_total` replaces the total weight of each class in these samples.
+    minibatch, or None. `class_total`, if given, replaces the sum of weights of each class.
     """
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
@@ -370,8 +370,8 @@ def make_batches(
 def totals_of(place, weight, shape, device, drawn=None, class_total=None):
     """Return the `Totals` of each part of the samples. `shape` is (n_parts, n_classes).
 
-    `place` has the part and the class of each sample, as one index of an array of this shape. With
-    `drawn`, a mask (n_members, n_parts), return totals of the parts that each network draws.
+    `place` has the part and the class of each sample, as a flat index of an array of this shape.
+    With a mask `drawn` (n_members, n_parts), return totals of the parts that each network draws.
     """
     count = np.bincount(place[weight > 0], minlength=math.prod(shape)).reshape(shape)
     weight_of = np.bincount(place, weight, math.prod(shape)).reshape(shape)

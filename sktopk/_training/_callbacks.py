@@ -60,13 +60,13 @@ class ProgressBar(Callback):
 class Validation(Callback):
     """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
-    With `patience`, training stops early and the best epoch is kept. Otherwise, the best epoch is
-    kept if it is better than the last by more than two standard errors, else the last.
+    With `patience`, training stops early and the best epoch is kept. Without `patience`, the last
+    epoch is kept, unless the best epoch is better by more than two standard errors.
 
     ``values(net)`` returns three arrays with one entry per held-out sample, and the mean loss or
-    None. The arrays are the value of a sample (the larger, the better), its weight and the number
-    of its cluster. Samples of a cluster are equal or belong together, and count as one in the
-    standard error. `patience` is the number of epochs without improvement, or None.
+    None. The entries are the value (larger is better), the weight and the number of the cluster.
+    Samples of a cluster are equal or belong together: the standard error counts them as one. After
+    `patience` epochs without improvement, training stops (None: never).
     """
 
     def __init__(self, values, patience):
@@ -138,8 +138,8 @@ def kept_epoch(callbacks, history):
 def check_what_is_read(callbacks, has_val, is_fit):
     """Raise ValueError if callbacks of skorch read minibatches or samples that do not exist.
 
-    skorch would record nothing, without an error. `partial_fit`, which holds out no samples, warns
-    instead, because a network keeps its callbacks. `has_val` says whether samples are held out.
+    Without this check, skorch would silently record nothing. `partial_fit` holds out no samples: it
+    only warns, because a network keeps its callbacks. `has_val`: whether samples are held out.
     """
     for _, each in callbacks:
         kind = type(each).__name__

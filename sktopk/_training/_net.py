@@ -119,10 +119,10 @@ class Run:
 class Net(NeuralNetClassifier):
     """skorch's net with custom minibatches and losses, trained on labels 0, 1, 2, ...
 
-    `train` replaces skorch's `fit`, because skorch treats Ctrl-C as a normal end of training, and
-    reads the loss from the device in every step, which takes a tenth of the training time. Here,
-    losses are read once per epoch, and `history` has their mean. `train_step` trains all networks
-    at once, each with its own samples.
+    `train` replaces skorch's `fit`. skorch treats Ctrl-C as a normal end of training. skorch also
+    reads the loss from the device in every step, which takes a tenth of the training time. `train`
+    reads losses once per epoch, and `history` has their mean. `train_step` trains all networks at
+    once, each with its own samples.
     """
 
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
@@ -149,7 +149,7 @@ class Net(NeuralNetClassifier):
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def rows(self, X, resident=False):
-        """Wrap X in `Rows`, which yields tensors, or sparse rows if the first layer is then faster.
+        """Wrap X in `Rows`: tensors, or sparse rows if these make the first layer faster.
 
         `Rows` are returned as they are. `resident` is True in training. A user's callback that
         reads minibatches gets dense samples.
@@ -199,9 +199,9 @@ class Net(NeuralNetClassifier):
         """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
 
         `callbacks` is a dict of callbacks that run before the user's callbacks. With `is_fit`, the
-        learning rate follows one cycle, unless a user's callback sets the rate, and the network
-        gets the average of its weights over about one epoch of steps. For callbacks, `data` has the
-        training samples, and `unseen` has the held-out samples or None.
+        network gets the average of its weights over about one epoch of steps, and the learning rate
+        follows one cycle (unless a user's callback sets the rate). `data` has the training samples
+        for callbacks, and `unseen` has the held-out samples or None.
         """
         own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)

@@ -1,4 +1,4 @@
-"""Objectives: the losses that the networks of an ensemble minimize on the samples that they draw.
+"""Objectives: the losses of the networks of an ensemble, on the samples that each one draws.
 
 An objective is called as ``objective(scores, target, weight, drawn)``. It returns one loss for each
 network. Scores have shape (n_members, n_samples, n_outputs). Target and weight have shape
@@ -82,7 +82,7 @@ class Objective(nn.Module):
 
 
 def mean_loss(losses, weight, drawn):
-    """Return the mean loss of each network, with weights of mean 1 over its training samples."""
+    """Return each network's mean loss, with weights of mean 1 over its training samples."""
     if weight is None:
         return losses.mean(1)
     scale = (weight / drawn.totals.unit.unsqueeze(1)).to(losses.dtype)
@@ -91,7 +91,7 @@ def mean_loss(losses, weight, drawn):
 
 
 def positive_totals(totals):
-    """Return class weights (n_members, n_classes). An empty class gets the weight of the rarest."""
+    """Return class weights (n_members, n_classes). An empty class gets the least other weight."""
     weight = totals.weight.T
     least = torch.where(weight > 0, weight, torch.inf).amin(1, keepdim=True)
     return torch.where(weight > 0, weight, least)
@@ -124,10 +124,10 @@ class SampleLoss(Objective):
 class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
-    Here s are the scores and :math:`\pi` the class frequencies. :math:`\alpha \ne 1` is for
-    mixtures with losses that scale cosines, and :math:`\tau \ne 0` for mixtures with losses that
-    correct for class frequencies. With :math:`\tau \ne 0`, smoothed labels also raise the scores of
-    rare classes. This increases accuracy on long tails (benchmarks/results/label_tasks.md).
+    Here s are the scores and :math:`\pi` the class frequencies. Mixtures with losses that scale
+    cosines use :math:`\alpha \ne 1`. Mixtures with losses that correct for class frequencies use
+    :math:`\tau \ne 0`. Smoothed labels then also raise the scores of rare classes, which increases
+    accuracy on long tails (benchmarks/results/label_tasks.md).
     """
 
     def __init__(self, scale=1.0, tau=0.0):
@@ -165,9 +165,9 @@ class TwoClassCrossEntropy(Objective):
 
 
 def proportional(positive, weight, totals):
-    """Return factors that give the classes of each network the proportions of its training set.
+    """Return factors that give the classes the proportions of each network's training set.
 
-    The factors times the weights sum to about 1, over the classes with samples.
+    Over the classes with samples, the sum of the factors times the weights is about 1.
     """
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     if weight is not None:
@@ -188,17 +188,17 @@ class TopLoss(Objective):
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
     where :math:`N_c` is the total weight of the class in the training set, and W is the total
-    weight in the minibatch. The threshold is exact if it lies among the hard examples. Otherwise it
-    estimates the same quantile. Even new samples with very high scores get the factor, because they
-    also represent samples that were not drawn. Only new samples count as errors.
+    weight in the minibatch. The threshold is exact if it lies among the hard examples. Otherwise,
+    it is an estimate of the same quantile. New samples with very high scores also get the factor,
+    because they stand for samples that were not drawn. Only new samples count as errors.
 
     Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). Lists of samples have no hard examples.
 
     `threshold` is one of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
-    weights that returns a scalar with a gradient. The hard examples are the `n_hard` samples with
-    the largest scores (for a quantile of the positives: the smallest) among the samples that
-    determine the threshold. `hardest` has their positions in the last call: (n_members, n_hard).
+    weights that returns a scalar with a gradient. Among the samples that determine the threshold,
+    the `n_hard` with the largest scores are the hard examples (for a quantile of the positives: the
+    smallest scores). `hardest` has their positions in the last call: (n_members, n_hard).
     """
 
     compares = True
@@ -279,7 +279,7 @@ class BatchLoss(Objective):
     """Loss that compares the samples of a minibatch, such as AUC.
 
     Weights give the classes the proportions of the training set. With lists, the loss is the mean
-    over lists that have both classes. `loss` is a module. It is called as
+    over lists with positives and negatives. `loss` is a module. It is called as
     ``loss(scores, positive, sample_weight=...)``, and with `groups` if there are lists.
     """
 
@@ -310,9 +310,9 @@ class BatchLoss(Objective):
 class CustomLoss(Objective):
     """A user's nn.Module or function ``loss(scores, target)``, with sample weights.
 
-    Sample weights require a loss that takes `sample_weight` or has an attribute `reduction`. In the
-    second case, `reduction` is set to "none" during the call. Losses of sktopk inside the module
-    draw noise from the generator of the net.
+    For sample weights, the loss must take `sample_weight` or have an attribute `reduction`. Without
+    `sample_weight`, `reduction` is set to "none" during the call. If the module contains losses of
+    sktopk, they draw noise from the generator of the net.
     """
 
     is_fixed = False

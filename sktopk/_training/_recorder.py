@@ -42,10 +42,10 @@ def can_record(net, batches):
 class Recorder:
     """Makes training steps, records them as CUDA graphs, and replays them.
 
-    For a small network, Python needs about ten times as long to start the operations of a step as
-    the GPU needs to compute them. A graph starts all operations at once. It always uses the same
-    memory, to which each minibatch is copied. Minibatches of another shape need another graph, as
-    do changed parameters of the optimizer, except for the learning rate.
+    For a small network, the GPU computes the operations of a step in about a tenth of the time that
+    Python needs to start them. A graph starts all operations at once. It always uses the same
+    memory, to which each minibatch is copied. Minibatches of another shape need another graph. So
+    do changed parameters of the optimizer, but not a changed learning rate.
     """
 
     def __init__(self, net, batches):

@@ -64,7 +64,7 @@ def scores_by_member(net, X):
 
 
 def loss_of(net, scores, target, weight, totals):
-    """Return the mean loss of samples with target >= 0. The random generator keeps its state.
+    """Return the mean loss of samples with target >= 0, and restore the random generator.
 
     `scores` has shape (n_samples, n_outputs). `target` and `weight` have shape (n_samples,).
     `totals` has the `Totals` of the training samples.

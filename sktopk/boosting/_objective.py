@@ -34,26 +34,26 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    where L is the `loss` of the scores s, h_L is its `hessian`, g' and h' are the gradient and
-    Hessian of the log loss, and a is `log_loss_share`. L ranks only samples near its threshold, the
-    log loss all. The factor c gives both gradients the same size. If a < 1, the h of a sample is at
-    least 0.001 times the mean h, times its weight over the mean weight.
+    where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
+    g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
+    threshold. The log loss ranks all. The factor c gives both gradients the same size. If a < 1,
+    each h is at least 0.001 times the mean h, times the sample's weight divided by the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
-    add ``initial_score(y)`` to predictions. CatBoost passes samples in chunks, but L needs all.
+    add ``initial_score(y)`` to predictions. L needs all samples, but CatBoost passes chunks.
 
     Parameters
     ----------
     loss : str or callable
         Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "smooth_topk". A
-        callable gets ``(scores, target)``, also `sample_weight` and `groups` if the data have them.
+        callable gets ``(scores, target)`` and, if the data have them, `sample_weight` and `groups`.
     log_loss_share : float, default=0.6
         Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         Hessian of the loss L of the scores s. "gradient" is :math:`|\partial_i L|`. "curvature" is
-        :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`, an upper bound of
-        the second derivatives for accuracy-at-the-top losses. "auto" is "gradient" if the second
-        derivatives are 0 or not available, else "curvature".
+        :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`. For
+        accuracy-at-the-top losses, it is an upper bound of the second derivatives. "auto" is
+        "gradient" if the second derivatives are 0 or not available, and "curvature" otherwise.
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 
@@ -68,7 +68,7 @@ def objective(
     ------
     TypeError, ValueError
         If an argument is not valid, or if a parameter of the loss is unknown or missing. The
-        objective raises an error for labels or scores that do not fit, and for infinite gradients.
+        objective raises an error for invalid labels or scores, and for infinite gradients.
 
     Examples
     --------

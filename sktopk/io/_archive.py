@@ -1,4 +1,4 @@
-"""Types that `load` trusts, and checks of an archive before skops reads it: sizes and calls."""
+"""Types that `load` trusts, and checks of sizes and calls in an archive before skops reads it."""
 
 import io
 import json
@@ -61,7 +61,7 @@ _READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read
 
 
 def trusted_among(names):
-    """Return the trusted names among full names of types. No module of the names is imported."""
+    """Return the trusted names among full names of types. Untrusted modules are not imported."""
     return {name for name in names if name in _TRUSTED or _is_public(name)}
 
 
@@ -83,7 +83,7 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return the full names of all types in an archive, which may call the types `constructed`."""
+    """Return the full names of all types in an archive. It may call only types in `constructed`."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())

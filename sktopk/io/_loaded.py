@@ -1,4 +1,4 @@
-"""Checks and changes of `dump` and `load` in an estimator and the objects within."""
+"""Checks and changes that `dump` and `load` make in an estimator and the objects within."""
 
 import copy
 import inspect

@@ -30,8 +30,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Returns
     -------
     path : str
-        Path of the file, in the format of :func:`skops.io.dump`. For types that `load` does not
-        trust, such as a custom class, a warning shows the argument `trusted` that `load` needs.
+        Path of the file, in the format of :func:`skops.io.dump`. If the file has types that `load`
+        does not trust, such as a custom class, a warning shows the argument `trusted` for `load`.
         Metadata requests (`set_fit_request`) are not saved, and a warning says so.
 
     Raises
@@ -88,8 +88,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        Further classes and functions to trust, or their full names; check each of them. sktopk,
-        skops' defaults, and scikit-learn's searches, ensembles and calibration are always trusted.
+        More classes and functions to trust, or their full names. Check each of them. `load` always
+        trusts sktopk, skops' defaults, and scikit-learn's searches, ensembles and calibration.
 
     Returns
     -------
@@ -101,8 +101,8 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     Raises
     ------
     ImportError, OSError, TypeError, ValueError
-        If skops is missing (``pip install "sktopk[io]"``), or if the file cannot be read, has
-        types that are not trusted (the message lists them), or has the format of another version.
+        If skops is missing (``pip install "sktopk[io]"``), or the file cannot be read, has the
+        format of another version, or has types that are not trusted. The message lists these types.
 
     Examples
     --------

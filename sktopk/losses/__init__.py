@@ -8,7 +8,7 @@ rare labels among the k highest scores        `smooth_topk_adjusted_loss` plus `
 few negatives above the positives             `recall_at_fpr_loss` plus cross-entropy
 positives among each group's k best samples   `precision_at_k_loss` or `recall_at_k_loss`
 a high area under the ROC curve               `pairwise_auc_loss`
-errors at a threshold of your choice          `accuracy_at_top_loss`
+few errors at a threshold of your choice      `accuracy_at_top_loss`
 ============================================  ====================================================
 
 Losses for class labels take scores of shape (n_samples, n_classes) and class indices. Losses for

@@ -1,4 +1,4 @@
-"""Losses for accuracy at the top: surrogate errors on one or both sides of a threshold."""
+"""Losses for accuracy at the top: surrogates of errors on one or both sides of a threshold."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -96,8 +96,8 @@ def accuracy_at_top_loss(
         Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
-        ``threshold(scores, positive, weight)``. With `groups`, it also gets group numbers g, and
-        returns ``max(g) + 1`` thresholds. It gets 0 in place of NaN and inf scores of weight 0.
+        ``threshold(scores, positive, weight)``. With `groups`, the function also gets group numbers
+        g and returns ``max(g) + 1`` thresholds. NaN and inf scores of weight 0 become 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Kind of errors in the loss, with the weight :math:`\lambda` = 1. A dict sets the weights of
         both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -111,13 +111,13 @@ def accuracy_at_top_loss(
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
         "mean" divides by class sizes, as in L, but "sum" does not. "none" returns a loss for each
-        sample. Samples of a class whose errors L does not count have loss 0.
+        sample. If L counts errors of one class only, samples of the other class have loss 0.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. A term of L is 0, with gradient 0, if its class is empty or t is -inf.
-        Gradients also flow through t. Of tied scores, the first one ranks highest.
+        Nonnegative. If the class of a term of L is empty, or t is -inf, the term and its gradient
+        are 0. Gradients also flow through t. If scores tie, the first of them ranks highest.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def accuracy_at_top_loss(
 def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
-    """Compute :func:`accuracy_at_top_loss`. The losses with a fixed threshold use `loss_at`."""
+    """Compute :func:`accuracy_at_top_loss`. Losses with a fixed kind of threshold use `loss_at`."""
     given = scores
     scores, positive, sample_weight = check_binary(scores, target, sample_weight)
     dtype = scores.dtype
@@ -202,7 +202,7 @@ def largest_score(scores, weight):
 
 
 def distance(t, scores, counted, errors):
-    """Return how far scores are on the wrong side of t; -inf outside `counted` or if t = -inf."""
+    """Return how far each score is on the wrong side of t; -inf if not `counted` or if t = -inf."""
     wrong = t - scores if errors == "false_negatives" else scores - t
     # Where errors do not count, `wrong` may be NaN: replace it by -inf, whose surrogate is 0.
     return torch.where(counted & (t != -math.inf), wrong, -math.inf)

@@ -26,8 +26,8 @@ def sample_candidates(
 
     where C is `n_classes`, B is the set of labels of a batch, and D is a simple random sample of
     the other classes. Labels have weight 1, and classes in D have weight :math:`(C - |B|) / |D|`.
-    If no :math:`e_j` depends on D, as for :math:`e_j = \exp s_j`, and D is never empty, the right
-    side is an unbiased estimate.
+    The right side is an unbiased estimate if D is never empty and no :math:`e_j` depends on D, as
+    for :math:`e_j = \exp s_j`.
 
     To estimate the loss over all C classes, add the log weights to the scores:
 

@@ -58,7 +58,7 @@ def cross_entropy_loss(
 
 
 def negative_log_likelihood(log_proba, target):
-    """Return -sum_j t_j log q_j, where 0 log 0 is 0, or -log q_y for indices."""
+    """Return -sum_j t_j log q_j, where 0 log 0 is 0, or -log q_y for class indices."""
     if target.is_floating_point():
         absent = (target == 0) & (log_proba == -math.inf)
         return -torch.where(absent, 0.0, target * log_proba).sum(1)
@@ -78,13 +78,13 @@ def check_class_counts(class_counts, scores):
 
 
 def log_prior(class_counts, scores):
-    """Return the logarithms of the shares of the classes, which broadcast to `scores`."""
+    """Return the logarithm of each class's share, in a shape that broadcasts to `scores`."""
     counts = check_class_counts(class_counts, scores)
     return (counts / counts.sum(-1, keepdim=True)).log()
 
 
 def margin_of_label(class_counts, max_margin, scores, target):
-    r"""Return the label's margin :math:`m_c \propto n_c^{-1/4}`; the largest is `max_margin`."""
+    r"""Return label margins :math:`m_c \propto n_c^{-1/4}`; the rarest class has `max_margin`."""
     max_margin = check_nonnegative(max_margin, "max_margin")
     margins = check_class_counts(class_counts, scores) ** -0.25
     margins = max_margin * margins / margins.amax(-1, keepdim=True)

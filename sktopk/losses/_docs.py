@@ -1,4 +1,4 @@
-"""Functions that complete docstrings by texts that several losses or estimators share."""
+"""Functions that complete docstrings with texts that several losses or estimators share."""
 
 import ast
 import inspect
@@ -27,7 +27,7 @@ def joined(lead, of_title):
 
 
 def documented_like(*others: Callable) -> Callable[[Function], Function]:
-    """Return a decorator that adds missing parameters and sections of `others` to a docstring."""
+    """Return a decorator that adds parameters and sections of `others` that a docstring lacks."""
 
     def complete(function):
         if function.__doc__:  # None under python -OO

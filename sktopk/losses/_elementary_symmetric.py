@@ -11,8 +11,8 @@ classes form three groups, which avoids cancellation:
 
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)` have
 the coefficients :math:`T_i, R_i`. Then :math:`\sigma_{k-d} \propto Z_d = \sum_i T_{i+d} R_i` for d
-= 0 and 1, a sum of positive terms. To avoid overflow for k <= 600, u is multiplied and v is
-divided by the *tilt* (sum of v over rest) / k, and each factor 1 + a x is divided by 1 + a.
+= 0 and 1. All terms are positive. To avoid overflow for k <= 600, u is multiplied and v is divided
+by the *tilt*, (sum of v over rest) / k. Each factor 1 + a x is then divided by 1 + a.
 """
 
 from typing import NamedTuple
@@ -111,8 +111,8 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
 
-    `head` has the largest scores, descending, at most 2 k; the k-th is finite. `left_out` has the
-    classes outside the rest. `keep_rest` is True if `rest_inclusion` will be called.
+    `head` has the largest scores (at most 2 k), descending. The k-th is finite. `left_out` has the
+    classes that are not in the rest. `keep_rest` is True if `rest_inclusion` will be called.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -144,10 +144,10 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 
 
 def head_inclusion(sums):
-    """Return the probabilities that a k-subset and a (k-1)-subset contain a class of top or middle.
+    """Return the probabilities that each class of top and middle is in a k- and a (k-1)-subset.
 
-    The adjoint of the product of factors, a sum of positive terms, yields one probability. The
-    other follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
+    The adjoint of the product of factors yields one probability as a sum of positive terms. The
+    other probability follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -172,8 +172,8 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    With y shifted by one, the sum is P_(k-1)(j). The sum is stable: the odds o_j are below 1 in the
-    rest, and y decreases from 1, because the Z are log-concave.
+    If y is shifted by one position, the sum is P_(k-1)(j). The sum is stable: the odds o_j are
+    below 1 in the rest, and y decreases from 1, because the Z are log-concave.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

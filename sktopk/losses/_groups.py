@@ -1,4 +1,4 @@
-"""Groups of samples: checks, and sums, extremes and sorting within all groups at once."""
+"""Groups of samples: checks, sums, extremes and sorting, for all groups at the same time."""
 
 import inspect
 import math
@@ -59,11 +59,11 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index of the samples in the mask. Other samples may be included."""
+        """Return an index that selects the samples in the mask, and perhaps other samples."""
         return slice(None)
 
     def with_again(self, rows):
-        """Return the groups for all samples followed by copies of the samples `rows`."""
+        """Return the groups of a longer batch: all samples, then copies of the samples `rows`."""
         return self
 
     # The methods below take values in sorted order.
@@ -119,7 +119,7 @@ class Groups(OneGroup):
         return least.scatter_reduce(0, self.codes, values, "amax")
 
     def first(self, mask):
-        """Return for each group the first sample in the mask, or the last of all samples."""
+        """Return each group's first sample in the mask; without one, the last of all samples."""
         rows = mask.nonzero().squeeze(1)
         last = rows.new_full((self.n_groups,), len(mask) - 1)
         return last.scatter_reduce(0, self.codes[rows], rows, "amin")
@@ -153,7 +153,7 @@ class Groups(OneGroup):
 
 
 class OrderedGroups(Groups):
-    """Sorted samples of several groups, which follow each other and have the given sizes."""
+    """Sorted samples of several groups. The groups follow each other and have the given sizes."""
 
     def __init__(self, size, n_rows):
         numbers = torch.arange(len(size), device=size.device)
@@ -173,7 +173,7 @@ class OrderedGroups(Groups):
         return self._previous.take(place)
 
     def before_first(self, sums):
-        """Return the cumulative sum over all groups before each group."""
+        """Return for each group the value of the cumulative sum `sums` before its first sample."""
         before = sums.index_select(0, (self.start - 1).clamp(min=0))
         return before.masked_fill(self.start == 0, 0.0)
 

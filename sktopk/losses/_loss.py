@@ -68,7 +68,7 @@ def check_length(tensor, name, length, each):
 
 
 def without_absent(values, weight):
-    """Return the values, but 0 for samples of weight 0, whose gradient could be 0 * NaN."""
+    """Return the values, but 0 for samples of weight 0, so that no gradient becomes 0 * NaN."""
     ends = None if weight is None else value_range(weight)
     if weight is None or (ends is not None and ends[0] > 0):
         return values
@@ -96,7 +96,7 @@ def check_weight(sample_weight, scores):
 def value_range(tensor):
     """Return the smallest and the largest value (NaN if any is NaN), or None if they are unknown.
 
-    None is returned for an empty tensor, on a GPU (reading would wait), in torch.compile and vmap.
+    They are unknown for empty tensors, on a GPU (reading would wait), in torch.compile or in vmap.
     """
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None
@@ -108,7 +108,7 @@ def value_range(tensor):
 
 
 def nan_above(values, largest):
-    """Return the values, but NaN (also as gradient) where the largest score is NaN or inf."""
+    """Return the values. Values and gradients are NaN where the largest score is NaN or inf."""
     ends = value_range(largest)
     if ends is not None and ends[1] < float("inf"):
         return values
@@ -116,7 +116,7 @@ def nan_above(values, largest):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the k-th largest score of the sample, treated as a constant."""
+    """Return the scores minus the sample's k-th largest score, which gets no gradient."""
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
     return scores - level.nan_to_num(0.0, 0.0, 0.0)
@@ -199,7 +199,7 @@ def check_hard(scores, target, sample_weight, name):
 
 
 def check_soft(scores, target, sample_weight):
-    """Return scores, and class indices or soft targets. Samples of weight 0 get zeros."""
+    """Return scores, and class indices or soft targets. All are 0 for samples of weight 0."""
     scores = check_scores(scores, sample_weight)
     weight = check_weight(sample_weight, scores)
     check_tensor(target, "target")
@@ -314,8 +314,8 @@ def _from_bytes(found):
 class LossModule(nn.Module):
     """Base class of modules that call a loss function with stored parameters.
 
-    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines the module of a function.
-    Its constructor has the default k=5. `class_counts` becomes a buffer.
+    ``class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5)`` defines a module that calls
+    `smooth_topk_loss`, with default k=5. A parameter `class_counts` is stored as a buffer.
     """
 
     function = None  # the loss function

@@ -34,7 +34,7 @@ def noised_topk_loss(
 
     where m is the margin, and the B draws of noise have standard deviation :math:`\sigma` [1]_. The
     derivative of t by the score of a class is the share of draws in which this class has the
-    (k+1)-th largest noised score. Add cross-entropy: without it, the training can end at chance.
+    (k+1)-th largest noised score. Add cross-entropy: without it, training can end at chance level.
 
     Parameters
     ----------

@@ -72,8 +72,8 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
 def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
-    Let N(x) be the number of noised scores above x. For a far below all scores, the expectation is
-    :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
+    Let N(x) be the number of noised scores above x. If a is far below all scores, the expectation
+    is :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
     coefficients of a product of n linear polynomials, multiplied in pairs.
     """
     centre = kth_largest(scores, k).detach()

@@ -23,8 +23,8 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    This is TopPush [1]_. DeepTopPush (Algorithm 3.1 of [1]_, :class:`sktopk.DeepTopPushClassifier`)
-    adds the highest-scoring negative of the previous minibatch to each minibatch.
+    The loss is TopPush [1]_. DeepTopPush (:class:`sktopk.DeepTopPushClassifier`, Algorithm 3.1 of
+    [1]_) adds the highest-scoring negative of the previous minibatch to each minibatch.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def top_push_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
-    This is TopPushK [1]_. At most k - 1 negatives are above the threshold.
+    The loss is TopPushK [1]_. At most k - 1 negatives are above the threshold.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    This is Pat&Mat-NP [1]_. The threshold t is the j-th largest score of the negatives, which makes
-    the false-positive rate about tau.
+    The loss is Pat&Mat-NP [1]_. The threshold t is the j-th largest score of the negatives, so that
+    the false-positive rate is about tau.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def recall_at_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    This is Rec@K [1]_. The threshold may be the score of a positive.
+    The loss is Rec@K [1]_. The threshold may be the score of a positive.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat [1]_. The threshold t is the j-th largest of all n scores.
+    The loss is Pat&Mat [1]_. The threshold t is the j-th largest of all n scores.
 
     Parameters
     ----------
@@ -187,8 +187,8 @@ def precision_at_recall_loss(
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    This is Prec@Rec [1]_. The threshold t is the j-th largest score of the positives. At a fixed
-    recall, fewer false positives mean a higher precision.
+    The loss is Prec@Rec [1]_. The threshold t is the j-th largest score of the positives. At a
+    fixed recall, fewer false positives mean a higher precision.
 
     Parameters
     ----------

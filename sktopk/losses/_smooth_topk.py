@@ -82,12 +82,12 @@ def smooth_topk_loss(
         L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \exp\frac{s_j}{k \tau}
 
-    where :math:`\sigma_k(e_{\setminus y})` sums the products of all k-subsets of the :math:`e_j`
-    without :math:`e_y`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
+    where :math:`\sigma_k(e_{\setminus y})` sums, over all sets of k classes without y, the product
+    of their :math:`e_j`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
     is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
     per sample is O(k n_classes).
 
-    The loss does not order the k best labels: in your own loop, add cross-entropy of its scores.
+    The loss ignores the order in the top k. In your own loop, add cross-entropy of the same scores.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def smooth_topk_adjusted_loss(
         L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
-    This is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
+    The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
     :math:`\pi_j` is the share of class j among the training samples. After training, the scores
     :math:`s_j` rank the classes as if all were equally frequent, which is optimal for
     macro-averaged top-k accuracy. In your own training loop, add :func:`logit_adjusted_loss` of the

@@ -1,8 +1,8 @@
 """Thresholds of scores: an order statistic, a mean of scores, or the root of an equation.
 
-A threshold is called with scores of shape (..., n_samples), the mask of the positives, and weights
-or None. It returns a tensor of shape (...), with -inf where there are no samples. With group
-numbers as fourth argument, scores have shape (n_samples,), and the result has shape (n_groups,).
+A threshold is a function of scores of shape (..., n_samples), the mask of the positives, and
+weights or None. The result has shape (...), with -inf where there are no samples. If a fourth
+argument gives group numbers, scores have shape (n_samples,), and the result has shape (n_groups,).
 """
 
 import math
@@ -34,7 +34,7 @@ def within_group(weight, positive, of):
 
 
 def rank_tolerance(rank):
-    """Return by how much a cumulative weight may miss a rank because of rounding errors."""
+    """Return the tolerance for rounding errors of a cumulative weight that should reach a rank."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
 
 
@@ -134,8 +134,8 @@ class KthLargest(_Ranked):
     the j-th largest score has a gradient. Tied scores rank in the order of the samples. Without
     samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)``.
 
-    With weights, n is the total weight of the selected samples, and t is the largest score such
-    that the samples at or above t have a weight of at least j. If :math:`n \tau < 1`, j = n tau.
+    With weights, n is the total weight of the selected samples, and t is the largest score for
+    which the samples at or above t weigh at least j. If :math:`n \tau < 1`, j is n tau, not 1.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class TopMean(_Ranked):
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
     where j is the rank of :class:`KthLargest` [1]_. The j samples share the gradient. With weights,
-    only a part of the last weight may count, so that the sum is j. Without samples, t is -inf. The
+    the last weight may count in part, so that the weights sum to j. Without samples, t is -inf. The
     published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Examples
@@ -225,14 +225,14 @@ class TopMean(_Ranked):
 @documented_like(KthLargest)
 @dataclass(frozen=True)
 class SurrogateQuantile(_OfGroup):
-    r"""Threshold t at which the mean of the surrogate l(s - t) of the selected samples is tau.
+    r"""Threshold t for which the mean surrogate l(s - t) of the selected samples is tau.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples that `of` selects. The original Pat&Mat uses this t [1]_. It is
-    at least the threshold of :class:`KthLargest` with the same `tau`. Without samples, t is -inf.
-    The gradient of t has the entries :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
+    where n is the number of samples that `of` selects. The original Pat&Mat uses this t [1]_. This
+    threshold is at least that of :class:`KthLargest` with the same `tau`. Without samples, t is
+    -inf. The gradient of t has the entries :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ class SurrogateQuantile(_OfGroup):
         return self._in_groups(scores, weight, EachRow()).squeeze(-1)
 
     def weighted(self, functions, scores, share, threshold):
-        """Return `share` times the surrogate (or its slope) at each score minus the threshold."""
+        """Return `share` times the surrogate (or its slope) of `scores - threshold`."""
         inside = torch.where(share > 0, scores - threshold, 0.0)
         return share * functions[self.surrogate](inside)
 

@@ -22,8 +22,8 @@ def budget_table(
 ) -> dict[str, np.ndarray]:
     r"""Compute found positives, precision and recall of review budgets, with confidence intervals.
 
-    A review budget b selects the b highest scores of the `n_rows` samples of a day. The function
-    selects this share of the n given samples. The hits are the positives found per day, on average:
+    A budget b selects the b best of the `n_rows` samples of a day, by score. The function selects
+    the same share of the n given samples. Hits are the mean number of positives found per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
@@ -31,9 +31,9 @@ def budget_table(
         \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. If samples tie, the sums are averaged
-    over all their orders. They are interpolated if k is not an integer. The intervals are for the
-    mean of many days (bootstrap percentiles). The hits of a single day vary more.
+    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. The sums are averaged over all orders
+    of tied samples, and interpolated if k is not an integer. The intervals (bootstrap percentiles)
+    are for the mean of many days. The hits of a single day vary more.
 
     Parameters
     ----------

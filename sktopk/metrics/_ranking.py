@@ -31,9 +31,9 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    A block has `count` samples, whose order is random. Samples have a weight w and a value v (1 for
-    positives, 0 for negatives). `weight`, `value` and `negative` are sums of w, w v and w (1 - v)
-    over a block. If `ties` is not "expected", all samples of a block have the same value.
+    A block has `count` samples in random order. Each sample has a weight w and a value v (1 for
+    positives, 0 for negatives). `weight`, `value` and `negative` have the sums of w, of w v and of
+    w (1 - v). If `ties` is not "expected", all samples of a block have the same value.
     """
 
     weight: np.ndarray
@@ -44,7 +44,7 @@ class Ranking:
 
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
-        """Return the ranking of labeled samples. Warn if scores seem to be reversed or labels."""
+        """Return the ranking of labeled samples. Warn if scores seem to be labels or reversed."""
         if isinstance(y_true, cls):  # passed by a scorer
             return y_true
         positive = is_positive(y_true, pos_label)
@@ -94,7 +94,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return total value and weight of each group's `k` best samples, and weights asked for."""
+        """Return total value and weight of each group's `k` best samples, and requested weight."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -151,7 +151,7 @@ def warn_of_few(score, k, n, what):
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    Check the order only if the positive label is the smaller one, or if `always` is True.
+    Check this order only if the positives have the smaller label, or if `always` is True.
     """
     y_true = np.asarray(on_host(y_true, "y_true"))
     y_score = np.asarray(on_host(y_score, "y_score"))

@@ -53,9 +53,9 @@ def make_topk_scorer(
     -------
     scorer : TopKScorer
         Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. The estimator
-        needs one score per class in ``decision_function`` or else ``predict_proba``, which
-        ``SVC(decision_function_shape="ovo")`` lacks. If k >= n_classes, there is a warning.
-        ``set_score_request(sample_weight=True)`` requests weights.
+        needs ``decision_function`` or else ``predict_proba``, with one score per class.
+        ``SVC(decision_function_shape="ovo")`` lacks such scores. If k >= n_classes, there is a
+        warning. ``set_score_request(sample_weight=True)`` requests weights.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def attribute_of(estimator, name):
 
 
 def predict_scores(estimator, X, methods=METHODS):
-    """Return the classes of a fitted classifier, and its scores: (n_samples,) for two classes."""
+    """Return classes and scores of a fitted classifier. Two classes may have one score per row."""
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
     predict = next((getattr(estimator, m) for m in methods if hasattr(estimator, m)), None)

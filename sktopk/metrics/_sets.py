@@ -38,7 +38,7 @@ def set_coverage_score(
     labels : array-like of shape (n_classes,)
         The class of each column of `y_set`, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
-        "micro": share of all samples. "macro": mean of the coverages of the classes [1]_.
+        "micro": share of covered samples. "macro": mean of this share over the classes [1]_.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. None means equal weights.
 
@@ -46,7 +46,7 @@ def set_coverage_score(
     -------
     score : float
         In [0, 1]. A sample whose label is not in `labels` is not covered. With "macro", such a
-        label is a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if no weight is > 0.
+        label is a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------
@@ -117,8 +117,8 @@ def make_set_scorer(score: str) -> "SetScorer":
     -------
     scorer : SetScorer
         Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
-        estimator needs ``predict_set`` (else TypeError), which gets `groups` if given. With
-        metadata routing, ``set_score_request(sample_weight=True, groups=True)`` requests both.
+        estimator needs ``predict_set`` (else TypeError). If given, `groups` are passed to it. For
+        metadata routing, use ``set_score_request(sample_weight=True, groups=True)``.
 
     Examples
     --------

@@ -15,7 +15,7 @@ _MOST_RUNS = 1000  # `until_conclusive` returns infinity if more runs are necess
 
 
 class PairedDifference(NamedTuple):
-    """Mean difference of a loss from the baseline, and its standard error for this `overlap`."""
+    """Mean difference of a loss from the baseline, and its standard error given `overlap`."""
 
     mean: float
     error: float
@@ -41,7 +41,7 @@ class PairedDifference(NamedTuple):
         return float(self.mean == 0)
 
     def until_conclusive(self, confidence, margin, test_fraction):
-        """Estimate how many more runs, or how many times the samples, give a conclusive verdict."""
+        """Estimate how many more runs, or which multiple of samples, give a conclusive verdict."""
         half_width = self.half_width(confidence)
         if verdict_of(self.mean, half_width, margin) != INCONCLUSIVE:
             return 0.0, 1.0
@@ -77,7 +77,7 @@ def _t_quantile(n_runs, confidence):
 
 
 def verdict_of(difference, half_width, margin):
-    """Return the verdict on the interval difference ± half_width (see LossComparisonDisplay)."""
+    """Return the verdict on an interval `difference` ± `half_width` (see LossComparisonDisplay)."""
     check_number(margin, "margin", 0)
     if abs(difference) > half_width:
         return BETTER if difference > 0 else WORSE

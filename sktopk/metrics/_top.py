@@ -36,24 +36,24 @@ def precision_at_k_score(
     y_score : array-like of shape (n_samples,)
         Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
-        Number of samples to select, from each group if `groups` is given. A k in (0, 1) is the
-        share of the samples (of each group) to select, rounded up to whole samples.
+        Number of samples to select (from each group, if `groups` is given). A k in (0, 1) is a
+        share of the samples (of each group). The number of samples is then rounded up.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Which of the samples tied at rank k are selected. "expected" is the expected score of a
-        random choice. "optimistic" selects positives first, "pessimistic" negatives first.
+        Rule for samples tied at rank k. "expected" returns the mean score of all random choices
+        among them. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected. The
         score is the number of all selected positives, divided by the sum of k over the groups.
     sample_weight : array-like of shape (n_samples,), default=None
-        Nonnegative weights. A sample of weight 2 counts as two samples, and as two of the best k.
+        Nonnegative weights. A sample of weight 2 counts as two, and takes two of the k places.
 
     Returns
     -------
     score : float
         In [0, 1]. NaN, with an `UndefinedMetricWarning`, if no positive has a weight > 0. If the
-        data or a group has fewer than k samples, hits are still divided by k, with a warning.
+        data or a group has fewer than k samples, the divisor is still k, and there is a warning.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN without positives; 1 if `k` exceeds the number of samples. Both cases warn.
+        In [0, 1]. NaN without positives, 1 if `k` > n_samples, both with a warning.
 
     Examples
     --------
@@ -187,8 +187,8 @@ def precision_at_recall_score(
         \qquad t = \max\Bigl\{ s_j :
         \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
 
-    With equal weights, t is the :math:`\lceil r n_+ \rceil`-th largest score of a positive, as in
-    the constraint of Prec@Rec [1]_.
+    With equal weights, t is the :math:`\lceil r n_+ \rceil`-th largest score among the positives.
+    The problem Prec@Rec of [1]_ has the same threshold.
 
     Parameters
     ----------
@@ -278,8 +278,8 @@ def positives_at_top_score(
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative. TopPushK and, with k = 1,
-    DeepTopPush use this threshold [1]_.
+    where :math:`s^-_{[k]}` is the k-th largest score of a negative. The method TopPushK uses this
+    threshold, and the method DeepTopPush uses k = 1 [1]_.
 
     Parameters
     ----------
@@ -287,13 +287,13 @@ def positives_at_top_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     k : int, default=1
         Rank of the negative above which positives must score. A negative of weight 2 counts twice.
-        1 is the highest negative whose weight is not 0.
+        k = 1 means the negative of highest score whose weight is not 0.
 
     Returns
     -------
     score : float
         In [0, 1]. Positives tied with the k-th negative do not count. With fewer than k negatives,
-        the score is 1, with a warning if `k` > 1. Without positives, it is NaN, with a warning.
+        the score is 1 (and there is a warning if `k` > 1). NaN, with a warning, without positives.
 
     References
     ----------

@@ -66,16 +66,16 @@ def bedroc_score(
         \mathrm{BEDROC} = \frac{S - S_{\min}}{S_{\max} - S_{\min}},
         \qquad S = \sum_{i : y_i = 1} e^{-\alpha r_i / n}
 
-    where :math:`r_i` is the rank of sample i (1 for the highest score). :math:`S_{\min}` and
-    :math:`S_{\max}` are the values of S if all positives are at the bottom or at the top [1]_.
+    where :math:`r_i` is the rank of sample i (1 for the highest score). S is :math:`S_{\min}` if
+    all positives are at the bottom, and :math:`S_{\max}` if all positives are at the top [1]_.
 
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
         Parameters of `precision_at_k_score`. Scaling all weights has no effect.
     alpha : float, default=20.0
-        Emphasis on the first ranks, above 0. The first :math:`1.6 n / \alpha` ranks have 80 % of
-        the sum of all weights :math:`e^{-\alpha r / n}`.
+        Emphasis on the first ranks, above 0. Rank r has the weight :math:`e^{-\alpha r / n}`. The
+        first :math:`1.6 n / \alpha` ranks have 80 % of the total weight.
 
     Returns
     -------

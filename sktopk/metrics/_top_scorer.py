@@ -71,12 +71,12 @@ def make_top_scorer(
     ===========================  =======================  ==========================
 
     Two metrics exist only as scorers. "partial_auc_log" (left formula) is the mean of the true
-    positive rate (TPR) over the logarithm of the false positive rate, from a = `min_fpr` (default
-    1e-5) to b = `max_fpr` (default 0.05).
+    positive rate (TPR) over the logarithm of the false positive rate. The false positive rate goes
+    from a = `min_fpr` (default 1e-5) to b = `max_fpr` (default 0.05).
 
-    "auc_at_quantile" (right) is a mean of precisions [1]_. :math:`P(\tau)` is the precision among
-    the share :math:`\tau` of the samples with the highest scores; :math:`\alpha` is `quantile`.
-    ``normalize=True`` divides by the mean for a perfect ranking.
+    "auc_at_quantile" (right formula) is a mean of precisions [1]_. :math:`P(\tau)` is the precision
+    among the share :math:`\tau` of samples with the highest scores, and :math:`\alpha` is
+    `quantile`. ``normalize=True`` divides the metric by its value for a perfect ranking.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad
@@ -87,19 +87,19 @@ def make_top_scorer(
     name : str
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
-        Parameters of the metric, see the table. None means the metric's default. An integer `k`
-        counts samples of each test fold. In "positives_at_top", `k` is the rank of a negative.
+        Parameters of the metric, as in the table. None means the metric's default. An integer `k`
+        is a number of samples per test fold. In "positives_at_top", it is the rank of a negative.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 
     Returns
     -------
     scorer : TopScorer
-        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. It
-        uses ``decision_function`` or else ``predict_proba`` of a fitted binary classifier. If there
-        are no positives, or the classifier has one class, the score is NaN, with a warning. Only
-        "precision_at_k" and "recall_at_k" take groups. With metadata routing, request
-        what you pass: ``set_score_request(sample_weight=True, groups=True)``.
+        Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
+        scorer uses ``decision_function`` or else ``predict_proba`` of a fitted binary classifier.
+        The score is NaN, with a warning, if there are no positives, or if the classifier knows one
+        class only. Only "precision_at_k" and "recall_at_k" take groups. With metadata routing,
+        request the arguments that you pass: ``set_score_request(sample_weight=True, groups=True)``.
 
     Raises
     ------

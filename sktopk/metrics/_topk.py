@@ -30,33 +30,33 @@ def topk_accuracy_score(
         \frac{\sum_i w_i h_i}{\sum_i w_i},
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`g_i` is the number of scores of sample i above the score of its label, and
-    :math:`m_i` is the number of its scores that equal the score of the label, itself included.
+    where :math:`g_i` is the number of classes with a higher score than the label of sample i, and
+    :math:`m_i` is the number of classes with the same score as the label, including the label.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Real scores; larger means more likely. One-dimensional scores s are decision scores of two
-        classes and stand for the columns [-s, s]. For probabilities, pass both columns.
+        Real scores; larger means more likely. With one-dimensional decision scores s, the first of
+        two classes gets -s, the second gets s. For probabilities, pass both columns.
     k : int or float, default=5
         Number of predicted labels, at least 1. A k in (0, 1) means ``ceil(k * n_classes)`` labels.
     labels : array-like of shape (n_classes,), default=None
         Class of each score column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        "micro": mean over samples. "macro": mean over classes with positive sample weights [1]_.
+        "micro": mean over samples. "macro": mean over the classes of total weight > 0 [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Value of :math:`h_i` if the label's score is tied at rank k. "expected" is the probability
-        that a random choice of tied classes has the label, "optimistic" is 1, "pessimistic" is 0.
+        Value of :math:`h_i` if the label's score is tied at rank k: 1 for "optimistic", 0 for
+        "pessimistic". "expected" is the probability of a hit if a random order breaks the tie.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A sample whose label is not in `labels` is a miss. With "macro", the label is a
-        class of accuracy 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
+        In [0, 1]. A sample whose label is not in `labels` is a miss. With "macro", such a label is
+        a class of accuracy 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------
@@ -112,8 +112,8 @@ def shot_accuracy_score(
     Returns
     -------
     scores : dict of str to float
-        Accuracies of "many", "medium" and "few". True labels that are not in `labels` are few-shot
-        classes of accuracy 0. A group without test samples has the accuracy NaN, with a warning.
+        Accuracies of "many", "medium" and "few". A true label that is not in `labels` is a few-shot
+        class of accuracy 0. A group without test samples has the accuracy NaN, with a warning.
 
     Raises
     ------
@@ -255,7 +255,7 @@ def _check_scores(y_score):
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
-    """Return the column of each label, from n_classes on for unknown ones. `of` names the array."""
+    """Return the column of each label (>= n_classes for unknown labels). `of` names the array."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
     _check_n_rows(len(y_true), n_samples, of)
     labels = _check_labels(labels, y_true, n_classes, of)

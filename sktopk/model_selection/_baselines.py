@@ -1,4 +1,4 @@
-"""Baselines that `compare_losses` adds to every comparison, and the label of the positives."""
+"""Baselines that `compare_losses` always adds, and one positive label for all models."""
 
 import numpy as np
 import pandas as pd
@@ -166,7 +166,7 @@ def as_pandas(X):
 
 
 def with_short_indices(X):
-    """Return a sparse matrix with indices of type int32, as trees need them, or X itself."""
+    """Return X. If X is sparse and not too large, its indices get type int32, which trees need."""
     if issparse(X) and X.indices.dtype != np.int32 and max(*X.shape, X.nnz) < 2**31:
         X = X.copy()
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)

@@ -59,20 +59,20 @@ def compare_losses(
     r"""Compare losses, or any classifiers, with baselines on the same cross-validation splits.
 
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
-    of the training samples. It is refitted to all training samples, and scored on the test samples.
-    All models share folds and seeds. The loss with the best score is compared with the best of:
+    of the training samples. The model is refitted to all training samples, and scored on the test
+    samples. All models share folds and seeds. The best loss is compared with the best baseline:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). The threshold of this network is tuned if
-      there are two classes, a scorer of scikit-learn and no sample weights.
+      "weighted_cross_entropy" (balanced class weights). For two classes, no sample weights and a
+      `scoring` of predicted labels such as "f1", the threshold of the last network is tuned.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline with exactly one: its loss is replaced by each name in
-        `losses`. Other classifiers are compared by class name. A run sets each `random_state`.
+        A TopKClassifier, or a pipeline with exactly one. Each name in `losses` replaces its loss.
+        Another classifier is compared under its class name. Each run sets every `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -80,9 +80,9 @@ def compare_losses(
     y : array-like of shape (n_samples,)
         Class labels.
     scoring : str or callable, default=None
-        Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy
-        with the k of `estimator`, a TopKClassifier. Models with ``pos_label=None`` get the
-        `pos_label` of `scoring`, if it is a scorer of sktopk, else of `estimator`.
+        Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
+        with the k of the TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of
+        `scoring` or, if it has none, of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
@@ -90,15 +90,15 @@ def compare_losses(
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
         Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10. For losses
-        with a temperature tau, it combines 1 and 3 with tau and tau / 10. None keeps the given
-        parameters. A dict maps losses to ``ParameterGrid`` arguments; losses without an entry get
-        "default". All losses must have the same number of settings.
+        with a temperature tau, "default" combines the factors 1 and 3 with tau and tau / 10. None
+        keeps the given parameters. A dict maps losses to ``ParameterGrid`` arguments. Other losses
+        get "default". All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, for `fit` and, if the scorer takes weights, for `scoring`.
     groups : array-like of shape (n_samples,), default=None
-        Group of each sample, for `cv`, and for `scoring` with ``set_score_request(groups=True)``.
+        Group of each sample, for `cv`, and for a scorer with ``set_score_request(groups=True)``.
         The held-out quarter that selects a setting also consists of whole groups.
     confidence : float, default=0.95
         Confidence level of the intervals, in (0, 1).

@@ -21,22 +21,21 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    The intervals are those of :class:`sktopk.metrics.LossComparisonDisplay`, which also defines the
-    symbols. The p-value of J splits is
+    :class:`sktopk.metrics.LossComparisonDisplay` explains intervals and symbols. The p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    All scores of a loss on one split are averaged. For S = 0, p is 1 if :math:`\bar d = 0`, else 0.
+    Scores of a loss on one split are averaged. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
     frame : DataFrame
-        One row per run, with the columns loss, split, score (of the test samples), n_train and
-        n_test. `compare_losses` adds repeat, fold, seed, fit_seconds and run_seconds, the selected
-        setting (params, validation_score), and the numbers of settings that were compared
-        (n_candidates) and that diverged (n_diverged).
+        One row per run. The columns are loss, split, score (of the test samples), n_train and
+        n_test. `compare_losses` adds repeat, fold, seed, fit_seconds and run_seconds. It also adds
+        the selected setting (params, validation_score), and the numbers of settings that were
+        compared (n_candidates) and that diverged (n_diverged).
     losses : list of str, default=None
         The verdict is on the best of these losses. None means all losses except the baseline.
     baseline : str, default="cross_entropy"
@@ -50,8 +49,8 @@ class LossComparison:
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
-        Share of the test samples of one split that are also test samples of another split, averaged
-        over pairs of splits. None means `test_fraction`, which is right for random splits.
+        Mean share of test samples that two splits have in common, over all pairs of splits. None
+        means `test_fraction`, which is right for random splits.
 
     Attributes
     ----------
@@ -61,7 +60,7 @@ class LossComparison:
         Mean share of test samples in a split.
     verdict : str
         Sentence that compares the best of the m losses in `losses` with the baseline. The interval
-        of the difference of the two has the level :math:`1 - (1 - \text{confidence}) / m`.
+        of their difference has the level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------
@@ -142,9 +141,9 @@ class LossComparison:
         -------
         summary : DataFrame
             One row per loss, the baseline first. Columns: mean, difference with its interval (low,
-            high), p_value, verdict, more_folds, times_rows. To become conclusive, a verdict needs
-            about `more_folds` additional folds or `times_rows` times as many samples. If it is
-            conclusive, they are 0 and 1. Both can be infinite.
+            high), p_value, verdict, more_folds, times_rows. A verdict becomes conclusive with about
+            `more_folds` additional folds, or with `times_rows` times as many samples. Both numbers
+            can be infinite. For a conclusive verdict, they are 0 and 1.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

@@ -68,7 +68,7 @@ def _splitter(cv, seed, y, groups):
 
 
 def hold_out(y, random, groups=None):
-    """Return indices for fitting and held-out indices. The split is stratified by class."""
+    """Return the indices of samples for fitting and of held-out samples, stratified by class."""
     if groups is None:
         mask = calibration_rows(y, VALIDATION_SHARE, random)
     else:

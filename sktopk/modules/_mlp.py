@@ -36,12 +36,12 @@ class MLP(nn.Sequential):
     dropout : float, default=0.0
         Probability of dropping a hidden unit during training.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`. Losses with `max_margin` need one.
+        Whether the last layer is a :class:`NormalizedLinear`, which losses with `max_margin` need.
     dtype : torch.dtype, default=None
         Data type of the weights. None means torch's default.
     generator : torch.Generator, default=None
         CPU generator for initial weights and dropout. None means torch's global generator, which
-        all threads share. Copies of the network use the global generator.
+        all threads share. A copy of the network uses the global generator in any case.
 
     References
     ----------

@@ -11,8 +11,8 @@ class NormalizedLinear(nn.Module):
     .. math::
         s_j = \frac{w_j^\top x}{\lVert w_j \rVert \, \lVert x \rVert} \in [-1, 1]
 
-    There is no bias. Without normalization, frequent classes and easy samples would get larger
-    scores. Losses with margins such as :func:`sktopk.losses.ldam_loss` need this output layer.
+    There is no bias. Without division by the norms, frequent classes and easy samples would get
+    larger scores. Losses with margins such as :func:`sktopk.losses.ldam_loss` need this layer.
 
     Parameters
     ----------

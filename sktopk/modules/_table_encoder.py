@@ -21,8 +21,8 @@ _MIN_BIN_WIDTH = 1e-6
 class TableEncoder(nn.Module):
     r"""Encoder of tabular data, the first layer of :class:`TabularMLP` and of networks of your own.
 
-    Every column x is scaled to z with its quartiles q, and smoothly clipped [2]_. A column with
-    more than two distinct values can also be encoded in bins. Bin t with edges b has value e [1]_:
+    Columns x are scaled to z by their quartiles q, and smoothly clipped [2]_. Columns with more
+    than two distinct values can also be encoded in bins. A bin t with edges b is encoded as e [1]_:
 
     .. math::
         z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad
@@ -38,13 +38,13 @@ class TableEncoder(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
-        Largest total number of bins. With a small number, columns get fewer than ``n_bins`` bins,
-        or none. "auto" means 0 for more than 64 numerical columns, and min(128, ``n_bins`` times
-        the number of numerical columns) for fewer.
+        Largest number of bins of all columns together. If it is small, columns get fewer than
+        ``n_bins`` bins, or none. "auto" means 0 for more than 64 numerical columns, else ``n_bins``
+        times the number of numerical columns, but at most 128.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
-        Number n of categories of each categorical column, by column index. Categories 0 to n - 1
+        Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
         are one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
@@ -66,8 +66,8 @@ class TableEncoder(nn.Module):
     Notes
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
-    clipped. Without :meth:`from_data`, columns are clipped but not scaled. The first and last bin
-    end at the extreme values of X in :meth:`from_data`; in [1]_, they are unbounded.
+    clipped. Before :meth:`from_data`, columns are clipped but not scaled. The first and last bin
+    end at the extreme values of X in :meth:`from_data`. In [1]_, both are unbounded.
 
     References
     ----------
@@ -136,9 +136,9 @@ class TableEncoder(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_samples, n_features)
-            Floating-point samples. NaN, infinite values and categorical columns are ignored. Only
-            20 000 samples are used if there are more; for columns that are constant there, all.
-            Columns without two distinct values get scale 0.
+            Floating-point samples. NaN, infinite values and categorical columns are ignored. If
+            there are more than 20 000 samples, only 20 000 are used. If a column is constant in
+            these, all its values are used. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 
@@ -221,7 +221,7 @@ def _values(column, weight, rows):
 
 
 def spread_rows(n_rows, most):
-    """Return the indices of at most `most` rows: a random one of each of equally long parts."""
+    """Return the indices of at most `most` rows: one random row of each of several equal parts."""
     # Every n-th row could be of one kind, for example the first of two readings.
     n, generator = min(n_rows, most), torch.Generator().manual_seed(0)
     edges = torch.arange(n + 1) * n_rows // max(n, 1)

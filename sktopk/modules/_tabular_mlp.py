@@ -107,9 +107,9 @@ class TabularMLP(nn.Module):
     def forward(self, x: Tensor, own: Tensor | None = None, encoded: bool = False) -> Tensor:
         """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
-        With one member, the scores have shape (n_samples, n_outputs). Each member gets its own
-        samples if x has shape (n_members, n_samples, n_features), or if `own` (n_members,
-        n_samples) has the positions of its samples in x. `encoded`: x is a result of the encoder.
+        With one member, the scores have shape (n_samples, n_outputs). To give each member its own
+        samples, pass x of shape (n_members, n_samples, n_features), or pass their positions in x as
+        `own` (n_members, n_samples). `encoded` means that x is encoded already.
         """
         h = x if encoded else self.encoder(x)
         # `h[own]` takes four times as long as `index_select`.
@@ -182,9 +182,9 @@ class MemberLinear(nn.Module):
 
 
 class MemberLayers(torch.autograd.Function):
-    """Linear layers of several networks with ReLU between them, as one differentiable function.
+    """Linear layers of several networks as one differentiable function, with ReLU between layers.
 
-    It takes two thirds of the time of separate layers, with fewer passes over the hidden layers.
+    With fewer passes over the hidden layers, it takes two thirds of the time of separate layers.
     ``apply(x, weight_1, bias_1, ...)`` returns the scores of all members. x gets no gradient.
     """
 

@@ -284,6 +284,7 @@ PARAMETERS = [
     ({"budget": 1}, ValueError, "budget must be a rate in .*'fpr'; got 1"),
     ({"constraint": "cost"}, ValueError, "constraint must be one of 'count', .*; got 'cost'"),
     ({"delta": 0.95}, UserWarning, r"delta=0\.95 is the probability .*, set delta=0\.05"),
+    ({"constraint": "recall", "budget": 0.05}, UserWarning, r"0\.05 is low: .* budget=0\.95"),
     ({"delta": 1.0}, ValueError, r"delta == 1\.0, must be < 1"),
     ({"validation_fraction": 0}, ValueError, "validation_fraction == 0"),
     ({"pos_label": "maybe"}, ValueError, "pos_label must be one of .* got 'maybe'"),
@@ -295,6 +296,15 @@ PARAMETERS = [
 def test_wrong_parameters_of_budget_classifier_raise_or_warn(params, error, message):
     with (pytest.warns if error is UserWarning else pytest.raises)(error, match=message):
         BudgetClassifier(Column(), **params).fit(column(range(20)), labels(np.arange(20) > 9))
+
+
+@pytest.mark.parametrize(("constraint", "which"), [("fpr", "no"), ("recall", "every")])
+def test_equal_scores_give_a_warning(constraint, which):
+    with pytest.warns(UserWarning, match=f"{which} calibration sample is above the threshold"):
+        clf = BudgetClassifier.from_scores(
+            np.zeros(200), np.arange(200) % 2, budget=0.5, constraint=constraint
+        )
+    assert (clf.predict(np.zeros(3)) == (which == "every")).all()
 
 
 @pytest.mark.filterwarnings("error")

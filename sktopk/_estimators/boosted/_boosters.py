@@ -63,7 +63,7 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 
 def constraints(statistics, direction, n_features):
-    """Return the parameters of LightGBM for the columns with target statistics of each class."""
+    """Return LightGBM's parameters for the columns of target statistics (one list per class)."""
     # Without constraints, trees fit the noise of the target statistics. Therefore scores may only
     # increase with a statistic (direction 1) or decrease (-1), in the trees of all classes. With
     # several classes, a path from root to leaf uses the statistics of one class only.

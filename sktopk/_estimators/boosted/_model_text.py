@@ -1,4 +1,4 @@
-"""Checks of the text of a LightGBM booster, which is written anew before LightGBM reads it.
+"""Checks of the text of a LightGBM booster, and a new text from the checked values.
 
 LightGBM's parser does not check indices and lengths. Manipulated text could make the parser, or a
 later prediction, read outside of its memory or run forever.
@@ -50,7 +50,7 @@ class BoostersAsText(Versioned):
 
 
 def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
-    """Return the booster of a text, or raise ValueError if the numbers of the text do not fit."""
+    """Return the booster of a text, or raise ValueError if numbers in the text are inconsistent."""
     if not isinstance(text, str):
         raise ValueError(f"boosters_ must have model texts (str); got {type(text).__name__}")
     header, *trees = re.split(r"^Tree=\d+$", text, flags=re.MULTILINE)

@@ -63,7 +63,7 @@ N_FOLDS_OF_ONE = 10
 
 
 def has_classes(two, name, other):
-    """Return a check for `available_if`: after `fit`, require two classes (`two`), or more."""
+    """Return a check for `available_if`: after `fit`, two classes if `two` is true, else more."""
 
     def check(classifier):
         fitted = getattr(classifier, "classes_", None)
@@ -82,7 +82,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     .. math::
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
-    L' is the log loss, a is `log_loss_share` and L is the `loss`. The factor c scales the gradient
+    L' is the log loss, L is the `loss`, a is `log_loss_share`, and the factor c scales the gradient
     of L to the size of the gradient of L'. Each round computes the threshold from all samples.
     Columns of over 50 categories get target statistics. Needs ``pip install "sktopk[boosting]"``.
 
@@ -90,14 +90,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     ----------
     loss : str or callable, default="top_mean"
         Training loss: a name, or a callable that gets ``(scores, target)``, `sample_weight` if
-        there are weights, and `k` if this has no default. "cross_entropy" is the log loss only.
-        Other names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
+        there are weights, and `k` if it is required. "cross_entropy" is the log loss only. Other
+        names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
 
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
     k : int or float, default=0.05
         Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives
-        ("top_mean", "top_push_k") or samples. For more classes, k counts labels of a sample.
+        for "top_mean" and "top_push_k", else samples. For more classes, k counts labels per sample.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -117,7 +117,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         unknown names without a warning. To print unknown names, add ``"verbosity": 0``.
     n_members : int, default=5
         Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
-        one fold from its training. Duplicate rows share a fold, unless all columns are categories.
+        one fold from its training. Equal rows are in one fold, unless all columns are categorical.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
     pos_label : int, float, bool or str, default=None
@@ -127,9 +127,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Training stops after this number of rounds without improvement of `score` on held-out
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba`: "sigmoid" is Platt scaling for two classes, temperature
-        scaling for more. Both keep the order of scores, and need ``n_members > 1`` or
-        `n_iter_no_change`. None needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
+        Calibration of `predict_proba`: "sigmoid" is Platt scaling (temperature scaling for over two
+        classes). It keeps the order of scores, and needs ``n_members > 1`` or `n_iter_no_change`.
+        With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
@@ -148,9 +148,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, subtracted in `decision_function`. It is 0 for the log
-        loss, else the threshold of `loss` for the scores of new samples, estimated from training
-        and out-of-fold scores. If `loss` has none, the flagged share is the share of positives.
+        Decision threshold of two classes, subtracted in `decision_function`. For the log loss, it
+        is 0. Other losses use their threshold for new samples, estimated from training and
+        out-of-fold scores. If `loss` has no threshold, the flagged share is the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -237,8 +237,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             Nonnegative weights of gradients and Hessians. `min_child_samples` counts samples,
             whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample (two classes only). Each group has its own threshold; `threshold_`
-            is their median. The loss is the mean over groups. Members hold out whole groups.
+            Group of each sample (two classes only), with its own threshold. `threshold_` is the
+            median threshold. The loss is the mean over groups. Members hold out whole groups.
         """
         check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
@@ -283,7 +283,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class. Requires `calibration`, or only the log loss."""
+        """Return the probability of each class. Requires `calibration`, or the log loss alone."""
         now, scores = self._scored(X)
         return now._task().proba(scores, now)
 
@@ -486,7 +486,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
 
 def taken(rows, index):
-    """Return the samples of a mask or of indices, with X in memory."""
+    """Return the samples that a mask or indices select, with X in memory."""
     rows = rows.take(index)
     return rows._replace(X=in_memory(rows.X))
 

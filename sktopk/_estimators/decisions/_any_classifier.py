@@ -20,7 +20,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return self
 
     def checked(self, scores, name, advice):
-        """Return the scores `name` as an array of finite numbers that fits the classes."""
+        """Return scores as an array, and check that they are finite and fit the classes."""
         scores = np.asarray(on_host(scores, name))
         if scores.dtype == object:  # nullable numbers, for which NumPy can choose another dtype
             scores = np.array(scores.tolist())
@@ -95,7 +95,7 @@ def sorted_classes(estimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the probabilities of all classes. `use_scores` computes a softmax of scores."""
+    """Return the probabilities of all classes; with `use_scores`, a softmax of the scores."""
     name = type(estimator).__name__
     from_scores = use_scores and hasattr(estimator, "decision_function")
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
@@ -158,9 +158,9 @@ def proba_of_scores(y_score):
 
 
 def name_in_fit(estimator, name, *, keywords=False):
-    """Return the name of a `fit` parameter, such as "clf__groups", or None if there is none.
+    """Return a parameter's name in `fit`, such as "clf__groups"; None if `fit` does not take it.
 
-    With `keywords`, a `fit` with ``**kwargs`` has the parameter.
+    With `keywords`, a `fit` with ``**kwargs`` takes every parameter.
     """
     if steps := getattr(estimator, "steps", None):
         step, last = steps[-1]

@@ -53,8 +53,8 @@ class BudgetClassifier(CalibratedDecision):
         s(x) > t.
 
     `fit` computes the threshold t from calibration samples that the classifier is not trained on.
-    The prediction for a sample does not depend on other samples. `predict_top` returns exactly n
-    samples of a batch or of each group.
+    `predict` decides on each sample independently of the others in X. `predict_top` returns exactly
+    n samples of X or, with groups, n of each group.
 
     Parameters
     ----------
@@ -63,28 +63,28 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. For a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
-        Largest or smallest allowed rate, in (0, 1); `constraint` names the rate. For "count", also
-        an integer, which is divided by the number of samples in `fit`.
+        Limit of the rate that `constraint` names, in (0, 1). For "count", also an integer: the
+        limit is then this integer, divided by the number of samples in `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` limits. The share of flagged samples ("count"), the false positive rate
-        ("fpr") and the false discovery rate ("fdr") are at most `budget`, the others at least.
+        Rate that `budget` limits. "count" (share of flagged samples), "fpr" (false positive rate)
+        and "fdr" (false discovery rate) are at most `budget`, "precision" and "recall" at least.
     delta : float, default=0.05
-        Largest probability that a guarantee fails, in (0, 1). The guarantees for "fpr",
-        "precision", "recall", `hits_interval` [6]_ and each interval in `rates_` hold with at least
-        probability ``1 - delta``. Smaller values need more calibration samples.
+        Largest probability that a guarantee fails, in (0, 1). Each guarantee holds with at least
+        probability ``1 - delta``: for "fpr", "precision", "recall", `hits_interval` [6]_ and each
+        interval in `rates_`. Smaller values need more calibration samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. Not for "fdr". Possible for
-        networks of sktopk, `TopBoostClassifier`, and random forests with ``oob_score=True``.
+        `oob_decision_function_`. The guarantee is then not proven. Possible for networks of sktopk,
+        `TopBoostClassifier` and random forests with ``oob_score=True``, but not for "fdr".
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. None means `pos_label_` of `estimator`, or else 1 or True. For
-        other labels, such as "fraud", None chooses one, and warns: set `pos_label`. An `estimator`
-        with ``pos_label=None`` is trained with the chosen label.
+        Label of the samples to flag. None means `pos_label_` of `estimator` or, if it has none, 1
+        or True. For other labels, such as "fraud", set `pos_label`: None chooses one, with a
+        warning. An `estimator` with ``pos_label=None`` is trained with your `pos_label`.
     random_state : int, RandomState or None, default=None
-        Seed of held-out samples, their split ("precision"), and the order of ties in a list.
+        Seed for held-out samples, for their two parts with "precision", and for the order of ties.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class BudgetClassifier(CalibratedDecision):
         Label of the samples to flag.
     threshold_ : float
         Samples with a score above `threshold_` are flagged: all if it is -inf, none if it is inf.
-        The score is the decision function of `estimator_`, negated if `pos_label_` is
-        ``classes_[0]``. Without decision function, it is the probability of `pos_label_`.
+        The score is the decision function of `estimator_`, times -1 if `pos_label_` is
+        ``classes_[0]``. Without a decision function, the score is the probability of `pos_label_`.
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
@@ -121,17 +121,17 @@ class BudgetClassifier(CalibratedDecision):
     The guarantees hold for any classifier if calibration samples and new samples are drawn
     independently from the same distribution:
 
-    - "fpr", "recall" and "precision": the rate at the threshold satisfies the budget, with
-      probability 1 - `delta` over the calibration samples. The threshold is an order statistic of
-      the scores of negatives [2]_ or positives. Precision uses fixed sequence testing [1]_.
+    - "fpr", "recall" and "precision": the rate satisfies the budget with probability 1 - `delta`
+      over random calibration samples. The threshold is an order statistic of scores of negatives
+      ("fpr" [2]_) or positives ("recall"). "precision" uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
-      budget. This holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_ [5]_).
-      `predict` uses calibration samples only: t is the lowest value at which (1 + negatives above
-      t) / (1 + samples above t) is at most the budget.
+      budget. The guarantee holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_
+      [5]_). `predict` uses calibration samples only. Its threshold is the lowest t for which (1 +
+      negatives above t) / (1 + samples above t) is at most the budget.
     - "count": there is no guarantee. The threshold is a quantile of the calibration scores.
 
-    With too few calibration samples for a guarantee, no sample is flagged (every sample for
-    "recall"), with a warning. A sample whose score equals the threshold is not flagged.
+    If there are too few calibration samples for a guarantee, `fit` warns, and no sample is flagged
+    (for "recall": every sample). A sample whose score equals the threshold is not flagged.
 
     References
     ----------
@@ -203,12 +203,12 @@ class BudgetClassifier(CalibratedDecision):
             Training weights. Calibration ignores weights, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer, if samples of a group are alike. Whole
-            groups are held out, and one sample of each calibrates: the guarantee holds for one
-            random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`. To train a
-            ranker with groups, fit it first, and pass it in a FrozenEstimator.
+            groups are held out, and one sample of each is used for calibration: the guarantee holds
+            for one random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`. To
+            train a ranker with groups, fit it first, and pass it in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
-            split with the samples. With metadata routing: the metadata that `estimator` requests.
+            split with the samples. With metadata routing, pass what `estimator` requests.
 
         Returns
         -------
@@ -250,10 +250,8 @@ class BudgetClassifier(CalibratedDecision):
             problem += f". {'No' if threshold > 0 else 'Every'} sample will be flagged"
             if self.constraint == "fdr":
                 problem += " by predict, but predict_top(X) may select some"
-        elif problem is None and not flagged.any():
-            problem = "no calibration sample is above the threshold"
-        elif problem is None and flagged.all() and np.isfinite(threshold):
-            problem = "every calibration sample is above the threshold"
+        elif problem is None and (not flagged.any() or (flagged.all() and threshold > -np.inf)):
+            problem = f"{'every' if flagged[0] else 'no'} calibration sample is above the threshold"
         if problem is not None:
             warn(problem)
         elif not positive.any():
@@ -272,7 +270,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return scores minus `threshold_`; if this is infinite, finite numbers in the same order.
+        """Return scores minus `threshold_` (if it is infinite: finite numbers in the same order).
 
         Parameters
         ----------
@@ -301,8 +299,8 @@ class BudgetClassifier(CalibratedDecision):
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict `pos_label_` for flagged samples, and the other label for all others.
 
-        There is a warning if the shares of flagged samples in X and in the calibration samples
-        differ with a p-value below 1e-6 (Fisher's exact test).
+        The method warns if the share of flagged samples in X differs from the share in the
+        calibration samples with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
@@ -325,10 +323,10 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            Number of samples of X or of each group, at least 1. None selects the samples that
-            `predict` flags. For "fdr", it makes a conformal selection, with the same guarantee.
+            Number of samples to return from X or each group, at least 1. None returns those that
+            `predict` flags, or for "fdr" a conformal selection, with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day, as a separate batch. Requires `n` or "fdr".
+            Group of each sample, such as a day. Each group is one batch. Requires `n` or "fdr".
 
         Returns
         -------
@@ -355,19 +353,19 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n without looking at X: the level does not hold for the best of several intervals. A
-        warning says that X is not exchangeable if the shares of samples above `threshold_` in X and
-        in calibration differ with a p-value below 1e-6 (Fisher's exact test).
+        Choose n without looking at X: the level does not hold for the best of several intervals.
+        The method warns that X is not exchangeable if the share of samples above `threshold_` in X
+        differs from that in calibration with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples, up to n_samples. Bounds for an array hold jointly (Bonferroni).
+            Number of best samples, up to n_samples. Bounds of an array hold together (Bonferroni).
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own interval of level
-            1 - `delta`, for its n best samples (all if it has fewer). n must be an int.
+            1 - `delta`, for its n best samples, or all if the group is smaller. n must be an int.
 
         Returns
         -------
@@ -377,9 +375,9 @@ class BudgetClassifier(CalibratedDecision):
         Notes
         -----
         Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the total number of positives among the K and the n best samples, the number among the
-        K samples is hypergeometric. The interval has all numbers of positives among the n samples
-        that two one-sided tests at level :math:`\delta / 2` accept.
+        Given the total number of positives among these K and the n best samples of X, the number
+        among the K samples has a hypergeometric distribution. The interval has all numbers of
+        positives among the n samples that two one-sided tests at level :math:`\delta / 2` accept.
         """
         refuse_masked(groups=groups)
         each = np.ravel(n).tolist()
@@ -417,7 +415,7 @@ class BudgetClassifier(CalibratedDecision):
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score`, where k is the share `budget` of X;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share k = `budget` of X;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -456,6 +454,9 @@ class BudgetClassifier(CalibratedDecision):
                 "got 'fdr', which needs held-out calibration samples"
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
+        if self.constraint == "recall" and self.budget <= 0.2:
+            likely = 1 - self.budget
+            warn(f"recall >= {self.budget:g} is low: for few misses, set budget={likely:.3g}")
         if self.delta > 0.5:
             warn(
                 f"delta={self.delta:g} is the probability that the guarantee fails: for a "

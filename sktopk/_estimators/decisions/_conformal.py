@@ -45,7 +45,7 @@ class Conformity:
         return proba
 
     def draw(self, X, n_samples, seed):
-        """Return for each sample a number u, a hash of sample and seed; 1 if u is not used."""
+        """Return for each sample a number u: a hash of sample and seed, or 1 if u is not used."""
         # For each seed, u is a fixed function of the sample, so the guarantee of sets holds.
         drawn = self.method in ("aps", "raps")
         return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
@@ -118,7 +118,7 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if new samples of unseen classes, which the guarantee excludes, reduce the coverage."""
+    """Warn if new samples of unseen classes, for which no guarantee holds, reduce the coverage."""
     # Estimate the share of unseen classes by the share of samples that are alone in their class
     # (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
@@ -188,12 +188,12 @@ def check_conditional_groups(groups, n_samples, conditional):
 
 
 def n_needed(coverage):
-    """Return the minimum number n of calibration samples: ceil((n + 1) coverage) <= n."""
+    """Return the smallest number n of calibration samples with ceil((n + 1) coverage) <= n."""
     return math.ceil(round(coverage / (1 - coverage), 9))
 
 
 def class_shares(given, trained, classes):
-    """Return class shares from `given`, or else counted in training or calibration labels."""
+    """Return class shares from `given`, or if None from training or calibration samples."""
     name = "prevalence"
     if given is None and trained.y_train is None and hasattr(trained.estimator, "class_count_"):
         given, name = trained.estimator.class_count_, "class_count_ of estimator"
@@ -245,7 +245,7 @@ def chunks(n_samples, width):
 
 
 def row_keys(X, seed):
-    """Return a 64-bit hash of each sample, which depends on the seed (nonnegative, below 2**64).
+    """Return a 64-bit hash of each sample and of the seed, an int from 0 to 2**64 - 1.
 
     The hash is the same for all formats of X, for equal numbers in float32 and float64, for 0.0 and
     -0.0, and for None and NaN.

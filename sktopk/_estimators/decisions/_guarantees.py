@@ -58,7 +58,7 @@ def n_rows_needed(rate, delta):
 
 
 def conformal_selection(old, positive, new, budget, batches=(slice(None),)):
-    """Return the mask of the new scores that are selected in each batch of positions.
+    """Select new scores in each batch of positions separately, and return their mask.
 
     In each batch, the false discovery rate is at most `budget`.
     """

@@ -47,40 +47,40 @@ class SetClassifier(CalibratedDecision):
         t &= \text{the } \lceil (n + 1)(1 - \alpha) \rceil \text{-th largest of }
         s(x_1, y_1), \dots, s(x_n, y_n)
 
-    where :math:`1 - \alpha` is `coverage`. If the calibration samples and a new sample are
-    exchangeable, the first inequality holds [1]_ [2]_. The second one needs scores without ties:
+    where :math:`1 - \alpha` is `coverage`. If calibration samples and a new sample are
+    exchangeable, the lower bound below holds [1]_ [2]_. The upper bound needs scores without ties:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
 
-    Photos of one plant are not exchangeable with photos of others: pass the plants as `groups`.
+    Photos of the same plant are not exchangeable with other photos: pass plants as `groups`.
 
     Parameters
     ----------
     estimator : estimator
         Classifier. If it has no `predict_proba`, the softmax of `decision_function` is used. A
-        :class:`~sklearn.frozen.FrozenEstimator` is not trained: all samples calibrate it.
+        :class:`~sklearn.frozen.FrozenEstimator` is not trained: all samples are for calibration.
     method : {"topk", "average_k", "lac", "aps", "raps", "pas"}, default="lac"
         Conformity score (see Notes). "topk" and "average_k" do not guarantee a coverage.
     k : int or float, default=5
         For "topk": number of labels per set. For "average_k": mean number of labels per set. For
-        "raps": number of ranks without penalty.
+        "raps": the labels at ranks 1 to k have no penalty.
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Samples for which the coverage holds: all together (None), each class, or each group. A
-        class with too few samples is in every set, a group with too few gets all labels: both warn.
+        The coverage holds for all samples together (None), each class or each group. `fit` warns of
+        too few samples: such a class is in every set, and the sets of such a group have all labels.
     empty : {"allow", "top1"}, default="allow"
-        Whether sets can be empty ("allow"), or then get the label with the best score ("top1").
+        Sets can be empty ("allow"), or empty sets get the label with the best score ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random u instead of u = 1 (see Notes). A
-        random u makes the coverage exact and some sets empty.
+        For "aps" and "raps": if True, `predict_set` uses a random u, else u = 1 (see Notes). With a
+        random u, the coverage is exact, but some sets are empty.
     penalty : float, default=0.1
-        For "raps": number >= 0, subtracted from score s for each rank beyond k (lambda in [5]_).
+        For "raps": number >= 0 to subtract from score s for each rank beyond k (lambda in [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
-        counts the training samples. For a frozen estimator, None uses ``class_count_`` or, without
-        it, counts the calibration samples: then the coverage is approximate.
+        counts the training samples. For a frozen estimator, None uses its ``class_count_``. Without
+        this attribute, None counts the calibration samples, and the coverage is approximate.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. `estimator` must be a network of
@@ -105,7 +105,7 @@ class SetClassifier(CalibratedDecision):
     n_calibration_ : int
         Number of calibration samples; 0 for ``method="topk"``.
     prevalence_ : ndarray of shape (n_classes,) or None
-        Share of each class, by which "pas" divides probabilities. None for other methods.
+        Shares of the classes. "pas" divides probabilities by them. None for other methods.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Number and names of the features, if `estimator_` has these attributes.
 
@@ -119,17 +119,17 @@ class SetClassifier(CalibratedDecision):
     - "topk": the k most probable labels, without calibration and without a guarantee.
     - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
       samples [3]_, without a guarantee.
-    - "lac": :math:`s = p(y \mid x)`. These sets are the smallest on average [1]_. Sets of uncertain
-      samples contain the true label less often.
+    - "lac": :math:`s = p(y \mid x)`. The mean set size is the smallest possible [1]_. For uncertain
+      samples, sets contain the true label less often.
     - "aps": s is the total probability of the labels that rank below y, plus
       :math:`u \, p(y \mid x)` with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
-    - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_. This avoids very large sets.
+    - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_, to avoid very large sets.
     - "pas": :math:`s = p(y \mid x) / \pi(y)` with the prevalence :math:`\pi` of the class [6]_.
-      Rare labels are in more sets, frequent labels in fewer. If the loss of the classifier corrects
-      for class frequencies, use "lac": its probabilities are already divided by :math:`\pi`.
+      Rare labels are in more sets, frequent labels in fewer. Use "lac" if the classifier's loss
+      corrects for class frequencies: its probabilities are already divided by :math:`\pi`.
 
-    With `conditional`, the guarantee holds for each class or group [2]_, whatever its share among
-    new samples. No set contains a class without training samples; `fit` warns if many are likely.
+    With `conditional`, the guarantee holds for each class or group [2]_, even if its share changes.
+    No set contains a class without training samples: `fit` warns if such classes are likely.
 
     References
     ----------
@@ -198,18 +198,18 @@ class SetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts. ``method="topk"`` trains with all samples.
         y : array-like of shape (n_samples,)
-            Class labels. Labels unknown to a frozen estimator count as not covered by any set.
+            Class labels. No set covers a sample whose label is unknown to a frozen estimator.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for training `estimator` or a pipeline's last step. Weight 0 drops a sample.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
-            each calibrates. The guarantee holds for one random sample of a new group. `estimator`
-            gets groups if its `fit` takes them, as ``cross_fit=True`` requires.
+            each is used for calibration. The guarantee holds for one random sample of a new group.
+            `estimator` gets groups if its `fit` accepts them (required for ``cross_fit=True``).
 
-            With ``conditional="group"``, samples are held out; the coverage holds in each group.
+            With ``conditional="group"``, samples are held out. The coverage holds in each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
-            split with the samples. With metadata routing: the metadata that `estimator` requests.
+            split with the samples. With metadata routing, pass what `estimator` requests.
 
         Returns
         -------
@@ -295,7 +295,7 @@ class SetClassifier(CalibratedDecision):
         -------
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
             True if the class of the column is in the set. With "labels", one array of labels per
-            sample, by decreasing conformity. Ties are in the order of `classes_`.
+            sample, in order of decreasing conformity. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(now := present(self))
         check_option(output, "output", ("matrix", "labels"))

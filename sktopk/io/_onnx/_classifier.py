@@ -1,4 +1,4 @@
-"""Conversion of a fitted classifier, whose internals only this file reads, to a torch module."""
+"""Conversion of fitted classifiers to torch modules. Only this file reads classifier internals."""
 
 import copy
 

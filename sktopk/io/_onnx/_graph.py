@@ -32,7 +32,7 @@ def labels_in_graphs(classes):
 
 
 def classifier_graph(onnx, outputs, classes):
-    """Return the ONNX graph of a classifier with the labels of `labels_in_graphs`."""
+    """Return the ONNX graph of a classifier. `classes` must come from `labels_in_graphs`."""
     operators = import_extra("onnxscript", "to_onnx", "onnx").opset18
 
     def stable_sort(x, stable=True, dim=-1, descending=False):

@@ -1,4 +1,4 @@
-"""The function `to_onnx`, which exports a classifier as a graph and compares their outputs."""
+"""The function `to_onnx`, which exports a classifier as a graph and compares outputs of both."""
 
 import os
 import warnings
@@ -37,7 +37,7 @@ def check_samples(X, dtype):
 
 
 def compare(model, estimator, X, rows, recipe):
-    """Check that ONNX Runtime gives the same outputs for the graph as the estimator for X."""
+    """Check that the graph in ONNX Runtime and the estimator give the same outputs for X."""
     runtime = import_extra("onnxruntime", "to_onnx", "onnx")
     columns = X.columns if isinstance(X, pd.DataFrame) else None
     options = runtime.SessionOptions()
@@ -110,9 +110,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. For float32 (float64), scores of the graph differ
-    from scores of the classifier by at most 1e-4 (1e-6) times the largest score, probabilities by
-    at most 1e-3 (1e-5). Labels whose scores differ by less than this can be exchanged.
+    Labels are int64, bool, float64 or strings. Scores of the graph and the classifier differ by at
+    most 1e-4 (float32) or 1e-6 (float64) times the largest score, probabilities by at most 1e-3 or
+    1e-5. Labels whose scores differ by less than the limit for scores can be exchanged.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples for the comparison, such as a few hundred training samples. If the classifier
-        accepts missing values in some columns only, include them there. If it accepts them in all
-        columns, they are added to a copy of X.
+        accepts missing values in some columns only, include missing values in these columns. If it
+        accepts them in all columns, `to_onnx` adds some to a copy of X.
 
     Returns
     -------
@@ -134,9 +134,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     Raises
     ------
     ImportError, NotFittedError, OSError, TypeError, ValueError
-        If a package is missing (``pip install "sktopk[onnx]"``), if the estimator is not fitted,
-        if the file cannot be written, if the estimator has no network or cannot be converted, or
-        if the outputs differ. In all these cases, no file is written.
+        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, or the
+        outputs differ. Also if the estimator is not fitted, has no network or cannot be converted.
+        In all these cases, no file is written.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with weights divided by the group's largest, to avoid overflow."""
+        """Return the batch with weights divided by their group's maximum, to avoid overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
@@ -71,11 +71,11 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 
 
 def in_units(scores, weight, margin):
-    """Return scores minus their median, divided by the margin, and the mask of scores of -inf.
+    """Return (scores - median) / margin, and the mask of the scores that were -inf.
 
-    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Scores of -inf
-    become finite numbers far below all others, where hinges and sigmoids are constant. The mask is
-    None if no score is -inf. If a score is NaN or inf, all scores become NaN.
+    Near 0, scores keep more digits. The median is one of the scores, so that ties stay ties. Scores
+    of -inf become finite numbers, so far below all others that hinges and sigmoids are constant.
+    The mask is None if no score is -inf. If a score is NaN or inf, all scores become NaN.
     """
     if not scores.numel():
         return scores / margin, None
@@ -139,7 +139,7 @@ def check_solver(solver, has_groups):
 
 
 def reduce_batch(loss, weight, reduction):
-    """Return the loss of the batch, multiplied by the sum of weights for reduction "sum"."""
+    """Return the loss of the batch, or (for reduction "sum") this loss times the sum of weights."""
     if reduction == "none":
         raise ValueError("reduction must be 'sum' or 'mean', as the batch has one loss; got 'none'")
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
@@ -170,11 +170,11 @@ class Kinks(NamedTuple):
         return self.value - self.groups.previous(self.value)
 
     def positive_hinges(self):
-        """Return for each kink the weighted sum of the positives' hinges if tau is this kink."""
+        """Return the weighted sum of the positives' hinges for tau at each kink."""
         return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
-        """Return for each kink the weighted sum of the negatives' hinges if tau is this kink."""
+        """Return the weighted sum of the negatives' hinges for tau at each kink."""
         return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
@@ -187,7 +187,7 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivatives of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    The derivatives of hinges with a kink at the best `tau` make the sum of all derivatives 0.
+    Hinges with a kink at the best `tau` get derivatives that make the sum of all derivatives 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -200,9 +200,9 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
 
 def hinge_rows(batch):
-    """Return matrix entries, right-hand side and sample numbers of the constraints of hinges.
+    """Return the constraints of hinges: matrix entries, right-hand side and sample numbers.
 
-    With x = [tau, z_1, ..., z_n], n rows are sign tau - z <= sign kink, and n rows are -z <= 0.
+    With x = [tau, z_1, ..., z_n], the first n rows are sign tau - z <= sign kink; then -z <= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

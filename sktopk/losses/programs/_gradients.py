@@ -28,7 +28,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(program, solution, width):
-    """Return the optimum (if `width` > 0: of the penalty), with the gradient of the Lagrangian."""
+    """Return the optimum (of the penalty if `width` > 0), with the gradient of the Lagrangian."""
     slack, status = program.slack(solution.x), solution.status
     cost = (program.cost * solution.x).sum(-1)
     if width:

@@ -83,12 +83,12 @@ def linear_program(
         Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
         Positive relative tolerance for constraints, dual residual and gap; unused by "highs". None
-        means 1e-9, or 1e-6 for "newton" if an input is not float64. Solutions with a norm above
-        1e-3 / `tol`, clipped to [1e2, 1e6], do not count as an optimum.
+        means 1e-9, but 1e-6 for "newton" if an input is not float64. A solution does not count as
+        an optimum if its norm is above 1e-3 / `tol` (clipped to [1e2, 1e6]).
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Reaction to an unsolved program: RuntimeWarning, RuntimeError or nothing. Its gradient is 0.
+        Reaction to an unsolved program (with gradient 0): RuntimeWarning, RuntimeError or nothing.
 
     Returns
     -------
@@ -127,9 +127,9 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
-    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b, is in
-    :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for the optimum p and multipliers v, u, and
-    depends on the scale of each row. For infeasible programs, it is finite, and `status` is not 2.
+    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b and
+    depends on the scale of each row. It is in :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for
+    the optimum p and multipliers v, u. For infeasible programs, it is finite and `status` is not 2.
 
     "newton" is fast for sparse matrices if most of their columns have few entries. For other sparse
     matrices, "highs" is faster. Redundant rows are allowed.

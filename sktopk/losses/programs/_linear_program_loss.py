@@ -33,9 +33,9 @@ class LinearProgramLoss(nn.Module):
     Raises
     ------
     TypeError, ValueError
-        When called, if `build` or its arrays are invalid.
+        When the loss is called, if `build` or its arrays are invalid.
     RuntimeError
-        When called with ``on_failure="raise"``, if the program has no solution.
+        When the loss is called, if the program has no solution and ``on_failure="raise"``.
 
     Examples
     --------

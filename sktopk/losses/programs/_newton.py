@@ -6,9 +6,9 @@ The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimi
           + \tfrac{\rho}{2} |x - x_k|^2
 
 where y are the multipliers and x_k is the last solution. Newton's method solves each subproblem.
-The next has new multipliers and a smaller :math:`\varepsilon`. If the program has no optimum, the
-steps of the multipliers converge to a proof of infeasibility, or the steps of x converge to a ray
-along which the cost decreases without bound.
+The next subproblem has new multipliers and a smaller :math:`\varepsilon`. If the program has no
+optimum, the steps of the multipliers converge to a proof of infeasibility, or the steps of x
+converge to a ray along which the cost decreases without bound.
 """
 
 from dataclasses import dataclass
@@ -65,15 +65,15 @@ class Program:
         return self.matrix.times(x) - self.rhs
 
     def project(self, rows):
-        """Return `rows`, but 0 for negative numbers of inequalities."""
+        """Return `rows`, but replace negative numbers of inequalities by 0."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
 
 class ScaledProgram(Program):
     """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
 
-    The solutions of the original programs are sigma C x and kappa R y, with diagonal matrices C and
-    R (`columns` and `rows`) and numbers sigma and kappa (`rhs_unit` and `cost_unit`).
+    If x and y solve the scaled programs, sigma C x and kappa R y solve the original programs. C and
+    R are diagonal matrices (`columns`, `rows`), sigma and kappa numbers (`rhs_unit`, `cost_unit`).
     """
 
     def __init__(self, program, *, scale_rows=True):
@@ -93,12 +93,12 @@ class ScaledProgram(Program):
         return torch.maximum(torch.maximum(primal, dual), gap).squeeze(-1)
 
     def active_rows(self, multipliers, noise=1e-9):
-        """Return the mask of equations and of inequalities with a multiplier above `noise`."""
+        """Return the mask of all equations, and of inequalities with a multiplier above `noise`."""
         return self.equality | (multipliers > noise)
 
 
 def solve_newton(program, *, tol, max_iter, width):
-    """Return the `Solution`, or the minimum of c'x + |(M x - h)_+|^2 / (2 width) if `width` > 0."""
+    """Return the `Solution`. If `width` > 0, its x minimizes c'x + |(M x - h)_+|^2 / (2 width)."""
     program = ScaledProgram(program, scale_rows=not width)
     if width:
         last_width = width * program.cost_unit / program.rhs_unit

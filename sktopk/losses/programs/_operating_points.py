@@ -128,7 +128,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the smallest mean hinge of negatives for a limited mean hinge of positives.
+    r"""Compute the smallest mean hinge of negatives if the mean hinge of positives is limited.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -137,8 +137,8 @@ def precision_at_recall_program_loss(
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
     where m is `margin` and r is `recall`. Hinges are upper bounds of errors: at the best threshold
-    :math:`\tau`, the recall is at least r, and the false-positive rate is at most the loss. This
-    linear program, from [1]_, always has a solution. Sorting finds the solution in O(n log n).
+    :math:`\tau`, the recall is at least r, and the false-positive rate is at most the loss. The
+    linear program is from [1]_. It always has a solution. Sorting finds the solution in O(n log n).
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the smallest mean hinge of positives for a limited mean hinge of negatives.
+    r"""Compute the smallest mean hinge of positives if the mean hinge of negatives is limited.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -178,7 +178,7 @@ def recall_at_fpr_loss(
 
     where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors: at the best
     threshold :math:`\tau`, the false-positive rate is at most :math:`\varphi`, and the recall is at
-    least 1 minus the loss. This is Pat&Mat-NP [1]_ with the hinge and the threshold
+    least 1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge and the threshold
     `SurrogateQuantile`. The program always has a solution. Sorting finds it in O(n log n).
 
     Parameters

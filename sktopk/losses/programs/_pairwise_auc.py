@@ -45,7 +45,7 @@ def pairwise_auc_loss(
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
     where m is `margin`. The loss is at least 1 minus the area under the ROC curve. For the hinge,
-    it is a linear program of [1]_. The time is O(n log n); for "logistic", it is O(n^2).
+    the loss is a linear program of [1]_. The time is O(n log n), but O(n^2) for "logistic".
 
     The loss of multi-class scores is the mean over binary problems:
 
@@ -53,19 +53,19 @@ def pairwise_auc_loss(
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
     - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_; NaN if a score is -inf.
 
-    Binary problems without samples of both classes are omitted. The "ovr" and "ovo" losses are at
-    least 1 minus scikit-learn's macro-averaged ``roc_auc_score``, "mu" at least 1 minus AUC_mu.
+    Binary problems with an empty class are omitted. The "ovr" and "ovo" losses are at least 1 minus
+    scikit-learn's macro-averaged ``roc_auc_score``. The "mu" loss is at least 1 minus AUC_mu.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Raw scores of the positive class, or of all classes. Half precision is computed in float32.
+        Raw scores of the positive class, or of all classes. Half precision is converted to float32.
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1} or, for scores of all classes, integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The surrogate l(z): "hinge" is max(0, 1 + z), "quadratic" and "squared_hinge" are its
-        square, "logistic" is log2(1 + exp z), and "ramp" is 1 + z clipped to [0, 1]. The ramp has
-        no gradient for misranked pairs. ``solver="program"`` requires the hinge.
+        The surrogate l(z). "hinge" is max(0, 1 + z). "quadratic" and "squared_hinge" are both the
+        square of the hinge. "logistic" is log2(1 + exp z). "ramp" clips 1 + z to [0, 1]. The ramp
+        has no gradient for misranked pairs. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
         Binary problems over which the loss of multi-class scores is averaged: each class against
         the rest, each ordered pair of classes, or each unordered pair.
@@ -74,7 +74,7 @@ def pairwise_auc_loss(
     -------
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has the
-        loss l(0) = 1, although it counts one half in the area under the curve.
+        loss l(0) = 1. In the area under the curve, a tied pair counts one half.
 
     References
     ----------

@@ -24,7 +24,7 @@ def recall_at_precision_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the mean hinge of positives, plus a penalty if the precision is too low.
+    r"""Compute the mean hinge loss of positives, plus a penalty if the precision is too low.
 
     .. math::
         L = \min_\tau \; \frac{P}{n_+} + \frac{M}{n_-} \max(0, V), \qquad
@@ -35,8 +35,8 @@ def recall_at_precision_loss(
 
     where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
     the best tau is at least p, and the recall is at least :math:`1 - P / n_+`. Often no threshold
-    satisfies :math:`V \le 0`: a positive V is penalized, not excluded. The loss is a linear
-    program, as in [1]_. Sorting finds the minimum in O(n log n).
+    satisfies :math:`V \le 0`. A positive V is therefore allowed, with a penalty. The loss is a
+    linear program, as in [1]_. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------
@@ -120,11 +120,11 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where m is `margin`, T is a set of k samples, and :math:`T^*` has as many positives as possible.
-    L is at least 1 minus the precision at k. The maxima are from the structured hinge [1]_ and the
-    ramp loss [2]_. With more than k positives, L is not convex, and uses only the best k positives.
+    where m is `margin`, T a set of k samples, and :math:`T^*` one with the most positives. L is at
+    least 1 minus the precision at k. The first maximum is of the structured hinge [1]_, the second
+    of the ramp loss [2]_. With more than k positives, L is not convex: only their best k count.
 
-    Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th best score of positives and negatives.
+    Let :math:`s^+_{[i]}` be the i-th best score of a positive, and :math:`s^-_{[i]}` of a negative.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
     :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`.
 
@@ -132,7 +132,7 @@ def precision_at_k_loss(
     ----------
     k : int
         Number of top samples (of each group), 1 <= k <= n_samples. With weights, k is their total
-        weight. If all samples (of a group) weigh less than k, all of them are top samples.
+        weight. If the total weight of all samples (of a group) is below k, all are top samples.
 
     Returns
     -------
@@ -194,8 +194,8 @@ def _tops(groups, key, taken):
 def precision_at_k_program(batch, k):
     """Return the linear program of the loss. The variables are x = [lambda, z, u].
 
-    By duality, the first maximum in the loss is the minimum of k lambda + w'z subject to z >= 0 and
-    lambda + z_i >= s_i + [y_i = 0]. The variables u are the weights of the samples in T*.
+    By duality, the first maximum in the loss is the minimum of k lambda + w'z with z >= 0 and
+    lambda + z_i >= s_i + [y_i = 0]. Here, w are the sample weights, and u the weights in T*.
     """
     scores, positive, negative, sign = batch[:4]
     n = len(scores)

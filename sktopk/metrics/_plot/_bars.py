@@ -21,12 +21,12 @@ _TOP = 1.02  # upper limit of the accuracy axis, in a figure without a legend
 class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
-    A bar shows the share of the samples whose set has a given size. A line shows the share of these
-    samples whose set contains the label. Larger points stand for more samples.
+    Each bar shows the share of samples with a given set size. For each bar, a line shows the share
+    of its samples whose set contains the label. Larger points stand for more samples.
 
-    Create it with `from_predictions`, or with `from_estimator`, which calls ``predict_set``. Both
-    take `labels` and `sample_weight` of `set_coverage_score`, and `target`. In `from_estimator`,
-    the default target is the `coverage` of the estimator, if any.
+    Create the display with `from_predictions` or `from_estimator`, which calls ``predict_set``.
+    Both take `target`, and `labels` and `sample_weight` of `set_coverage_score`. In
+    `from_estimator`, the default target is the `coverage` of the estimator, if `method` uses it.
 
     Parameters
     ----------

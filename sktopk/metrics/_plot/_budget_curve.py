@@ -47,14 +47,14 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``value``: benefit :math:`v_i` of finding each sample, such as an amount of money.
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
-      wrapped classifier. The default mark is then the number of flagged samples of X.
-    - ``groups``: group of each sample, such as its day; not in `from_cv_results`. The curve is the
-      mean over groups, with k samples of each group. Recall omits groups without positives.
-    - ``share_of_groups``: share of the groups whose metric is in the band at each k, default 0.8.
-      The band shows the variation between groups, not the error of the mean.
+      wrapped classifier and, by default, marks the number of flagged samples of X.
+    - ``groups``: group of each sample, such as its day. `from_cv_results` takes none. The curve is
+      the mean over groups, with k samples of each group. Recall omits groups without positives.
+    - ``share_of_groups``: at each k, the band contains the metric of this share of groups, default
+      0.8. The band shows the variation between groups, not the error of the mean.
 
-    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets``: the x
-    axis ends at ``n_budgets`` (default 4) times the largest marked k, or shows all k if None.
+    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
+    4). The x axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
 
     Parameters
     ----------

@@ -18,9 +18,9 @@ _LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. These methods take
-    `max_k`, the largest k (default 10, at most n_classes), and `labels`, `average`, `ties` and
-    `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take the
+    largest k, `max_k` (default 10, at most n_classes). They also take `labels`, `average`, `ties`
+    and `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -90,18 +90,18 @@ class TopKCurveDisplay(CurveDisplay):
 class EnrichmentDisplay(CurveDisplay):
     r"""Curve of the share of positives found, against the share of selected samples.
 
-    Among a share f of the samples, a random order finds a share f of the positives, and a perfect
-    order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives.
+    If a share f of samples is selected, a random order finds a share f of the positives. A perfect
+    order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives in the data.
 
-    Create it with `from_estimator`, `from_predictions` or `from_cv_results`. They take `pos_label`,
-    `ties` and `sample_weight` of `precision_at_k_score`. `plot` takes ``xscale``, "log" (default)
-    or "linear", and ``plot_chance_level`` and ``plot_ideal`` (default True).
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take
+    `pos_label`, `ties` and `sample_weight` of `precision_at_k_score`. `plot` takes ``xscale``
+    ("log", the default, or "linear"), ``plot_chance_level`` and ``plot_ideal`` (default True).
 
     Parameters
     ----------
     fraction, recall : array-like of shape (n_points,) or list of arrays
-        Share of the samples that are selected, and share of all positives that are found among
-        them, in [0, 1]. A list has one array per fold.
+        Share of the samples that are selected, and share of all positives that are among the
+        selected samples. Both are in [0, 1]. A list has one array per fold.
     prevalence : float, default=None
         Share of positives in all samples. None draws neither the chance nor the ideal line.
     name : str, default=None

@@ -30,21 +30,21 @@ class LossComparisonDisplay(Display):
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
-    where :math:`\rho` is `overlap` (see `from_scores`) and :math:`t_{J - 1}` is the quantile of
-    Student's t distribution. For random splits, this is the corrected resampled t-test [1]_.
+    where :math:`\rho` is `overlap` (see `from_scores`) and :math:`t_{J - 1}` is the two-sided
+    quantile of Student's t distribution. Random splits give the corrected resampled t-test [1]_.
 
-    In simulations, the coverage at level 0.95 was 0.94 to 0.98 for two repetitions of five folds,
-    and 0.91 to 0.95 for one repetition. There is no correction for multiple comparisons.
+    In simulations of two repetitions of five folds, the coverage at level 0.95 was 0.94 to 0.98.
+    With one repetition, it was 0.91 to 0.95. There is no correction for multiple comparisons.
 
-    A loss is "better" or "worse" if its interval excludes zero. It is "equivalent" if the interval
-    includes zero and is within the shaded margin, else "inconclusive".
+    A loss is "better" or "worse" if its interval excludes zero. Otherwise, the loss is "equivalent"
+    if the interval is within the shaded margin, and "inconclusive" if not.
 
     Parameters
     ----------
     names : array-like of str of shape (n_losses,)
         Names of the losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean score of each loss minus the mean of the baseline, and half the length of its interval.
+        Mean difference of each loss from the baseline, and half the length of its interval.
     baseline : str, default="cross_entropy"
         Name of the loss with which the other losses are compared.
     metric : str, default="score"
@@ -105,12 +105,12 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Finite scores of each loss (the key) in the same two or more runs; larger is better.
+            Finite scores of each loss (the key) in the same runs, at least two. Larger is better.
         overlap : float
-            Mean share of test samples that two runs have in common: 0 for one repetition of folds,
-            (r - 1) / (r k - 1) for r repetitions of k folds, and `test_size` for random splits.
+            Mean share of test samples that two runs have in common. For r repetitions of k folds,
+            it is (r - 1) / (r k - 1), thus 0 for r = 1. For random splits, it is `test_size`.
         baseline, metric, confidence, margin, name, ax, **kwargs
-            `plot` gets `ax` and `kwargs`. The others are parameters of `LossComparisonDisplay`.
+            `ax` and `kwargs` go to `plot`. The others are parameters of `LossComparisonDisplay`.
 
         Returns
         -------
