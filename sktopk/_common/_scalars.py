@@ -93,7 +93,7 @@ def check_nonnegative(values, name, length, which):
 
 
 def check_number(value, name, low=None, high=None, bounds="both", integer=False):
-    """Check that `value` is finite and in a range. `bounds` says which limits are in the range."""
+    """Check that `value` is finite and in a range. `bounds` says which ends are in the range."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {'an integer' if integer else 'a number'}; got {value!r}")
     if integer:

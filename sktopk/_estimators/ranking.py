@@ -76,7 +76,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        The threshold t is the k-th highest score of the negatives (the lowest for fewer than k).
+        The threshold t is the k-th highest score of the negatives. With fewer, it is the lowest.
 
     Attributes
     ----------

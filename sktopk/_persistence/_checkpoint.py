@@ -232,7 +232,7 @@ def _part(callback):
 
 
 class Attributes:
-    """State of a callback of skorch, which has no `state_dict`."""
+    """State of a callback. (Callbacks of skorch have no `state_dict`.)"""
 
     names = "misses_", "dynamic_threshold_", "best_epoch_", "best_model_weights_", "best_score_"
 

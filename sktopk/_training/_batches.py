@@ -96,7 +96,7 @@ class Rows:
         return self._moved(torch.from_numpy(rows))
 
     def part(self, index):
-        """Return a copy of the samples of an array of indices. X must be an array in memory."""
+        """Return a copy of the samples with the given indices. X must be an array in memory."""
         some = copy.copy(self)
         some._X = self._X.index_select(0, torch.from_numpy(index).to(self._X.device))
         some.shape = tuple(some._X.shape)

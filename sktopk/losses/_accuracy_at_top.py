@@ -99,8 +99,8 @@ def accuracy_at_top_loss(
         ``threshold(scores, positive, weight)``. With `groups`, the function also gets group numbers
         g and returns ``max(g) + 1`` thresholds. NaN and inf scores of weight 0 become 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Kind of errors in the loss, with the weight :math:`\lambda` = 1. A dict sets the weights of
-        both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
+        The errors that the loss counts, with :math:`\lambda` = 1. A dict sets the :math:`\lambda`
+        of both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l(z). "quadratic" is max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic"
         is log2(1 + exp z).
@@ -195,7 +195,7 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
 
 
 def largest_score(scores, weight):
-    """Return the largest score with positive weight; NaN if any is NaN, -inf without samples."""
+    """Return the largest score of weight > 0; NaN if a score is NaN, -inf without samples."""
     if weight is not None:
         scores = torch.where(weight != 0, scores, -math.inf)
     return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)

@@ -121,7 +121,7 @@ def recall_at_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    The loss is Rec@K [1]_. The threshold may be the score of a positive.
+    The loss is Rec@K [1]_. A positive can also be at the threshold.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, one-hot for class indices [1]_. The loss jumps where a class enters the top k.
+    is the target, in one-hot form [1]_. The loss jumps where a class enters the top k.
 
     Parameters
     ----------

@@ -244,7 +244,7 @@ def has_hooks(layer):
 
 
 def is_plain_training(h):
-    """Return whether `MemberLayers` can replace separate layers for the input `h`."""
+    """Return whether `MemberLayers` can process the input `h` in place of separate layers."""
     if not torch.is_grad_enabled() or h.requires_grad:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():

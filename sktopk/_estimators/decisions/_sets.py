@@ -129,7 +129,7 @@ class SetClassifier(CalibratedDecision):
       corrects for class frequencies: its probabilities are already divided by :math:`\pi`.
 
     With `conditional`, the guarantee holds for each class or group [2]_, even if its share changes.
-    No set contains a class without training samples: `fit` warns if such classes are likely.
+    A class without training samples is in no set. `fit` warns if such classes probably exist.
 
     References
     ----------
