@@ -36,13 +36,11 @@ def inject_label_noise(
     y : array-like of shape (n_samples,)
         Labels: numbers or strings.
     groups : array-like of shape (n_classes,) or dict
-        Group of each class, in the order of the sorted labels. A dict maps labels to groups and
-        may contain labels that are not in y.
+        Groups of the sorted classes. A dict maps labels to groups and may have labels not in y.
     p : float
         Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
-        Seed of the random generator. With the same int, a larger p changes the same labels in the
-        same way, and also changes more labels.
+        Random seed. With the same int, a larger p makes the same changes, and changes more labels.
 
     Returns
     -------
@@ -71,16 +69,15 @@ def inject_label_noise(
     y = check_labels(y)
     classes, of_class = _groups_of_classes(y, groups)
     _, group = np.unique(of_class, return_inverse=True)
-    code = np.searchsorted(classes, y)
+    of_sample = group[np.searchsorted(classes, y)]
     # Sort the classes by group. Group g then has the classes order[first[g] : first[g] + size[g]].
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     first = np.cumsum(size) - size
     rng = check_random(random_state)
     redrawn = rng.random_sample(len(y)) < p
-    place = (rng.random_sample(len(y)) * size[group[code]]).astype(int)
-    drawn = classes[order[first[group[code]] + place]]
-    noisy = np.where(redrawn, drawn, y)
+    place = (rng.random_sample(len(y)) * size[of_sample]).astype(int)
+    noisy = np.where(redrawn, classes[order[first[of_sample] + place]], y)
     return noisy.astype(y.dtype) if y.dtype.kind in "iuf" else noisy
 
 

@@ -87,11 +87,9 @@ class StratifiedBatchSampler:
         self.batch_size, self.min_positives = batch_size, min_positives
         self.positives = torch.from_numpy(np.flatnonzero(target == 1))
         self.negatives = torch.from_numpy(np.flatnonzero(target == 0))
-        if generator is None:
-            generator = torch.Generator().manual_seed(0)
-        elif not isinstance(generator, torch.Generator):
+        if not isinstance(generator, torch.Generator | None):
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
-        self.generator = generator
+        self.generator = torch.Generator().manual_seed(0) if generator is None else generator
         self.fold = None  # fold of each sample for `evenly`, set by the training
         self._n_batches = -(-len(target) // batch_size)
         # Number of positives per epoch, including repetitions.
@@ -120,8 +118,7 @@ class StratifiedBatchSampler:
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
         if not n:
             return rows[:0]
-        rounds = range(-(-n // len(rows)))
-        order = [evenly(rows, self.fold, self.generator) for _ in rounds]
+        order = [evenly(rows, self.fold, self.generator) for _ in range(-(-n // len(rows)))]
         return torch.cat(order)[:n]
 
 
@@ -171,19 +168,17 @@ class GroupBatches:
         self.generator = generator
         order, size = np.argsort(groups, kind="stable"), np.bincount(groups)
         stop = np.cumsum(size)
-        start = stop - size
         self.n_parts = (size > 0).astype(np.int64)
         self._cut, large = [], size > batch_size
         most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
         self.n_joined = max(1, int(most))
         part_size = batch_size // self.n_joined
+        options = {"min_positives": min_positives, "generator": generator}
         for group in np.flatnonzero(large):
-            rows = order[start[group] : stop[group]]
+            rows = order[stop[group] - size[group] : stop[group]]
             positive = target[rows] == 1
             if positive.any():
-                sampler = StratifiedBatchSampler(
-                    positive, part_size, min_positives=min_positives, generator=generator
-                )
+                sampler = StratifiedBatchSampler(positive, part_size, **options)
             else:
                 sampler = ShuffledBatches(len(rows), part_size, generator)
             self.n_parts[group] = len(sampler)
@@ -206,8 +201,7 @@ class GroupBatches:
         return self._n_whole + self._n_cut
 
     def __iter__(self):
-        drawn = torch.randperm(len(self._cut), generator=self.generator).tolist()
-        cut = [self._cut[i] for i in drawn]
+        cut = [self._cut[i] for i in torch.randperm(len(self._cut), generator=self.generator)]
         parts = [rows[index] for rows, sampler in cut for index in sampler]
         batches = [torch.cat(parts[i :: self._n_cut]) for i in range(self._n_cut)]
         batches += self._of_whole_groups()

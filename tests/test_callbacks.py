@@ -118,10 +118,8 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators):
     # Set the default handler, because a shell's background processes ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with (
-            pytest.warns(UserWarning, match="interrupted after epoch 5: the network is kept"),
-            pytest.raises(KeyboardInterrupt),
-        ):
+        match = "interrupted after epoch 5: the network is kept"
+        with pytest.warns(UserWarning, match=match), pytest.raises(KeyboardInterrupt):
             clf.fit(ROWS, Y)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -245,10 +243,9 @@ REFUSED = {
     "unknown entry": (EarlyStopping("f1"), {}, "'f1'.*valid_loss.*another entry$"),
     "unknown entry of a schedule": (
         LRScheduler("ReduceLROnPlateau", monitor="f1"), {}, "LRScheduler monitors 'f1'"),
-    "scores of minibatches": (BatchScoring("accuracy"), {}, "BatchScoring.*Use EpochScoring"),
-    "in training": (BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring"),
-    "loss of minibatches": (
-        skorch.callbacks.PassthroughScoring("valid_loss"), {}, "PassthroughScoring"),
+    "scores of minibatches": (
+        BatchScoring("accuracy", on_train=True), {}, "BatchScoring.*Use EpochScoring"),
+    "loss of minibatches": (skorch.callbacks.PassthroughScoring("valid_loss"), {}, "Passthrough"),
 }  # fmt: skip
 
 

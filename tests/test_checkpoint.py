@@ -20,7 +20,6 @@ import sktopk
 from sktopk.modules import TabularMLP
 from tests import crashing as crashes
 from tests.crashing import Crash, X, Y, check_same, counted, crashing, edited, fitted_state, quick
-from tests.named_losses import without_address
 
 quick = partial(quick, batch_size=100)  # three minibatches
 ENSEMBLE = {"module": TabularMLP, "n_estimators": 3}
@@ -45,13 +44,10 @@ MAKE = {
     "skorch's early stopping, loss of the user": lambda: quick(
         loss=nn.CrossEntropyLoss(label_smoothing=0.1),
         callbacks=[EarlyStopping("valid_loss", patience=9, load_best=True)],
-        n_iter_no_change=20, learning_rate=0.3,
-    ),
+        n_iter_no_change=20, learning_rate=0.3),
     "frozen, schedule of minibatches": lambda: quick(
-        callbacks=[
-            Freezer("0.bias", at=1),
-            LRScheduler("CyclicLR", base_lr=1e-4, max_lr=1e-2, step_every="batch",
-                        cycle_momentum=False)]),
+        callbacks=[Freezer("0.bias", at=1), LRScheduler(
+            "CyclicLR", base_lr=1e-4, max_lr=1e-2, step_every="batch", cycle_momentum=False)]),
 }  # fmt: skip
 
 
@@ -120,17 +116,13 @@ class OwnState(Callback):
 
 
 @pytest.mark.parametrize(
-    "callbacks",
-    [[], [("lr", LRScheduler("StepLR", step_size=2))], [OwnState(0.5)]],
-    ids=without_address,
+    "callbacks", [[], [("lr", LRScheduler("StepLR", step_size=2))], [OwnState(0.5)]]
 )
 def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_path):
     params = {"n_iter_no_change": 9, "callbacks": callbacks}
     clf = quick(**params)
-    with (
-        pytest.warns(UserWarning, match="interrupted after epoch 4: the network is kept"),
-        crashing(after=4, error=KeyboardInterrupt),
-    ):
+    match = "interrupted after epoch 4: the network is kept"
+    with pytest.warns(UserWarning, match=match), crashing(after=4, error=KeyboardInterrupt):
         clf.fit(X, Y, checkpoint=tmp_path / "file")
     assert clf.n_iter_ == 4
     assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 2

@@ -29,7 +29,6 @@ CLASSIFIERS = {
     "hard samples": DeepTopPushClassifier(buffer_size=3, **SMALL),
     "program": FScoreClassifier(**SMALL | {"n_estimators": 2}),
 }
-every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
 def fit(name):
@@ -61,7 +60,7 @@ def settings():
     )
 
 
-@every_classifier
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_fit_depends_on_its_seed_only_and_changes_no_global_state(name, expected):
     torch.manual_seed(7)
     before = settings()

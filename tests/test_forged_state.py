@@ -71,7 +71,6 @@ EDITS = {
     "weights of another shape": at("weights", "3.weight", change=shortened),
     "weights of another dtype": at("weights", "3.weight", change=widened),
     "weights that are not finite": at("weights", "3.weight", change=filled(np.nan)),
-    "buffer of another shape": at("weights", "1.running_var", change=shortened),
     "buffer that is not finite": at("weights", "1.running_mean", change=filled(-np.inf)),
     "position of the generator": at("generator", change=with_position),
     "generator of another size": at("generator", change=lambda found: found[:-1]),
@@ -137,8 +136,7 @@ STOPPING, SCHEDULE = {"n_iter_no_change": 9}, {"callbacks": [("lr", LRScheduler(
 OF_CALLBACKS = {
     "best weights of another shape": (at(*BEST, change=shortened), STOPPING),
     "best weights that are not finite": (at(*BEST, change=filled(np.nan)), STOPPING),
-    "missing best weights": (
-        at(*BEST[:2], change=lambda found: {"3.weight": found["3.weight"]}), STOPPING),
+    "missing best weights": (at(*BEST[:2], change=lambda of: {"0.bias": of["0.bias"]}), STOPPING),
     "age that is no number": (at("validation", "epoch", change=lambda found: "a"), STOPPING),
     "a method of the schedule": (at("lr", change=lambda found: found | {"step": 0}), SCHEDULE),
     "step of the schedule": (at("lr", "last_epoch", change=lambda found: "a"), SCHEDULE),

@@ -170,8 +170,7 @@ def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
             of, rank = of_day(y)
             if 0 < y.mean() < 1:
                 found.append(np.sort(own[of])[::-1][rank - 1])
-        # `threshold_` is halfway from t, the lower median of the thresholds, to the next score.
-        t = np.sort(found)[(len(found) - 1) // 2]
+        t = np.median(found)  # `threshold_` is halfway from t to the next lower score
         below = scores[scores < t - 1e-12].max()
         assert clf.threshold_ == pytest.approx((t + below) / 2, abs=1e-9)
 
@@ -292,3 +291,10 @@ def test_topk_classifier_holds_out_whole_groups():
     assert clf.fit(X, y, groups=plant).oob_score_ < 0.4
     with pytest.warns(UserWarning, match="groups do not apply to X_val, which is held out"):
         clf.set_params(max_epochs=1).fit(X, y, groups=plant, X_val=X, y_val=y)
+
+
+def test_one_group_holds_out_no_samples():
+    clf = sktopk.TopKClassifier(k=1, **SMALL | {"n_estimators": 2})
+    with pytest.warns(UserWarning, match="no groups are held out, because too few differ"):
+        clf.fit(X, Y, groups=np.zeros(len(X)))
+    assert not hasattr(clf, "oob_score_")

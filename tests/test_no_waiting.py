@@ -37,10 +37,9 @@ RANKERS = {name_of(clf): clone(clf).set_params(**ONE) for clf in rankers.RANKERS
 }
 OF_CLASSES = {
     **{name: sktopk.TopKClassifier(name, k=3, **ONE) for name in NAMED_LOSSES},
-    **{
-        f"{name}, ensemble": sktopk.TopKClassifier(name, k=3, n_estimators=3)
-        for name in ("cross_entropy", "smooth_topk", "logit_adjusted")
-    },
+    "cross_entropy, ensemble": sktopk.TopKClassifier("cross_entropy", k=3, n_estimators=3),
+    "smooth_topk, ensemble": sktopk.TopKClassifier("smooth_topk", k=3, n_estimators=3),
+    "logit_adjusted, ensemble": sktopk.TopKClassifier("logit_adjusted", k=3, n_estimators=3),
     "several k": sktopk.TopKClassifier(k={1: 0.5, 3: 0.5}, **ONE),
     "class_weight": sktopk.TopKClassifier(k=3, class_weight="balanced", **ONE),
 }
@@ -80,11 +79,11 @@ def batches_of(clf, X, y, weight):
     return batches
 
 
-def train_one_epoch_on_meta(clf, n_classes):
+@pytest.mark.parametrize("name", RANKERS | OF_CLASSES)
+def test_training_steps_do_not_wait_for_the_device(name, rng):
     """Fit on the CPU, then train one epoch on the device "meta"."""
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((150, 4)), np.arange(150) % n_classes
-    y = (y == 0).astype(int) if clf in RANKERS.values() else y
+    clf, X = (RANKERS | OF_CLASSES)[name], rng.standard_normal((150, 4))
+    y = (np.arange(150) % 10 == 0).astype(int) if name in RANKERS else np.arange(150) % 6
     clf.set_params(max_epochs=1, batch_size=32, hidden_layer_sizes=(5,), random_state=0)
     clf.set_params(net_params=PARAMS, calibration=None)
     net = clf.fit(X, y).net_
@@ -103,16 +102,6 @@ def train_one_epoch_on_meta(clf, n_classes):
         results = [net.train_step(batch) for batch in batches]
     assert len(results) == len(batches) > 1
     assert all(loss.device == scores.device == META for loss, scores, _ in results)
-
-
-@pytest.mark.parametrize("name", RANKERS)
-def test_training_steps_of_rankers_do_not_wait_for_the_device(name):
-    train_one_epoch_on_meta(RANKERS[name], 10)
-
-
-@pytest.mark.parametrize("name", OF_CLASSES)
-def test_training_steps_of_many_classes_do_not_wait_for_the_device(name):
-    train_one_epoch_on_meta(OF_CLASSES[name], 6)
 
 
 # Settings that change how the loss is computed, but not its value.

@@ -85,6 +85,7 @@ def test_fit_with_any_value_of_a_parameter_works_or_the_error_names_the_paramete
 V, T = ValueError, TypeError
 FOCAL, NOISED = {"loss": "focal"}, {"loss": "noised_topk"}
 TOPK, PATMAT, PATMAT_NP = ("TopKClassifier",), ("PatMatClassifier",), ("PatMatNPClassifier",)
+OF_FPR = ("RecallAtFPRClassifier",)
 WRONG = {
     "k is a list": ({"k": [1, 3]}, T, r"or a dict {k: weight}; got \[1, 3\]", TOPK),
     "k is an empty dict": ({"k": {}}, V, "k must be a nonempty dict", TOPK),
@@ -94,6 +95,14 @@ WRONG = {
     "n_noise is 0": ({**NOISED, "loss_params": {"n_noise": 0}}, V, "n_noise=0 must be at least"),
     "a parameter of another loss": ({**FOCAL, "loss_params": {"margin": 1.0}}, V,
         r"loss_params must be parameters of loss='focal', which has 'gamma'; got \['margin'\]"),
+    "a parameter of another ranker": ({"loss_params": {"tau": 0.1}}, V,
+        "with the key 'fpr'.*got {'tau': 0.1}", OF_FPR),
+    "fpr of the loss is 2": ({"loss_params": {"fpr": 2.0}}, V, "fpr == 2.0, must be < 1", OF_FPR),
+    "loss_params is a number": ({"loss_params": 0.1}, V, "with the key 'tau'.*got 0.1", PATMAT),
+    "pos_label is no label": ({"pos_label": "yes"}, V, r"one of \[False, True\]; got 'yes'"),
+    "pos_label is a list": ({"pos_label": [True]}, T, "pos_label must be a label or None; got"),
+    "n_estimators is 1001": ({"n_estimators": 1001}, V, "n_estimators.* may also be 'auto'"),
+    "n_estimators is a fraction": ({"n_estimators": 1.5}, T, "n_estimators.* may also be 'auto'"),
     "loss is unknown": ({"loss": "hinge"}, V, "loss must be one of.*'smooth_topk'.*got 'hinge'"),
     "loss of one argument": ({"loss": lambda scores: scores.sum()}, T,
         r"loss must accept \(scores, target\); got \(scores\)"),
@@ -112,13 +121,11 @@ WRONG = {
         "callbacks must have different names.*got 'validation'"),
     "callback is misspelt": ({"net_params": {"callbacks__epoch_timr__x": 1}}, V, "no 'epoch_timr'"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
-    "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}},
-        V,
+    "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}}, V,
         "iterator_train__shuffle.*sets minibatches.*num_workers"),
     "net_params is misspelt": ({"net_params": {"optimizer__beta": (0.9, 0.99)}}, T, "beta"),
     "an unknown precision": ({"net_params": {"precision": "fp8"}}, V, "precision must be.*'fp8'"),
-    "module with lazy layers": (
-        {"module": lambda n, m: nn.LazyLinear(m)}, V, "module must not have lazy layers"),
+    "module with lazy layers": ({"module": lambda n, m: nn.LazyLinear(m)}, V, "have lazy layers"),
     "module is an instance": ({"module": nn.Linear(3, 4)}, T, "module.*not an instance"),
     "module of one argument": ({"module": lambda n: nn.Linear(n, 4)}, T,
         r"module must accept \(n_features, n_outputs\); got \(n\)"),

@@ -13,9 +13,7 @@ class Dtypes(Callback):
         self.of_loss, self.of_network = set(), set()
 
     def on_train_begin(self, net, **kwargs):
-        self.hook = net.module_.register_forward_hook(
-            lambda module, rows, output: self.of_network.add(output.dtype)
-        )
+        self.hook = net.module_.register_forward_hook(lambda m, x, s: self.of_network.add(s.dtype))
 
     def on_batch_end(self, net, y_pred, training, **kwargs):
         self.of_loss.add(y_pred.dtype)

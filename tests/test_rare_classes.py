@@ -36,13 +36,6 @@ def test_rankers_and_up_to_a_thousand_classes_train_eight_networks(n_classes):
     assert PatMatClassifier(**QUICK).fit(X, y == 0).n_estimators_ == 8
 
 
-@pytest.mark.parametrize("value", [0, 1001, "all", 1.5])
-def test_n_estimators_other_than_auto_or_an_integer_from_1_to_1000_raises(value):
-    (X, _), y = pairs(5)
-    with pytest.raises((TypeError, ValueError), match=r"n_estimators.* may also be 'auto'"):
-        TopKClassifier(n_estimators=value).fit(X, y)
-
-
 @pytest.mark.parametrize("loss", ["logit_adjusted", "smooth_topk_adjusted", "cross_entropy"])
 def test_the_valid_score_is_the_mean_of_both_accuracies_balanced_over_all_held_out_samples(loss):
     y = np.repeat(np.arange(30), [40] * 10 + [2] * 20)

@@ -52,15 +52,7 @@ def test_epochs_are_as_documented(n_positives, n_negatives, batch_size, min_posi
         assert_epoch(target, batches, batch_size, min_positives)
     rows = [row for batch in batches for row in batch]
     assert sampler.repeats_positives == (len(rows) > len(set(rows)))
-
-
-@given(integers(1, 40), integers(0, 120), integers(2, 20), integers(1, 19))
-@settings(max_examples=200, deadline=None, derandomize=True)
-def test_an_epoch_has_no_needless_minibatch(n_positives, n_negatives, batch_size, min_positives):
-    min_positives = min(min_positives, batch_size - 1)
-    target = labels(n_positives, n_negatives)
-    n_batches = len(StratifiedBatchSampler(target, batch_size, min_positives=min_positives))
-    fewer = n_batches - 1
+    fewer = len(sampler) - 1
     # One minibatch fewer cannot hold all samples, or all negatives besides `min_positives`.
     assert fewer * batch_size < n_positives + n_negatives or (
         fewer * (batch_size - min_positives) < n_negatives
@@ -76,7 +68,6 @@ def test_the_given_generator_alone_determines_the_order():
         return epoch(sampler), epoch(sampler)
 
     first, second = drawn(3)
-    assert first != second
     assert sorted(map(sorted, first)) != sorted(map(sorted, second))
     assert drawn(3) == (first, second)
     assert drawn(4)[0] != first
@@ -112,7 +103,6 @@ def test_targets_of_any_type_give_the_same_minibatches(convert):
 
 REFUSED = [
     ([[1, 0]], {}, V, r"target must have shape \(n_samples,\); got shape \(1, 2\)"),
-    ([0, 0, 0, 0, 0, 0, 2], {}, V, r"target must be 0 or 1; got \[2\]"),
     ([1, -1], {}, V, r"target must be 0 or 1; got \[-1\]"),
     (["spam", "ham"], {}, V, r"target must be 0 or 1; got \['spam', 'ham'\]"),
     ([None, 1], {}, V, r"target must be 0 or 1; got \[None, 1\] \(object\)"),

@@ -93,3 +93,13 @@ def test_a_fit_with_samples_held_out_does_not_copy_the_sparse_samples():
     tracemalloc.stop()
     # In units of the size of X: held-out samples 0.1, a copy of the others 0.9, dense samples 12.
     assert peak < 0.8 * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+
+
+def test_true_twice_in_a_boolean_matrix_is_true(rng):
+    starts = np.arange(0, 901, 3)
+    bits = csr_array((np.ones(900, bool), rng.integers(0, 9, 900), starts), shape=(300, 9))
+    X = bits.toarray()
+    clf = ESTIMATORS["labels"](n_estimators=1).fit(X, X[:, 0])
+    assert not bits.has_canonical_format
+    np.testing.assert_array_equal(clf.decision_function(bits), clf.decision_function(X))
+    assert not bits.has_canonical_format  # the input is unchanged

@@ -23,8 +23,6 @@ from tests.as_unseen import as_unseen_by_loops
 from tests.crashing import check_same
 from tests.rankers import PROGRAMS, TOP, name
 
-each_top = pytest.mark.parametrize("classifier", TOP, ids=name)
-each_ranker = pytest.mark.parametrize("classifier", [*TOP, *PROGRAMS], ids=name)
 SMALL = {"n_estimators": 2, "max_epochs": 3, "random_state": 0}
 some_rankers = pytest.mark.parametrize("classifier", [*TOP[::2], *PROGRAMS[::2]], ids=name)
 
@@ -46,28 +44,24 @@ def quick(classifier, **params):
     return clone(classifier).set_params(**defaults | params)
 
 
-def rank_of_threshold(clf, y):
-    """The samples among which the threshold ranks, and its rank (Table 1 of the paper)."""
-    n, n_positives = len(y), int(np.sum(y))
-    return {
-        "DeepTopPush": (y == 0, 1),
-        "TopPushK": (y == 0, 7),
-        "RecallAtK": (y >= 0, 30),
-        "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * n)),
-        "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * (n - n_positives))),
-        # The rank of the first negative with which the false positive rate exceeds 0.07.
-        "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * (n - n_positives)) + 1),
-        "PrecisionAtRecall": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
-    }[name(clf)]
-
-
-@each_top
+@pytest.mark.parametrize("classifier", TOP, ids=name)
 def test_the_threshold_is_halfway_from_the_score_at_its_rank_to_the_adjacent_one(classifier, rare):
     # Test half of the rankers in float32.
     X = rare[0][:300].astype(np.float32 if classifier in TOP[::2] else np.float64)
     y = rare[1][:300]
     clf = quick(classifier, max_epochs=15).fit(X, y)
-    group, rank = rank_of_threshold(clf, y)
+    n_positives, n_negatives = int(np.sum(y == 1)), int(np.sum(y == 0))
+    # The samples among which the threshold ranks, and its rank (Table 1 of the paper).
+    group, rank = {
+        "DeepTopPush": (y == 0, 1),
+        "TopPushK": (y == 0, 7),
+        "RecallAtK": (y >= 0, 30),
+        "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * len(y))),
+        "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * n_negatives)),
+        # The rank of the first negative with which the false positive rate exceeds 0.07.
+        "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * n_negatives) + 1),
+        "PrecisionAtRecall": (y == 1, math.ceil(Fraction(3, 4) * n_positives)),
+    }[name(clf)]
     distance = clf.decision_function(X)
     above, below = distance[distance > 0].min(), distance[distance <= 0].max()
     assert above == pytest.approx(-below, rel=1e-3)
@@ -147,7 +141,7 @@ def test_about_the_given_share_of_new_samples_is_predicted_positive():
         assert 0.6 < clf.predict(X[1000:]).mean() / 0.05 < 1.6
 
 
-@each_ranker
+@pytest.mark.parametrize("classifier", [*TOP, *PROGRAMS], ids=name)
 def test_the_method_score_returns_the_metric_of_the_estimator(classifier, rare):
     X, y, X_test, y_test = rare
     clf = quick(classifier).fit(X, y)
@@ -263,8 +257,6 @@ def test_no_more_negatives_are_flagged_than_allowed(rare):
         assert negatives[scores >= scores[below].max()].sum() > fpr * negatives.sum()
 
 
-# The loss and the metric have different values of the parameter.
-
 OF_LOSSES = [
     (sktopk.TopPushKClassifier, "k", 2, 6),
     (sktopk.RecallAtKClassifier, "k", 10, 0.2),
@@ -292,20 +284,6 @@ def test_a_parameter_set_only_for_the_loss_changes_no_metric(cls, param, value, 
     assert as_metric.threshold_ == plain.threshold_
     assert as_metric.score(X, y) == plain.score(X, y)
     assert clf.threshold_ != trained.threshold_
-
-
-@pytest.mark.parametrize(
-    ("cls", "given", "message"),
-    [
-        (sktopk.DeepTopPushClassifier, {"k": 3}, "loss_params must be a dict with no key"),
-        (sktopk.RecallAtFPRClassifier, {"tau": 0.1}, "with the key 'fpr'.*got {'tau': 0.1}"),
-        (sktopk.RecallAtFPRClassifier, {"fpr": 2.0}, "fpr == 2.0, must be < 1"),
-        (sktopk.PatMatClassifier, 0.1, "with the key 'tau'.*got 0.1"),
-    ],
-)
-def test_wrong_parameters_of_the_loss_raise(cls, given, message, rare):
-    with pytest.raises(ValueError, match=message):
-        cls(loss_params=given).fit(*rare[:2])
 
 
 def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():

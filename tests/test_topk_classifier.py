@@ -123,16 +123,12 @@ def test_every_kind_of_table_gives_the_same_scores(blobs, tmp_path):
     read_only = X.copy()
     read_only.flags.writeable = False
     tables = {
-        "memory map": np.load(tmp_path / "X.npy", mmap_mode="r"),
-        "read-only array": read_only,
-        "column-major array": np.asfortranarray(X),
-        "reversed array": X[::-1][::-1],
-        "CSR matrix": sparse.csr_matrix(X),
-        "CSC array": sparse.csc_array(X),
-        "lists": X.tolist(),
+        "memory map": np.load(tmp_path / "X.npy", mmap_mode="r"), "read-only array": read_only,
+        "column-major array": np.asfortranarray(X), "reversed array": X[::-1][::-1],
+        "CSR matrix": sparse.csr_matrix(X), "CSC array": sparse.csc_array(X), "lists": X.tolist(),
         "pandas frame": pd.DataFrame(X, columns=names),
         "polars frame": pl.DataFrame(X, schema=names),
-    }
+    }  # fmt: skip
     # The weights are float64 if one minibatch holds all samples, else float32.
     for batch_size, tolerance in ((len(y), {"atol": 1e-9}), (64, {"rtol": 1e-4, "atol": 1e-5})):
         expected = quick(batch_size=batch_size).fit(X, y).decision_function(X)

@@ -13,7 +13,7 @@ import torch
 from sklearn.base import clone
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler
-from skorch.callbacks import Callback, LRScheduler
+from skorch.callbacks import Callback, LRScheduler, PrintLog
 from torch import nn
 
 import sktopk
@@ -226,6 +226,17 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
         clf.set_params(log_loss_share=0.1).partial_fit(X, Y)
     with pytest.warns(UserWarning, match="ignores new values of log_loss_share, loss_params"):
         clf.set_params(loss_params={"k": 1}).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"loss": torch.nn.CrossEntropyLoss()}, {"module": TabularMLP}, {"callbacks": [PrintLog()]}],
+    ids=lambda change: next(iter(change)),
+)
+def test_partial_fit_warns_of_ignored_objects(change):
+    clf = quick().partial_fit(X, Y)
+    with pytest.warns(UserWarning, match=f"ignores new values of {next(iter(change))}"):
+        clf.set_params(**change).partial_fit(X, Y)
 
 
 def test_partial_fit_continues_after_a_fit_and_fit_starts_again():

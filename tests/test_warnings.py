@@ -15,8 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sktopk import BudgetClassifier, SetClassifier, TopKClassifier, make_pipeline, metrics
 from sktopk.metrics import make_top_scorer, make_topk_scorer, precision_at_k_score
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(60, 2))
+X = np.random.default_rng(0).normal(size=(60, 2))
 Y = (X[:, 0] > 0.5).astype(int)
 MODEL = LogisticRegression().fit(X, Y)
 QUICK = {"hidden_layer_sizes": (), "n_estimators": 1, "max_epochs": 1}

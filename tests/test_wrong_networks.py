@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
-from sklearn.exceptions import NotFittedError
 from skorch.callbacks import Callback
 from torch import nn
 
@@ -105,8 +104,7 @@ LOSSES = {
     "None": (lambda loss: None, TypeError, "loss must return a Tensor.*got NoneType from Wrong"),
     "a number": (lambda loss: 1.0, TypeError, "loss must return a Tensor.*got float from Wrong"),
     "no gradient": (torch.detach, TypeError, "loss must return a Tensor with gradient"),
-    "NaN": (lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in mini",
-    ),
+    "NaN": (lambda loss: loss * torch.nan, ValueError, "Training diverged: the loss is nan in min"),
     "an error": (fail, Failed, "on purpose"),
 }  # fmt: skip
 
@@ -143,8 +141,6 @@ def test_callbacks_that_raise_do_not_change_the_earlier_fit(kind, hook):
     with pytest.raises(Failed):
         clf.set_params(callbacks=[callback]).fit(X, y)
     assert not [name for name in vars(clf) if name.endswith("_")]
-    with pytest.raises(NotFittedError):
-        clf.predict(X)
     scores = clf.set_params(callbacks=None).fit(X, y).decision_function(X)
     with pytest.raises(Failed):
         clf.set_params(callbacks=[callback]).fit(X[:, :2], y)
@@ -153,11 +149,9 @@ def test_callbacks_that_raise_do_not_change_the_earlier_fit(kind, hook):
 
 DIVERGING = {
     "a learning rate": ({"learning_rate": 1e30}, r"lower learning_rate \(now 1e\+30\)"),
-    "a weight decay": (
-        {"weight_decay": 1e30, "hidden_layer_sizes": (4,)},
-        r"lower weight_decay \(now 1e\+30\)",
-    ),
-}
+    "a weight decay": ({"weight_decay": 1e30, "hidden_layer_sizes": (4,)},
+        r"lower weight_decay \(now 1e\+30\)"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -211,12 +205,10 @@ BOUNDED = {
     "a linear output": (nn.Linear, False),
     "NormalizedLinear": (NormalizedLinear, True),
     "a hidden layer and NormalizedLinear": (
-        lambda n, m: nn.Sequential(nn.Linear(n, 5), nn.ReLU(), NormalizedLinear(5, m)),
-        True,
-    ),
+        lambda n, m: nn.Sequential(nn.Linear(n, 5), nn.ReLU(), NormalizedLinear(5, m)), True),
     # Scores are in [-1, 1] at first, but can leave this range in the training.
     "a small linear output": (small_linear, False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BOUNDED)
@@ -235,24 +227,11 @@ def test_losses_of_cosines_raise_for_networks_that_do_not_return_cosines(loss, c
 N_CLASSES = 5
 
 
-class Masked(nn.Module):
-    def __init__(self, n_features, n_outputs):
-        super().__init__()
-        self.layer = nn.Linear(n_features, n_outputs)
-
+class Masked(nn.Linear):
     def forward(self, x):
-        scores = self.layer(x)
+        scores = super().forward(x)
         first = torch.arange(scores.shape[1]) % N_CLASSES == 0
         return scores.masked_fill(first & (x[:, :1] <= 0), -torch.inf)
-
-
-def batch():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 4)).astype(np.float32)
-    X[:, 0] = np.repeat([-1, 1], 150)
-    utility = X @ rng.standard_normal((4, N_CLASSES))
-    utility[:150, 0] = -np.inf
-    return X, utility.argmax(1)
 
 
 @pytest.mark.parametrize(
@@ -260,8 +239,12 @@ def batch():
     ["cross_entropy", "smooth_topk", "topk_hinge_convex", "topk_grouping", "focal", "noised_topk"],
 )
 @pytest.mark.parametrize("share", [0.0, 0.6])
-def test_a_network_that_masks_classes_is_trained(loss, share):
-    X, y = batch()
+def test_a_network_that_masks_classes_is_trained(loss, share, rng):
+    X = rng.standard_normal((300, 4)).astype(np.float32)
+    X[:, 0] = np.repeat([-1, 1], 150)
+    utility = X @ rng.standard_normal((4, N_CLASSES))
+    utility[:150, 0] = -np.inf
+    y = utility.argmax(1)
     clf = TopKClassifier(loss, k=2, log_loss_share=share, module=Masked, random_state=0)
     clf.set_params(max_epochs=10, n_estimators=2).fit(X, y)
     proba = clf.predict_proba(X)

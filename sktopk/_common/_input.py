@@ -97,6 +97,9 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
 def _validate(estimator, X, reset, n_dim, takes_missing):
     """Return X after scikit-learn's checks. Error messages name the column."""
     is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
+    if issparse(X) and X.dtype == bool:
+        X = X.tocsr(copy=True)
+        X.sum_duplicates()  # before True becomes 1, so that True and True are not 2
     try:
         checked = validate_data(
             estimator,

@@ -264,7 +264,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 if folds is None and validation is None:
                     units = "samples" if groups is None else "groups"
                     warn(
-                        f"no {units} are held out, because the classes have too few: predict_proba "
+                        f"no {units} are held out, because too few differ: predict_proba "
                         f"is not calibrated, and the last epoch is kept. Add {units} or pass X_val"
                     )
             _fit.build(new, train, seed)
@@ -295,6 +295,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         To train a fitted estimator further, first set a lower `learning_rate`, such as 0.001.
         You can change `batch_size`, `class_weight` and `verbose`, but no other parameters.
+        `predict_proba` keeps the calibration of `fit`, which is worse for the new scores.
 
         Parameters
         ----------

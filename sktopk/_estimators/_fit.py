@@ -99,6 +99,8 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
     if groups is not None:
         clf.n_groups_ = len(np.unique(groups))
     clf._task_ = clf._make_task()
+    if not clf._task_.is_ranking:
+        groups = data.groups  # with one group, no samples are held out
     target = np.arange(n_classes)[clf._task_.order][index]
     if is_fit and clf._task_.is_ranking:
         if groups is not None:

@@ -41,10 +41,19 @@ def resumed(estimator):
 
 def warn_of_changed(estimator):
     """Warn if parameters were changed that `partial_fit` does not read again."""
-    plain, then = (Number, str, tuple, dict, np.ndarray, type(None)), estimator._fit_params_
-    params = {k: v for k, v in estimator.get_params(deep=False).items() if isinstance(v, plain)}
-    if changed := [k for k, v in params.items() if str(v) != str(then[k]) and k not in READ_AGAIN]:
+    both = estimator.get_params(deep=False), estimator._fit_params_
+    now, then = ({k: _described(v) for k, v in params.items()} for params in both)
+    if changed := [k for k in now if now[k] != then[k] and k not in READ_AGAIN]:
         warn(f"partial_fit ignores new values of {', '.join(changed)}: call fit to train with them")
+
+
+def _described(value):
+    """Return a text for comparisons, without the addresses of objects."""
+    if isinstance(value, list | tuple):
+        return str([*map(_described, value)])
+    if isinstance(value, Number | str | dict | np.ndarray | torch.nn.Module | None):
+        return str(value)
+    return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def copied_net(net, task):

@@ -153,8 +153,7 @@ class RankingTask:
         values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
         lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
         each = [self.cut(*(value[rows] for value in values)) for rows in lists]
-        each = torch.stack(each) if each else values[0][:0]
-        t = float(each[each.isfinite()].median())
+        t = np.median(found) if (found := [*filter(np.isfinite, map(float, each))]) else np.nan
         return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
 
     def above(self, scores, fitted=None):

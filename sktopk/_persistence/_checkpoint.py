@@ -50,28 +50,27 @@ class Checkpoint:
                 f"checkpoint={path!r} cannot be read ({error.strerror}): give permission or pass "
                 "another path"
             ) from error
-        if content is not None:
-            try:
-                with warnings.catch_warnings(action="ignore"):
-                    found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-            except Exception as error:  # a damaged file can raise any type of error
-                name = type(error).__name__
-                raise self._refused(f"is damaged or not a checkpoint ({name})") from error
-            if not isinstance(found, dict):
-                raise self._refused("is not a checkpoint")
-            if found.get("format") != FORMAT:
-                writer = found.get("sktopk", "of an older version")
-                raise self._refused(
-                    f"has the format of sktopk {writer!s:.80}, not of {__version__}"
-                )
-            if any(type(found.get(key)) is not kind for key, kind in KINDS.items()):
-                raise self._refused("is not a checkpoint")
-            if not 0 <= found["seed"] < 2**31:
-                raise self._refused("is not a checkpoint: its seed is not between 0 and 2**31")
-            self.found, self.seed, then = found, found["seed"], found["call"]
-            changed = sorted(k for k in then.keys() | call.keys() if then.get(k) != call.get(k))
-            if changed:
-                raise self._refused(f"belongs to another fit, with other {', '.join(changed)}")
+        if content is None:
+            return
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file can raise any type of error
+            name = type(error).__name__
+            raise self._refused(f"is damaged or not a checkpoint ({name})") from error
+        if not isinstance(found, dict):
+            raise self._refused("is not a checkpoint")
+        if found.get("format") != FORMAT:
+            writer = found.get("sktopk", "of an older version")
+            raise self._refused(f"has the format of sktopk {writer!s:.80}, not of {__version__}")
+        if any(type(found.get(key)) is not kind for key, kind in KINDS.items()):
+            raise self._refused("is not a checkpoint")
+        if not 0 <= found["seed"] < 2**31:
+            raise self._refused("is not a checkpoint: its seed is not between 0 and 2**31")
+        self.found, self.seed, then = found, found["seed"], found["call"]
+        keys = then.keys() | call.keys()
+        if changed := sorted(key for key in keys if then.get(key) != call.get(key)):
+            raise self._refused(f"belongs to another fit, with other {', '.join(changed)}")
 
     def begin(self, net):
         """Restore the net from the file. Return the number of epochs that are already trained."""
@@ -93,7 +92,6 @@ class Checkpoint:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
                     torch.cuda.set_rng_state(net.rng_state[1], torch.device(net.device))
-            weights = net.module_.state_dict()
             for name, callback in net.callbacks_:
                 if name in found["callbacks"]:
                     part, state = _part(callback), found["callbacks"][name]
@@ -101,7 +99,7 @@ class Checkpoint:
                     is_known = isinstance(part, torch.optim.lr_scheduler.LRScheduler)
                     is_known |= type(part).__module__.startswith("sktopk.")
                     expected = mapped(part.state_dict(), _plain) if is_known else None
-                    check_like(expected, state, f"callbacks.{name}", weights)
+                    check_like(expected, state, f"callbacks.{name}", net.module_.state_dict())
                     part.load_state_dict(state)
             net.stop_training = found["stopped"]
             net.run.batches.load(found["hard"])
@@ -193,8 +191,8 @@ def describe_call(estimator, data, validation):
     call["estimator"] = type(estimator).__qualname__
     for which, part in {"": data, "_val": validation}.items():
         if part is not None:
-            call |= {f"X{which}": _hash(part.X), f"y{which}": _hash(part.y)}
-            call |= {f"weight{which}": _hash(part.weight), f"groups{which}": _hash(part.groups)}
+            names = "X", "y", "weight", "groups"
+            call |= {f"{name}{which}": _hash(getattr(part, name)) for name in names}
     return call
 
 
@@ -210,8 +208,7 @@ def _hash(value):
     if isinstance(value, list | tuple):
         return joblib.hash([_hash(each) for each in value])
     if isinstance(value, torch.nn.Module):
-        state = {name: each.numpy() for name, each in value.state_dict().items()}
-        return joblib.hash((repr(value), state))
+        value = repr(value), {name: each.numpy() for name, each in value.state_dict().items()}
     if isinstance(value, Callback):
         # Hash only the constructor parameters, because training changes other attributes.
         names = inspect.signature(type(value)).parameters

@@ -31,10 +31,8 @@ def check_net_state(net, state):
 
     torch does not check states: with wrong tensors, optimizers and generators access other memory.
     """
-    own = net_state(net)
-    weights = own["weights"]
-    own |= {"optimizer": _after_a_step(net), "history": []}
-    check_like(own, state, "net", weights)
+    own = net_state(net) | {"optimizer": _after_a_step(net), "history": []}
+    check_like(own, state, "net", own["weights"])
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
@@ -72,9 +70,8 @@ def check_like(expected, found, name, weights):
     elif _is_number(expected):
         if not _is_number(found) or (math.isfinite(expected) and not math.isfinite(found)):
             raise ValueError(f"{name} must be a finite number; got {found!r:.80}")
-    elif isinstance(expected, bool | str):
-        if type(found) is not type(expected):
-            raise ValueError(f"{name} must be a {type(expected).__name__}; got {found!r:.80}")
+    elif isinstance(expected, bool | str) and type(found) is not type(expected):
+        raise ValueError(f"{name} must be a {type(expected).__name__}; got {found!r:.80}")
     elif isinstance(found, torch.Tensor):
         _check_tensor(found, found, name)
     elif isinstance(found, dict) and weights.keys() & found.keys():
@@ -92,9 +89,8 @@ def _check_tensor(expected, found, name):
     if expected.dtype == torch.uint8 and expected.shape == (_GENERATOR_SIZE,):
         return _check_generator(found, name)
     # Counts of optimizer steps have torch's default dtype, and may have another dtype in the file.
-    same = found.dtype == expected.dtype or (
-        found.ndim == expected.ndim == 0 and found.is_floating_point()
-    )
+    same = found.dtype == expected.dtype
+    same |= found.ndim == expected.ndim == 0 and found.is_floating_point()
     is_set = expected.numel() and bool(expected.isfinite().all())
     if not same or (is_set and found.shape != expected.shape):
         raise ValueError(
@@ -156,8 +152,8 @@ def _same(found, expected):
     if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
         numbers = all(map(_is_number, found)) and len(found) == len(expected)
         return numbers or [*found] == [*expected]
-    if isinstance(found, torch.Tensor) or isinstance(expected, torch.Tensor):
-        return isinstance(found, torch.Tensor) and found.ndim == 0
+    if isinstance(found, torch.Tensor):
+        return found.ndim == 0
     return type(found) is type(expected) and found == expected
 
 
@@ -177,8 +173,7 @@ def load_net_state(net, state):
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
     # Restore the smallest loss so far, because skorch's callback `train_loss` needs this loss.
-    recorder = dict(net.callbacks_).get("train_loss")
-    if recorder is not None:
+    if (recorder := dict(net.callbacks_).get("train_loss")) is not None:
         losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)
         recorder.best_score_ = min(losses, default=float("inf"))
 

@@ -69,8 +69,7 @@ class Rows:
         self._sparse = sparse and X.shape[1] >= SPARSE_COLUMNS and X.nnz <= SPARSE_SHARE * n_numbers
         is_array = isinstance(X, np.ndarray)
         resident = resident and is_array and (X.base is None or not is_memory_map(X))
-        n_bytes = X.size * dtype.itemsize if resident else 0
-        self.resident = resident and n_bytes <= RESIDENT_SHARE * free_memory(device)
+        self.resident = resident and X.size * dtype.itemsize <= RESIDENT_SHARE * free_memory(device)
         if resident and not X.flags.writeable:
             X = X.copy()  # arrays from data frames are read-only
         if is_array and X.flags.writeable:
@@ -165,8 +164,6 @@ class MiniBatches:
         self.rows, self.target, self.weight, self.sampler = rows, target, weight, sampler
         self.totals, self.holds_out, self.n_hard, self.groups = totals, holds_out, n_hard, groups
         self.n_members, self._least_drawn = len(totals.unit), least_drawn
-        # Whether the sampler may put a positive sample into a minibatch twice.
-        self._repeats = getattr(sampler, "repeats_positives", False)
         self.hard = torch.empty(self.n_members, 0, dtype=torch.long, device=target.device)
 
     def __len__(self):
@@ -196,10 +193,9 @@ class MiniBatches:
         index, own, lengths = zip(*plan, strict=True)
         moved = moved_together(index, device)
         own = [None] * len(own) if own[0] is None else moved_together(own, device)
-        ahead = [None] * len(index)
-        if not self.rows.resident:
-            ahead = self.rows.read(index)
-            ahead = ahead if device.type == "cpu" else one_ahead(ahead, device)
+        ahead = [None] * len(index) if self.rows.resident else self.rows.read(index)
+        if device.type != "cpu" and not self.rows.resident:
+            ahead = one_ahead(ahead, device)
         return zip(moved, own, lengths, ahead, strict=True)
 
     def batch(self, index, own, lengths, x):
@@ -219,7 +215,7 @@ class MiniBatches:
         if self.n_hard:
             fresh = rows[:, :n_fresh].unsqueeze(1)
             repeated = (fresh == hard.unsqueeze(2)).any(1)
-            if self._repeats:
+            if getattr(self.sampler, "repeats_positives", False):  # it may draw a positive twice
                 repeated |= (fresh == fresh.mT).triu(1).any(1)
         weight = None if self.weight is None else self.weight[rows]
         parts, by_length = [], members_by_length(lengths)
@@ -304,10 +300,8 @@ class Groups:
         """Return the `Lists` of the first `length` samples of each network in `members`."""
         rows = rows[members][:, :length]
         n_groups, member = len(self._totals.unit), torch.arange(len(rows), device=rows.device)
-        present, code = torch.unique(
-            self.codes[rows] + n_groups * member.unsqueeze(1), return_inverse=True
-        )
-        code = code.flatten()
+        code = self.codes[rows] + n_groups * member.unsqueeze(1)
+        present, code = torch.unique(code.flatten(), return_inverse=True)
         order, size = code.argsort(stable=True), torch.bincount(code)
         within = torch.arange(len(code), device=rows.device) - (size.cumsum(0) - size)[code[order]]
         place = code.new_zeros(len(size), int(size.max()))

@@ -42,11 +42,9 @@ class ProgressBar(Callback):
         self.n_before_ = len(net.history)  # epochs of earlier calls of `partial_fit`
 
     def on_epoch_end(self, net, **kwargs):
-        shown = {
-            "train_loss": net.history[-1, "batches", -1, "train_loss"],
-            "valid_score": net.history[-1].get("valid_score"),
-        }
-        shown = {k: f"{v:.4g}" for k, v in shown.items() if v is not None}
+        shown = {"train_loss": f"{net.history[-1, 'batches', -1, 'train_loss']:.4g}"}
+        if "valid_score" in net.history[-1]:
+            shown["valid_score"] = f"{net.history[-1, 'valid_score']:.4g}"
         self.bar_.set_postfix(shown, refresh=False)
         # A checkpoint can add several epochs to the history at once.
         self.bar_.update(len(net.history) - self.n_before_ - self.bar_.n)
@@ -60,13 +58,12 @@ class ProgressBar(Callback):
 class Validation(Callback):
     """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
-    With `patience`, training stops early and the best epoch is kept. Without `patience`, the last
-    epoch is kept, unless the best epoch is better by more than two standard errors.
+    After `patience` epochs without improvement, training stops, and the best epoch is kept. Without
+    `patience`, the last epoch is kept, unless the best is better by more than two standard errors.
 
     ``values(net)`` returns three arrays with one entry per held-out sample, and the mean loss or
     None. The entries are the value (larger is better), the weight and the number of the cluster.
-    Samples of a cluster are equal or belong together: the standard error counts them as one. After
-    `patience` epochs without improvement, training stops (None: never).
+    Samples of a cluster are equal or belong together: the standard error counts them as one.
     """
 
     def __init__(self, values, patience):
@@ -162,9 +159,8 @@ def has_monitored(callback, net, has_val, is_fit):
     If the entry is missing, raise ValueError in `fit`. `partial_fit` skips the callback (False).
     """
     monitor, last = getattr(callback, "monitor", None), net.history[-1]
-    monitors = isinstance(callback, EarlyStopping | Checkpoint) or (
-        isinstance(callback, LRScheduler) and callback.policy == "ReduceLROnPlateau"
-    )
+    is_plateau = isinstance(callback, LRScheduler) and callback.policy == "ReduceLROnPlateau"
+    monitors = is_plateau or isinstance(callback, EarlyStopping | Checkpoint)
     if not monitors or not isinstance(monitor, str) or monitor in last:
         return True
     if is_fit:

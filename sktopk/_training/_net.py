@@ -421,11 +421,8 @@ class Net(NeuralNetClassifier):
         decay = max(group.get("weight_decay", 0.0) for group in self.optimizer_.param_groups)
         if decay * self.lr > 1:
             remedies.append(f"lower weight_decay (now {decay:g})")
-        remedies += self.criterion_.remedies
-        raise DivergedError(
-            f"Training diverged: {what} of epoch {len(self.history)}. Try to "
-            f"{' or '.join(remedies)}"
-        )
+        advice, epoch = " or ".join([*remedies, *self.criterion_.remedies]), len(self.history)
+        raise DivergedError(f"Training diverged: {what} of epoch {epoch}. Try to {advice}")
 
 
 def _is_bounded(parameter):

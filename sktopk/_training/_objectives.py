@@ -140,12 +140,8 @@ class CrossEntropy(Objective):
             counts = positive_totals(drawn.totals)
             prior = (counts / counts.sum(1, keepdim=True)).log()
             scores = scores + (self.tau * prior).to(scores.dtype).unsqueeze(1)
-        losses = cross_entropy_loss(
-            scores.flatten(0, 1),
-            target.flatten(),
-            label_smoothing=LABEL_SMOOTHING,
-            reduction="none",
-        )
+        options = {"label_smoothing": LABEL_SMOOTHING, "reduction": "none"}
+        losses = cross_entropy_loss(scores.flatten(0, 1), target.flatten(), **options)
         return mean_loss(losses.view_as(target), weight, drawn)
 
 

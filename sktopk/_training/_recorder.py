@@ -85,12 +85,9 @@ class Recorder:
         places = index.clone(), None if own is None else own.clone()
         if self._net.criterion_.draws:
             graph.register_generator_state(self._net.criterion_.generator)
-        recording = torch.cuda.graph(
-            graph,
-            pool=self._pool,
-            stream=_stream(device),
-            capture_error_mode="thread_local",  # another thread may use the GPU in the meantime
-        )
+        # With "thread_local", another thread may use the GPU in the meantime.
+        options = {"stream": _stream(device), "capture_error_mode": "thread_local"}
+        recording = torch.cuda.graph(graph, pool=self._pool, **options)
         with _RECORDING, torch.cuda.device(device), recording:
             results = self._net.train_step(self._batches.batch(*places, lengths, None))
         return graph, places, results

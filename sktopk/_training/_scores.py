@@ -77,13 +77,11 @@ def loss_of(net, scores, target, weight, totals):
         return 0.0
     device, weighted, loss = totals.unit.device, not (weight == 1).all(), 0.0
     mean = totals_of(target, weight, (1, len(totals.weight)), device).mean
+    values = scores, target, weight
     # Use chunks to save memory, if the loss is a mean over samples.
     step = len(target) if objective.compares else max(1, LOSS_NUMBERS // scores.shape[1])
     for start in range(0, len(target), step):
-        part = [
-            torch.from_numpy(each[start : start + step]).to(device)[None]
-            for each in (scores, target, weight)
-        ]
+        part = [torch.from_numpy(v[start : start + step]).to(device)[None] for v in values]
         # Objectives divide by the number of samples times `unit`, here the chunk's mean weight.
         unit = part[2].mean().reshape(1)
         drawn = Drawn(Totals(totals.weight[:, :1], mean, unit))

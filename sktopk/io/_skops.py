@@ -65,8 +65,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}
     names = sorted(names - trusted_among(names))
-    lost = [name for name in names if not _can_be_imported(name)]
-    if lost:
+    if lost := [name for name in names if not _can_be_imported(name)]:
         raise ValueError(
             f"estimator must contain only functions and classes that can be imported; got "
             f"{', '.join(lost)}. Define them at the top level of a module"
@@ -114,7 +113,6 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     RecallAtKClassifier(k=50)
     """
     skops = import_extra("skops.io", "load", "io")
-    exceptions = import_extra("skops.io.exceptions", "load", "io")
     path = check_path(path)
     if isinstance(trusted, str | type) or not isinstance(trusted, Collection):
         raise TypeError(f"trusted must be a collection of types or names; got {trusted!r:.80}")
@@ -124,15 +122,14 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         names = names_in(data, {*CONSTRUCTED, *own})
         estimator = skops.loads(data, trusted=[*trusted_among(names), *own])
         check_and_reset(estimator)
-    except exceptions.UntrustedTypesFoundException as error:
+    except skops.exceptions.UntrustedTypesFoundException as error:
         raise ValueError(
             f"{path} is not loaded. {error} If you trust these types and the source of the file, "
             "add them to trusted"
         ) from error
     except Exception as error:  # a damaged file can raise any type
         reason = f"{type(error).__name__}: {error}"
-        version = version_of(data)
-        if version != __version__:
+        if (version := version_of(data)) != __version__:
             by = "another program or an old sktopk" if version is None else f"sktopk {version}"
             reason += f". It was written by {by}; this is sktopk {__version__}"
         raise ValueError(f"{path} cannot be loaded: {reason}") from error

@@ -54,9 +54,7 @@ def check_errors(errors):
         return ((errors, 1.0),)
     if unknown := [name for name in errors if name not in ERRORS]:
         raise ValueError(f"keys of errors must be in {ERRORS}; got {unknown[0]!r}")
-    weights = tuple(
-        (name, check_nonnegative(weight, f"errors[{name!r}]")) for name, weight in errors.items()
-    )
+    weights = tuple((kind, check_nonnegative(w, f"errors[{kind!r}]")) for kind, w in errors.items())
     if not any(weight for _, weight in weights):
         raise ValueError(f"errors must have at least one positive weight; got {dict(errors)!r}")
     return weights
@@ -166,10 +164,8 @@ def loss_at(
         t = threshold(given, positive, sample_weight, codes)
     if not isinstance(t, Tensor) or t.shape != shape:
         raise ValueError(f"threshold must return shape {shape}; got {getattr(t, 'shape', t)}")
-    losses = [
-        factor * _loss_of(kind, t, scores, positive, codes, surrogate, sample_weight, reduction)
-        for kind, factor in kinds
-    ]
+    arguments = t, scores, positive, codes, surrogate, sample_weight, reduction
+    losses = [factor * _loss_of(kind, *arguments) for kind, factor in kinds]
     return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 
 

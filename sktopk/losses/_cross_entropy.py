@@ -37,9 +37,8 @@ def cross_entropy_loss(
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
     if label_smoothing > 1:
         raise ValueError(f"label_smoothing={label_smoothing:g} must be at most 1")
-    hard = not target.is_floating_point()
     plain = not label_smoothing and sample_weight is None and reduction == "mean"
-    if hard and plain and len(scores):
+    if plain and len(scores) and not target.is_floating_point():
         # One kernel of torch is fastest. Its default `ignore_index` would ignore targets of -100.
         return F.cross_entropy(scores, target, ignore_index=_NO_LABEL)
     log_proba = F.log_softmax(scores, dim=1)

@@ -118,8 +118,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     kth = head[:, k - 1]
     factors = (head - kth.unsqueeze(1)).double().abs_().div_(-scale).exp_().t()
     if len(factors) < 2 * k:
-        missing = factors.new_zeros(2 * k - len(factors), n_samples)
-        factors = torch.cat([factors, missing])
+        factors = torch.cat([factors, factors.new_zeros(2 * k - len(factors), n_samples)])
     u, v = factors[:k], factors[k:]
     products = _zeros(k + 1, k + 2, 2, n_samples, like=u)
     products[0][1] = 1.0
@@ -182,9 +181,8 @@ def rest_coefficients(sums):
 def rest_inclusion(sums, coefficients):
     """Replace `sums.rest` in place by sum_i (-1)^i coefficients[i] o_j^(i+1), and return it."""
     rest, k = sums.rest, len(coefficients)
-    sign = torch.ones(k, 1, dtype=coefficients.dtype, device=coefficients.device)
-    sign[1::2] = -1.0
-    coefficients = (coefficients * sign).to(rest.dtype).unsqueeze(2)
+    coefficients = coefficients.to(rest.dtype, copy=True).unsqueeze(2)
+    coefficients[1::2] *= -1
     to_odds = (1.0 / (sums.ratio * sums.tilt)).to(rest.dtype).unsqueeze(1)
     for rows in row_blocks(rest):
         odds = rest[rows].mul_(to_odds[rows])

@@ -365,6 +365,12 @@ class LossModule(nn.Module):
             parameters["groups"] = groups
         return self.function(scores, target, sample_weight=sample_weight, **parameters)
 
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        # torch would round the saved counts to the dtype of the counts given to this module.
+        if (saved := state_dict.get(f"{prefix}class_counts")) is not None:
+            self.class_counts = self.class_counts.to(saved.dtype)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def __getstate__(self):
         # Files of sktopk.io store bytes and plain values, but no tensors.
         buffers = {name: _as_bytes(buffer) for name, buffer in self._buffers.items()}

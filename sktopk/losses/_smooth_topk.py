@@ -115,8 +115,8 @@ def smooth_topk_loss(
     scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
-        # Only classes with a target other than 0 are evaluated, such as two per sample after mixup.
-        rows, classes = target.nonzero(as_tuple=True)
+        # Evaluate classes with a target other than 0, or all for the gradient of the target.
+        rows, classes = torch.where((target != 0) | (scores > -torch.inf) & target.requires_grad)
         own = smooth_topk_loss(scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none")
         loss = (own * target[rows, classes]).to(scores.dtype)
         loss = torch.zeros_like(scores[:, 0]).index_add(0, rows, loss)

@@ -113,15 +113,10 @@ class _Ranked(_OfGroup):
         return t.masked_fill(reached[..., -1] == 0, -math.inf)
 
     def rank(self, total: Tensor) -> Tensor:
-        """Return the rank j in a group whose weights sum to `total`."""
+        """Return the rank j, not rounded, in a group whose weights sum to `total`."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
-        if self.tau == 1:  # all samples, even with very small weights
-            return total
-        share = total * float(self.tau)
-        least = share - rank_tolerance(share)
-        # Do not round a rank below 1 up to 1: if all weights sum to 1, the last sample has rank 1.
-        return torch.minimum(torch.where(least < 1, share, least.ceil()), total)
+        return total * float(self.tau)
 
 
 class KthLargest(_Ranked):
@@ -135,7 +130,7 @@ class KthLargest(_Ranked):
     samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)``.
 
     With weights, n is the total weight of the selected samples, and t is the largest score for
-    which the samples at or above t weigh at least j. If :math:`n \tau < 1`, j is n tau, not 1.
+    which the samples at or above t weigh at least j. Then j = n tau is not rounded.
 
     Parameters
     ----------
@@ -193,8 +188,9 @@ class TopMean(_Ranked):
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
     where j is the rank of :class:`KthLargest` [1]_. The j samples share the gradient. With weights,
-    the last weight may count in part, so that the weights sum to j. Without samples, t is -inf. The
-    published code of tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
+    the last one may count in part, so that the sum is j. With tau, j is rounded up to a multiple of
+    1 or, if this is lower, of the mean weight. Without samples, t is -inf. The published code of
+    tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
 
     Examples
     --------
@@ -203,8 +199,16 @@ class TopMean(_Ranked):
     tensor(2.5000)
     """
 
+    def rounded(self, total, n_samples):
+        """Return the rank j, rounded up to a multiple of 1 or of a lower mean weight."""
+        if self.tau is None:
+            return self.rank(total)
+        unit = (total / n_samples.clamp(min=1)).clamp(max=1)
+        n_units = self.rank(total) / torch.where(total == 0, 1.0, unit)
+        return torch.minimum((n_units - rank_tolerance(n_units)).ceil() * unit, total)
+
     def _of_one(self, scores, order, own, reached):
-        rank = self.rank(reached[..., -1:])
+        rank = self.rounded(reached[..., -1:], (own > 0).sum(-1, keepdim=True))
         counted = torch.minimum(reached, rank)
         share = counted.diff(dim=-1, prepend=torch.zeros_like(rank))
         # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
@@ -212,7 +216,7 @@ class TopMean(_Ranked):
         return (share * scores.gather(-1, order).masked_fill(share == 0, 0.0)).sum(-1)
 
     def _of_each(self, scores, order, own, total, groups):
-        rank, reached = self.rank(total), groups.within(own)
+        rank, reached = self.rounded(total, groups.sum((own > 0).double())), groups.within(own)
         most = groups.of_rows(rank)
         share = torch.minimum(reached, most) - torch.minimum(reached - own, most)
         share = share.clamp(min=0) / most.clamp(min=1e-300)

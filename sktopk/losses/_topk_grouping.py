@@ -96,7 +96,7 @@ def topk_transition_loss(
     cross_entropy = negative_log_likelihood(log_proba, target)
     weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
     # Set CE - L_k to 0 if CE = L_k = inf or Q = 1, because inf - inf and 0 * inf are NaN.
-    nothing = (cross_entropy == grouping) | (weight == 0)
+    nothing = (grouping == math.inf) | (weight == 0)
     gain = (cross_entropy - grouping).masked_fill(nothing, 0.0)
     loss = grouping + (weight.detach() if detach_weight else weight) * gain
     return reduce(loss, sample_weight, reduction)
@@ -104,18 +104,18 @@ def topk_transition_loss(
 
 def _group(scores, k):
     """Return log-probabilities, without and with the top k classes merged, and these classes."""
-    log_proba = F.log_softmax(scores, dim=1)
     values, top = scores.topk(k, dim=1, sorted=False)
+    ends = value_range(values)
+    if masked := ends is None or not ends[0] > -math.inf:
+        # With fewer than k scores above -inf, all classes count as one class, so the loss is 0.
+        least, most = values.amin(1, keepdim=True), values.amax(1, keepdim=True)
+        few = (least == -math.inf) & (most < math.inf)
+        scores = scores.scatter(1, top, values.masked_fill(few, 0.0))
+    log_proba = F.log_softmax(scores, dim=1)
     # Rounding may raise the sum of probabilities above 1, which would make the loss negative.
     joint = log_proba.gather(1, top).logsumexp(1, keepdim=True).clamp(max=0)
     log_grouped = log_proba.scatter(1, top, joint.expand(-1, k))
-    least = values.amin(1, keepdim=True)
-    ends = value_range(least)
-    if ends is None or not ends[0] > -math.inf:
-        # With fewer than k scores above -inf, all classes count as one class, so the loss is 0.
-        few = (least == -math.inf) & (joint <= 0)
-        log_grouped = log_grouped.masked_fill(few, 0.0)
-    return log_proba, log_grouped, top
+    return log_proba, log_grouped.masked_fill(few, 0.0) if masked else log_grouped, top
 
 
 class TopKGroupingLoss(LossModule, of=topk_grouping_loss, k=5): ...

@@ -71,8 +71,8 @@ def topk_hinge_loss(
     >>> topk_hinge_loss(scores, torch.tensor([2]), k=2)
     tensor(1.5000)
     """
-    name = "topk_hinge_loss"
-    scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
+    scores, target = check_hard(scores, target, sample_weight, "topk_hinge_loss")
+    k, margin = check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
     others = scores.scatter(1, target.unsqueeze(1), -torch.inf)
     violation = lead(kth_largest(others, k), score_of_label(scores, target))
     loss = (margin + (violation / k if scaled else violation)).relu()
@@ -115,8 +115,8 @@ def topk_hinge_convex_loss(
     >>> topk_hinge_convex_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([2]), k=2)
     tensor(2.5000)
     """
-    name = "topk_hinge_convex_loss"
-    scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
+    scores, target = check_hard(scores, target, sample_weight, "topk_hinge_convex_loss")
+    k, margin = check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     label_score = scores.gather(1, label)
@@ -166,15 +166,10 @@ def topk_hinge_calibrated_loss(
     >>> topk_hinge_calibrated_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([3]), k=2)
     tensor(1.5000)
     """
-    name = "topk_hinge_calibrated_loss"
-    scores, target, k, margin = _check_hinge(scores, target, sample_weight, k, margin, name)
+    scores, target = check_hard(scores, target, sample_weight, "topk_hinge_calibrated_loss")
+    k, margin = check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
     loss = (margin + lead(kth_largest(scores, k + 1), score_of_label(scores, target))).relu()
     return reduce(loss, sample_weight, reduction)
-
-
-def _check_hinge(scores, target, sample_weight, k, margin, name):
-    scores, target = check_hard(scores, target, sample_weight, name)
-    return scores, target, check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
 
 
 class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5): ...

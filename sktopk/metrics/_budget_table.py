@@ -27,8 +27,7 @@ def budget_table(
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
-        k = \frac{b}{n_\text{rows}} \, n, \qquad
-        \text{precision} = \frac{\text{hits}}{b}, \qquad
+        k = \frac{b}{n_\text{rows}} \, n, \qquad \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
     with :math:`y_i \in \{0, 1\}` sorted by decreasing score. The sums are averaged over all orders
@@ -106,14 +105,11 @@ def _bootstrap(k, selected, found, n_bootstraps, random):
     """Return the number of positives among the k best, and in total, for each bootstrap sample."""
     # To save time, merge the blocks of tied samples whose ranks are far beyond the largest budget.
     n = int(selected[-1])
-    deepest = k.max() + 8 * np.sqrt(k.max()) + 16
-    last = min(np.searchsorted(selected, deepest) + 1, len(selected))
+    last = np.searchsorted(selected, k.max() + 8 * np.sqrt(k.max()) + 16) + 1
     selected = np.r_[selected[:last], selected[-1]]
     found = np.r_[found[:last], found[-1]]
     n_positive = np.diff(found)
-    n_negative = np.maximum(np.diff(selected) - n_positive, 0.0)
-    share = np.r_[n_positive, n_negative]
-    share /= share.sum()
+    share = np.r_[n_positive, np.diff(selected) - n_positive] / n
     at, total = np.empty((n_bootstraps, len(k))), np.empty(n_bootstraps)
     for i in range(n_bootstraps):
         positives, negatives = np.split(random.multinomial(n, share), 2)

@@ -102,10 +102,9 @@ class Ranking:
         if isinstance(k, Integral):
             places = np.full(len(size), float(k))
         else:
-            # k * size is the weight to select in each group, rounded up to an integer. If k * size
-            # is below 1, round to a multiple of the group's mean sample weight instead.
-            mean = size / np.bincount(nth_group, weights=self.count)
-            row = np.where(k * size < 1, np.minimum(mean, 1.0), 1.0)
+            # k * size is the weight to select in each group. Round it up to a multiple of 1 or, if
+            # this is lower, of the group's mean sample weight.
+            row = np.minimum(size / np.bincount(nth_group, weights=self.count), 1.0)
             places = np.array([n_kept(k, n) for n in size / row]) * row
             places = np.minimum(places, size)
         before = _sum_before(self.weight, is_first)
@@ -172,8 +171,8 @@ def warn_of_scores(y_true, y_score, positive, always=False):
     ranks = rankdata(y_score)[positive].sum()
     area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
     if area < 0.5 - _REVERSED_DEVIATIONS * np.sqrt((n + 1) / (12 * n_pairs)):
-        advice = "if low scores mean positive, pass -y_score"
-        if first < second:
+        advice = "if low scores mean positive, pass -y_score, or exchange its two columns"
+        if not always:
             advice = (
                 f"decision_function and predict_proba(X)[:, 1] score {second!r}: pass "
                 "-decision_function(X), predict_proba(X)[:, 0], or use "

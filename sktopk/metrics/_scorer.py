@@ -46,8 +46,7 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        Parameters of `topk_accuracy_score`, with the same meaning and errors: number of predicted
-        labels, mean over samples ("micro", default) or over classes ("macro"), rule for ties.
+        Parameters of `topk_accuracy_score`, with the same meaning and errors. `k` has no default.
 
     Returns
     -------

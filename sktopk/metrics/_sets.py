@@ -171,12 +171,11 @@ def covered_rows(y_true, y_set, labels):
     """Return the mask of covered samples, the columns of the labels, and the checked `y_set`."""
     y_set = check_sets(y_set)
     code = columns_of_labels(y_true, labels, y_set.shape, "y_set")
-    n_samples, n_classes = y_set.shape
     if hasattr(y_set, "indptr"):
-        row = np.repeat(np.arange(n_samples), np.diff(y_set.indptr))
+        row = np.repeat(np.arange(len(code)), np.diff(y_set.indptr))
         found = row[(y_set.indices == code[row]) & (y_set.data != 0)]
-        return np.bincount(found, minlength=n_samples) > 0, code, y_set
-    covered = code < n_classes
+        return np.bincount(found, minlength=len(code)) > 0, code, y_set
+    covered = code < y_set.shape[1]
     covered[covered] = y_set[covered, code[covered]] != 0
     return covered, code, y_set
 

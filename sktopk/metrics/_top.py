@@ -141,8 +141,7 @@ def enrichment_factor_score(
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
         \frac{\sum_i w_i y_i}{\sum_i w_i}, \qquad k = \lceil f \sum_i w_i \rceil
 
-    where f is `fraction`, and :math:`a_i` is 1 for the k samples with the highest scores, else 0
-    (for ties, see `precision_at_k_score`).
+    where :math:`a_i` is 1 for the k best samples, else 0 (for ties, see `precision_at_k_score`).
 
     Parameters
     ----------
@@ -184,8 +183,7 @@ def precision_at_recall_score(
 
     .. math::
         \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i [s_i \ge t]},
-        \qquad t = \max\Bigl\{ s_j :
-        \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
+        \qquad t = \max\Bigl\{ s_j : \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
 
     With equal weights, t is the :math:`\lceil r n_+ \rceil`-th largest score among the positives.
     The problem Prec@Rec of [1]_ has the same threshold.
@@ -234,8 +232,7 @@ def recall_at_precision_score(
 
     .. math::
         \max_t \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i}
-        \quad\text{with}\quad
-        \sum_i w_i y_i [s_i \ge t] \ge p \sum_i w_i [s_i \ge t]
+        \quad\text{with}\quad \sum_i w_i y_i [s_i \ge t] \ge p \sum_i w_i [s_i \ge t]
 
     Parameters
     ----------

@@ -21,13 +21,6 @@ METRICS = {
 }
 
 
-def _parameters(name):
-    """Return a dict of the parameters of a metric, except labels, scores and weights."""
-    data = ("y_true", "y_score", "pos_label", "sample_weight")
-    parameters = inspect.signature(METRICS[name]).parameters
-    return {key: each for key, each in parameters.items() if key not in data}
-
-
 def top_score(name, positive, y_score, sample_weight, *, ties="expected", groups=None, **params):
     """Return the metric `name` for Boolean targets, which are not checked."""
     positive = np.asarray(positive)
@@ -126,8 +119,9 @@ def make_top_scorer(
     check_option(name, "name", tuple(METRICS))
     check_pos_label(pos_label)
     params = scorer.score_params()
-    takes = _parameters(name)
-    takes.pop("groups", None)
+    data = ("y_true", "y_score", "pos_label", "sample_weight", "groups")
+    parameters = inspect.signature(METRICS[name]).parameters
+    takes = {key: each for key, each in parameters.items() if key not in data}
     needs = [key for key, each in takes.items() if each.default is each.empty]
     if not set(needs) <= params.keys() <= takes.keys():
         optional = [key for key in takes if key not in needs]
@@ -172,7 +166,7 @@ class TopScorer(Scorer):
 
     @property
     def takes_groups(self):
-        return "groups" in _parameters(self.name)
+        return "groups" in inspect.signature(METRICS[self.name]).parameters
 
     def score(self, estimator, X, y, sample_weight=None, groups=None):
         if groups is not None and not self.takes_groups:

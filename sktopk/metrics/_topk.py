@@ -136,8 +136,7 @@ def shot_accuracy_score(
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
     accuracy = ranks.class_accuracy(k, ties=ties)
     if hasattr(class_counts, "keys"):
-        known = _check_labels(labels, check_true(y_true), ranks.n_classes, "y_score")
-        known = dict.fromkeys(known)  # a dict finds a label at once
+        known = dict.fromkeys(_check_labels(labels, check_true(y_true), ranks.n_classes, "y_score"))
         if unknown := [key for key, n in class_counts.items() if n and key not in known]:
             raise ValueError(f"keys of class_counts must be in labels; got {unknown[0]!r}")
         class_counts = [class_counts.get(label, 0) for label in known]
@@ -226,8 +225,7 @@ def _count_greater_and_tied(y_score, column):
     for start in range(0, n_samples, n_rows):
         rows = slice(start, start + n_rows)
         score = y_score[rows]
-        # The maximum is NaN if any score is NaN.
-        if np.isnan(score.max()):
+        if np.isnan(score.max()):  # the maximum is NaN if any score is NaN
             raise ValueError("y_score must not contain NaN; got NaN")
         label_score = np.take_along_axis(score, column[rows, None], axis=1)
         n_greater[rows] = np.count_nonzero(score > label_score, axis=1)
@@ -292,10 +290,9 @@ def _check_labels(labels, y_true, n_classes, of):
 
 def _mean_of_defined(values, score, reason, weights=None):
     """Return the mean of the values that are not NaN. If all are NaN, return NaN and warn."""
-    defined = ~np.isnan(values)
-    if not defined.any():
+    values = values[~np.isnan(values)]
+    if not len(values):
         return undefined(score, reason)
-    values = values[defined]
     return float(_clip_to_range(np.average(values, weights=weights), values))
 
 

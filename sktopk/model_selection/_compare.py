@@ -142,9 +142,10 @@ def compare_losses(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(margin, "margin", 0)
     check_table(X)
-    X, y, groups = indexable(on_host(X, "X"), check_labels(y), on_host(groups, "groups"))
+    X, y = indexable(on_host(X, "X"), check_labels(y))
     if groups is not None:
         encode_groups(groups, len(y))  # raises if a group is missing
+        (groups,) = indexable(on_host(groups, "groups"))
     y = np.asarray(y)
     classes = check_classes(y)
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))

@@ -94,9 +94,14 @@ class LossComparison:
             )
         if missing := [name for name in _COLUMNS if self.frame[name].isna().any()]:
             raise ValueError(f"frame must have no missing values; got NaN in {', '.join(missing)}")
+        kinds = self.frame[list(_COLUMNS[2:])].dtypes.astype(str).to_dict()
+        if self.frame.empty or not all(map(pd.api.types.is_numeric_dtype, kinds.values())):
+            raise ValueError(f"frame must have rows with numbers; got {len(self.frame)} of {kinds}")
+        if short := [loss for loss, each in self.scores.items() if np.isnan(each).any()]:
+            raise ValueError(f"frame must have all splits for each loss; got too few for {short}")
         names = self.frame["loss"].unique().tolist()
-        if unknown := [loss for loss in self.losses or () if loss not in names]:
-            raise ValueError(f"losses must be names from {names}; got {unknown[0]!r}")
+        if isinstance(self.losses, str) or any(loss not in names for loss in self.losses or ()):
+            raise ValueError(f"losses must be a list of names from {names}; got {self.losses!r}")
         self.overlap = self.test_fraction if self.overlap is None else self.overlap
 
     @property

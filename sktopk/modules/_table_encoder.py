@@ -104,6 +104,12 @@ class TableEncoder(nn.Module):
     ) -> None:
         super().__init__()
         n_categories = dict(n_categories or {})
+        missing = range(n_features) if missing_indicator is True else missing_indicator or ()
+        for name, each in {"n_categories": n_categories, "missing_indicator": missing}.items():
+            if any(j not in range(n_features) for j in each):
+                raise ValueError(f"{name} must have indices in [0, {n_features}); got {each}")
+        if n_bins < 0:
+            raise ValueError(f"n_bins={n_bins} must be nonnegative")
         if n_encoded == "auto":
             n_numbers = n_features - len(n_categories)
             n_encoded = min(n_bins * n_numbers, _AUTO_BINS) if n_numbers <= _AUTO_COLUMNS else 0
@@ -117,7 +123,6 @@ class TableEncoder(nn.Module):
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
         # With smaller values in the encoding, networks overfit columns of many categories less.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
-        missing = range(n_features) if missing_indicator is True else missing_indicator or ()
         # Do not save these buffers in the state dict, because the constructor recomputes them.
         for name, each in {
             "missing_column": torch.tensor(list(missing), dtype=torch.long),
@@ -149,7 +154,7 @@ class TableEncoder(nn.Module):
         Raises
         ------
         ValueError
-            If X does not have `n_features` columns, or has no samples.
+            If X does not have `n_features` columns or has no samples, or for wrong weights.
         """
         if X.dim() != 2 or X.shape[1] != self.n_features or len(X) == 0:
             raise ValueError(
@@ -158,6 +163,11 @@ class TableEncoder(nn.Module):
             )
         limits = torch.finfo(self.center.dtype)
         weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
+        if weight.shape != X.shape[:1]:
+            raise ValueError(f"sample_weight must have shape ({len(X)},); got {weight.shape}")
+        low, high = weight.aminmax()
+        if not 0 <= low <= high < torch.inf:
+            raise ValueError(f"sample_weight must be in [0, inf); got {low:g} to {high:g}")
         weight, rows = weight.detach().double(), spread_rows(len(X), _SAMPLED).to(X.device)
         needed, found = torch.zeros(self.n_features, dtype=torch.long), {}
         for j in [j for j in range(self.n_features) if j not in self.n_categories]:
@@ -196,6 +206,8 @@ class TableEncoder(nn.Module):
 
         The encoding has clipped columns, bins, missing-value indicators and categories, in order.
         """
+        if x.shape[-1:] != self.center.shape:
+            raise ValueError(f"x must have shape (..., {self.n_features}); got {tuple(x.shape)}")
         # Round to the dtype of the weights only after scaling, because `scale` may be float64.
         z = ((x - self.center) * self.scale).clamp(-FAR, FAR).to(self.bin_start.dtype)
         # NaN is a missing value, or infinity times scale 0. Replace NaN by 0, the median of z.

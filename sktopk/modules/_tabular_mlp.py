@@ -88,9 +88,8 @@ class TabularMLP(nn.Module):
         super().__init__()
         self.n_features, self.n_outputs, self.n_members = n_features, n_outputs, n_members
         self.dropout = Dropout(dropout, generator=generator)
-        self.encoder = TableEncoder(
-            n_features, n_bins, n_encoded, missing_indicator, n_categories, dtype=dtype
-        )
+        of_columns = n_features, n_bins, n_encoded, missing_indicator, n_categories
+        self.encoder = TableEncoder(*of_columns, dtype=dtype)
         sizes = (self.encoder.n_outputs, *hidden_layer_sizes, n_outputs)
         kinds = [MemberLinear] * len(hidden_layer_sizes)
         kinds.append(MemberNormalizedLinear if normalize else MemberLinear)
@@ -175,10 +174,8 @@ class MemberLinear(nn.Module):
         return F.linear(x, self.weight[m], self.bias[m])
 
     def extra_repr(self):
-        return (
-            f"n_members={self.n_members}, in_features={self.in_features}, "
-            f"out_features={self.out_features}"
-        )
+        names = ("n_members", "in_features", "out_features")
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
 
 
 class MemberLayers(torch.autograd.Function):

@@ -330,6 +330,8 @@ def test_functions_keep_their_own_k_and_a_class_may_have_weight_0(binary):
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
         ({"lightgbm_params": {"linear_tree": True}}, ValueError, "must not set linear_tree"),
+        ({"lightgbm_params": {"boosting": "rf"}}, ValueError, "must not set boosting='rf'"),
+        ({"lightgbm_params": {"feature_fraction": 3}}, ValueError, "lightgbm_params: Check failed"),
         ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change == 0"),
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),
     ],

@@ -252,7 +252,7 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
 
 def test_drifted_scores_give_a_warning():
     X, clf = column(range(1000)), fit(range(1000), np.arange(1000) >= 800, 0.1)
-    for method in (clf.predict, lambda X: clf.hits_interval(X, 9)):
+    for method in (clf.predict, clf.predict_top, lambda X: clf.hits_interval(X, 9)):
         with pytest.warns(UserWarning, match=r"100 % of 100 samples are flagged, but 10 % of"):
             method(X[900:])
         with warnings.catch_warnings(action="error"):
@@ -300,10 +300,9 @@ def test_wrong_parameters_of_budget_classifier_raise_or_warn(params, error, mess
 
 @pytest.mark.parametrize(("constraint", "which"), [("fpr", "no"), ("recall", "every")])
 def test_equal_scores_give_a_warning(constraint, which):
+    y = np.arange(200) % 2
     with pytest.warns(UserWarning, match=f"{which} calibration sample is above the threshold"):
-        clf = BudgetClassifier.from_scores(
-            np.zeros(200), np.arange(200) % 2, budget=0.5, constraint=constraint
-        )
+        clf = BudgetClassifier.from_scores(0.0 * y, y, budget=0.5, constraint=constraint)
     assert (clf.predict(np.zeros(3)) == (which == "every")).all()
 
 

@@ -1,5 +1,7 @@
 """Decisions from scores equal decisions with a classifier that returns these scores."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,6 +105,8 @@ def test_features_in_place_of_scores_raise(rng):
     for method in (clf.predict, lambda X: clf.predict_top(X, 5), lambda X: clf.hits_interval(X, 5)):
         with pytest.raises(ValueError, match=r"X must have one column per .*; got shape \(9, 5\)"):
             method(np.ones((9, 5)))
+        with pytest.raises(TypeError, match="X must be a table; got a dict: pass pandas"):
+            method({"a": [1.0]})
 
 
 def test_reversed_scores_give_a_warning(rng):
@@ -115,3 +119,34 @@ def test_reversed_scores_give_a_warning(rng):
     BudgetClassifier.from_scores(y_score, y == "fraud", budget=0.5)
     with pytest.warns(UserWarning, match=r"y_score ranks True below .*: .* pass -y_score"):
         BudgetClassifier.from_scores(-y_score, y == "fraud", budget=0.5)
+    proba = np.column_stack([1 - y_score, y_score])  # the columns are exchanged
+    with pytest.warns(UserWarning, match=r"ranks 'fraud' below 'ok' .*exchange its two columns"):
+        BudgetClassifier.from_scores(proba, y, **params)
+    with pytest.warns(UserWarning, match="got only the labels 0 and 1, as from predict"):
+        BudgetClassifier.from_scores((y_score > 0.5).astype(int), (y == "fraud") + 0, budget=0.5)
+
+
+@pytest.mark.parametrize("make", [BudgetClassifier.from_scores, SetClassifier.from_scores])
+def test_columns_or_classes_in_another_order_raise(make, rng):
+    y = np.repeat(["ok", "fraud"], 100)
+    frame = pd.DataFrame({"ok": rng.random(200), "fraud": rng.random(200)})
+    with pytest.raises(ValueError, match=r"columns in the order \['fraud', 'ok'\]; got \['ok', "):
+        make(frame, y)
+    with pytest.raises(ValueError, match="classes must be sorted without repetition"):
+        make(frame.to_numpy(), y, classes=["ok", "fraud"])
+    clf = make(frame[["fraud", "ok"]], y)
+    with pytest.raises(ValueError, match="X must have its columns in the order"):
+        clf.predict(frame)
+
+
+@pytest.mark.parametrize(("constraint", "budget"), [("fpr", 0.1), ("recall", 0.95)])
+@pytest.mark.parametrize("shift", [0, -2])
+def test_hits_interval_warns_of_drift_for_any_threshold(constraint, budget, shift):
+    rng = np.random.default_rng(1)
+    y = rng.random(1500) < 0.02  # too few positives for a limit of the recall
+    scores = rng.normal(size=1500) + 2 * y
+    clf = BudgetClassifier.from_scores(scores, y, constraint=constraint, budget=budget)
+    assert np.isinf(clf.threshold_) == (constraint == "recall")
+    with warnings.catch_warnings(record=True, action="always") as found:
+        clf.hits_interval(rng.normal(size=5000) + 2 * (rng.random(5000) < 0.02) + shift, 100)
+    assert len(found) == (shift != 0)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import sklearn
 from scipy.sparse import coo_array, csr_array
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -282,3 +283,33 @@ def test_the_set_of_a_sample_is_the_same_in_every_container(container, rng):
     np.testing.assert_array_equal(clf.predict_set(container(X)), expected)
     again = clf.fit(container(X), y)
     np.testing.assert_array_equal(again.predict_set(X), expected)
+
+
+def test_missing_values_and_times_of_all_libraries_give_the_same_set(rng):
+    visits = pd.Series(rng.integers(0, 5, 400), dtype="Int64").mask(rng.random(400) < 0.3)
+    X = pd.DataFrame({"visits": visits, "day": pd.date_range("2024-01-01", periods=400)})
+    X["line"] = rng.choice(["a", "b"], size=400)
+    y = rng.integers(4, size=400)
+    clf = SetClassifier(DummyClassifier(), method="aps", randomized=True, random_state=0)
+    expected = clf.fit(X, y).predict_set(X)
+    assert len(np.unique(expected, axis=0)) > 1
+    for other in (X.astype({"visits": float}), X.astype(object), pl.from_pandas(X)):
+        np.testing.assert_array_equal(clf.predict_set(other), expected)
+
+
+def test_samples_for_early_stopping_are_not_split():
+    class Stopping(GaussianNB):
+        def fit(self, X, y, eval_X=None, y_val=None):
+            self.n_held_out_ = len(eval_X), len(y_val)
+            return super().fit(X, y)
+
+    X, y = draw(200)
+    clf = SetClassifier(Stopping(), random_state=0).fit(X, y, eval_X=X, y_val=y)
+    assert clf.estimator_.n_held_out_ == (200, 200)
+
+
+def test_groups_of_several_types_raise():
+    X, y = draw(200)
+    groups = np.array([1, "A"] * 100, dtype=object)
+    with pytest.raises(ValueError, match="groups must not mix strings and other values"):
+        SetClassifier(frozen(), conditional="group").fit(X, y, groups=groups)

@@ -206,4 +206,15 @@ def test_to_onnx_raises_for_unfitted_estimators_other_classes_and_categories(can
     ]:
         with pytest.raises(ValueError, match=message):
             to_onnx(clf, path, samples)
+    clf.fit(X, np.array([1, 2**63], dtype=np.uint64)[y])
+    with pytest.raises(ValueError, match=r"classes_ must be less than 2\*\*63 .*; got 9223372"):
+        to_onnx(clf, path, X)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+def test_the_input_of_a_graph_is_float32_only_for_samples_of_this_type(iris, path, dtype):
+    clf = TopKClassifier(k=1, hidden_layer_sizes=(), n_estimators=1, **QUICK)
+    to_onnx(clf.fit(iris[0].astype(dtype), iris[1]), path, iris[0])
+    (info,) = onnxruntime.InferenceSession(path).get_inputs()
+    assert info.type == ("tensor(float)" if dtype == np.float32 else "tensor(double)")

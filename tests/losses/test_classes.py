@@ -45,6 +45,17 @@ def test_targets_of_0_have_a_gradient_as_in_cross_entropy_of_torch():
         assert_same(found, expected)
 
 
+@every([case for case in CLASSES if case.soft])
+def test_the_gradient_by_a_soft_target_equals_differences(case):
+    scores, target = class_batch()
+    soft = one_hot(target, N_CLASSES).double()
+    found = torch.func.grad(lambda each: case(scores.detach(), each, reduction="sum"))(soft)
+    for j in range(N_CLASSES):  # the loss is linear in the target
+        step = one_hot(torch.tensor(j), N_CLASSES)
+        more = case(scores, soft + step, reduction="none") - case(scores, soft, reduction="none")
+        assert_same(found[:, j], more.detach())
+
+
 def test_detached_weight_only_changes_the_gradient():
     scores, target = class_batch()
     transition = partial(losses.topk_transition_loss, k=3)

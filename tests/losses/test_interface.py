@@ -96,6 +96,13 @@ def test_class_counts_of_a_series_are_copied_in_its_order():
     assert module.class_counts.tolist() == [5, 3, 1]
 
 
+@every([case for case in CLASSES if "class_counts" in case.parameters])
+def test_load_state_dict_does_not_round_class_counts(case):
+    saved, loaded = (case.module(class_counts=each) for each in ([8.0, 4.0, 1.9], [1, 1, 1]))
+    loaded.load_state_dict(saved.state_dict())
+    assert torch.equal(loaded.class_counts, saved.class_counts)
+
+
 @every(DRAWING)
 def test_a_module_draws_noise_from_its_generator(case):
     module = case.module(**case.parameters)

@@ -54,10 +54,19 @@ def test_rounding_of_weights_does_not_change_the_rank_of_the_threshold(weight, d
         weights = torch.full((n,), float(exact), dtype=dtype)
         for j in range(1, math.floor(exact * n) + 1):
             assert rank_found(KthLargest("all", k=j), n, weights, dtype) == math.ceil(j / exact)
-        # A share of all samples that weighs less than 1 is not rounded up to weight 1.
-        j = references.rank_of_share("0.5", n * exact) if n * exact >= 2 else n * exact / 2
-        found = rank_found(KthLargest("all", tau=0.5), n, weights, dtype)
-        assert found == min(math.ceil(j / exact), n)
+        assert rank_found(KthLargest("all", tau=0.5), n, weights, dtype) == math.ceil(n / 2)
+
+
+@pytest.mark.parametrize("of", GROUPS)
+@pytest.mark.parametrize("threshold", [KthLargest, TopMean])
+@pytest.mark.parametrize("factor", [1e-6, 0.03, 0.05, 0.3, 1.0, 2.0])
+def test_a_factor_of_all_weights_has_no_effect_on_a_share(threshold, factor, of):
+    scores, target = binary_batch()
+    weight, positive = torch.full((len(scores),), factor), target == 1
+    for tau in (0.1, 0.25, 0.8, 1.0):
+        t = threshold(of, tau=tau)(scores, positive)
+        if threshold is KthLargest or factor <= 1:  # TopMean rounds up to weights of 1
+            assert_same(threshold(of, tau=tau)(scores, positive, weight), t)
 
 
 @given(

@@ -210,7 +210,9 @@ def test_a_budget_curve_with_groups_is_the_mean_of_the_curves_of_the_groups(metr
     np.testing.assert_array_equal(display.k, np.arange(1, 31))
     for name in ("score", "chance", "ideal"):
         lines = [getattr(each, name) for each in alone]
-        curves = [[line[min(k, len(line) - 1)] for k in range(30)] for line in lines]
+        curves = np.array([[line[min(k, len(line) - 1)] for k in range(30)] for line in lines])
+        if metric == "precision":  # small groups also divide by k
+            curves *= [np.minimum(1, len(line) / display.k) for line in lines]
         np.testing.assert_allclose(getattr(display, name), np.mean(curves, 0))
         if name == "score":
             np.testing.assert_allclose(display.low, np.quantile(curves, 0.25, axis=0))

@@ -128,3 +128,12 @@ def test_bedroc_tends_to_the_area_under_the_roc_curve(alpha):
     found = metrics.bedroc_score(y_true, y_score, alpha=alpha, sample_weight=weight)
     area = roc_auc_score(y_true, y_score, sample_weight=weight)
     assert found == pytest.approx(area, abs=1e-5)
+
+
+@at_k
+@pytest.mark.parametrize("factor", [1e-3, 8e-3, 9e-3, 0.01, 1.0])
+def test_equal_weights_have_no_effect_on_a_share_of_the_samples(score, factor, rng):
+    y_true = rng.random(1000) < 0.2
+    y_score, weight = rng.normal(size=1000) + y_true, np.full(1000, factor)
+    expected = score(y_true, y_score, k=0.12)
+    assert score(y_true, y_score, k=0.12, sample_weight=weight) == pytest.approx(expected)

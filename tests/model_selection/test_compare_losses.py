@@ -260,6 +260,7 @@ def test_a_warning_that_many_fits_give_is_shown_once(rows):
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),
         ({"groups": [np.nan] * 60}, ValueError, "Input groups contains NaN"),
+        ({"groups": [0] * 59}, ValueError, r"groups must have one entry per sample \(60\); got"),
         ({"grid": "small"}, ValueError, "grid must be"),
         ({"grid": {"other": {}}}, ValueError, "grid must have keys from the compared losses"),
         ({"grid": {"cross_entropy": {"rate": [1]}}}, ValueError, "Invalid parameter 'rate'"),

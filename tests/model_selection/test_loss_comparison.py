@@ -54,11 +54,27 @@ def test_equal_differences_on_all_folds_have_a_p_value_of_0_or_1(gain, p):
     assert found.loc["focal", "p_value"] == p
 
 
-def test_unknown_losses_and_missing_scores_raise():
-    with pytest.raises(ValueError, match=r"losses must be names from \['cross.*; got 'nope'"):
-        comparison(SCORES, losses=["nope"])
-    with pytest.raises(ValueError, match="frame must have no missing values; got NaN in score"):
-        comparison(SCORES | {"focal": [*BASE[1:], np.nan]})
+@pytest.mark.parametrize(
+    ("change", "losses", "message"),
+    [
+        ({}, ["nope"], r"losses must be a list of names from \['cross.*; got \['nope'\]"),
+        ({}, "focal", r"losses must be a list of names from \['cross.*; got 'focal'"),
+        ({"score": np.nan}, None, "frame must have no missing values; got NaN in score"),
+        ({"score": "0.8"}, None, "frame must have rows with numbers; got 24 of {'score': '"),
+        ({"n_test": "20"}, None, "frame must have rows with numbers; got 24 of .*'n_test': '"),
+    ],
+)
+def test_wrong_columns_and_losses_raise(change, losses, message):
+    with pytest.raises(ValueError, match=message):
+        LossComparison(comparison(SCORES).frame.assign(**change), losses=losses)
+
+
+def test_a_frame_without_rows_or_without_a_split_of_a_loss_raises():
+    frame = comparison(SCORES).frame
+    with pytest.raises(ValueError, match="frame must have rows with numbers; got 0 of"):
+        LossComparison(frame[:0])
+    with pytest.raises(ValueError, match=r"frame must have all splits .* too few for \['focal'\]"):
+        LossComparison(frame[(frame["loss"] != "focal") | (frame["split"] != 4)])
 
 
 def test_scores_of_several_seeds_on_the_same_split_are_averaged():

@@ -1,12 +1,13 @@
 """TabularMLP: independent networks, and columns that are scaled and encoded inside."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 
-from sktopk.modules import TabularMLP
+from sktopk.modules import TableEncoder, TabularMLP
 
 NAN, INF = math.nan, math.inf
 
@@ -184,6 +185,27 @@ def test_known_categories_are_one_hot_encoded_and_other_values_are_zeros():
 def test_samples_of_a_wrong_shape_raise(shape):
     with pytest.raises(ValueError, match=r"X must have shape \(n_samples, 5\)"):
         TabularMLP(5, 2).from_data(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (4, 6), (6,), ()])
+def test_an_encoder_raises_for_samples_with_another_number_of_columns(shape):
+    for network in (TableEncoder(5), TabularMLP(5, 2, n_bins=4)):
+        with pytest.raises(ValueError, match=r"x must have shape \(\.\.\., 5\); got \("):
+            network(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("weight", [[1, NAN, 1], [1, -1, 2], [1, INF, 1], [1.0] * 4, [1.0] * 2])
+def test_wrong_sample_weights_raise(weight):
+    message = "have shape (3,); got" if len(weight) != 3 else "be in [0, inf); got"
+    with pytest.raises(ValueError, match=re.escape(f"sample_weight must {message}")):
+        TabularMLP(5, 2).from_data(torch.zeros(3, 5), torch.tensor(weight))
+
+
+def test_an_encoder_raises_for_wrong_parameters():
+    wrong = {"n_categories": {5: 2}, "missing_indicator": [0, 7], "n_bins": -2}
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=f"{name}.* must "):
+            TableEncoder(3, **{name: value})
 
 
 @pytest.mark.parametrize("n_distinct", [3, 12, 400])

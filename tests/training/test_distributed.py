@@ -80,15 +80,11 @@ class StopAfterThree(Callback):
         net.stop_training = len(net.history) == 3
 
 
-def with_buffers(n_features, n_outputs):
-    return nn.Sequential(nn.BatchNorm1d(n_features), nn.Linear(n_features, n_outputs))
-
-
 def stopped_by_one(rank):
     X, y, _ = three_classes()
     clf = TopKClassifier(
-        k=2, module=with_buffers, callbacks=[] if rank else [StopAfterThree()], random_state=0,
-        n_estimators=1, calibration=None,
+        k=2, module=MLP, callbacks=[] if rank else [StopAfterThree()], random_state=0,
+        n_estimators=1, calibration=None, net_params={"module__batch_norm": True},
     )  # fmt: skip
     clf.fit(X[half(rank)], y[half(rank)])
     return clf.n_iter_, [b.clone() for b in clf.net_.module_.buffers()]

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from torch import nn
 
 from sktopk import PatMatClassifier, TopKClassifier
@@ -37,10 +38,8 @@ class Standardized(nn.Module):
 
 
 def fitted(name, X=X, y=Y, **params):
-    clf = CLASSIFIERS[name]
     own = {"module": Standardized, "max_epochs": 2, "random_state": 0, "n_estimators": 1}
-    params = own | params
-    return clf.__class__(**clf.get_params(deep=False) | params).fit(X, y)
+    return clone(CLASSIFIERS[name]).set_params(**own | params).fit(X, y)
 
 
 def networks(clf):

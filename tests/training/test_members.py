@@ -69,10 +69,8 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
         assert same == (m == 0)
 
 
-def test_equal_samples_lie_in_one_fold_whatever_their_labels():
-    rng = np.random.default_rng(1)
-    rows = rng.integers(0, 3, (200, 3)).astype(float)
-    y = np.r_[rng.integers(0, 3, 196), 3, 3, 4, 5]
+def test_equal_samples_lie_in_one_fold_whatever_their_labels(rng):
+    rows, y = rng.integers(0, 3, (200, 3)).astype(float), np.r_[rng.integers(0, 3, 196), 3, 3, 4, 5]
     rows[-4:] = [[9, 9, 9], [9, 9, 9], [8, 8, 8], rows[0]]
     clf = TopKClassifier(k=1, n_estimators=3, max_epochs=1, random_state=0).fit(rows, y)
     out = np.isnan(clf.oob_decision_function_).any(axis=1)

@@ -25,15 +25,13 @@ def middle(scores, positive, weight):
 
 THRESHOLDS = {
     "largest": Largest("negatives"),
-    "k-th": KthLargest("all", k=4),
-    "k-th negative": KthLargest("negatives", k=4),
+    "k-th": KthLargest("all", k=4), "k-th negative": KthLargest("negatives", k=4),
     "of positives": KthLargest("positives", tau=0.8),
-    "mean": TopMean("negatives", k=4),
-    "mean of all": TopMean("all", tau=0.1),
+    "mean": TopMean("negatives", k=4), "mean of all": TopMean("all", tau=0.1),
     "surrogate quantile": SurrogateQuantile("negatives", 0.2),
     "hinge quantile": SurrogateQuantile("all", 0.04, "hinge"),
     "function": middle,
-}
+}  # fmt: skip
 KINDS = {
     "positives below": {"errors": "false_negatives", "surrogate": "quadratic"},
     "negatives above": {"errors": "false_positives", "surrogate": "hinge"},
@@ -44,9 +42,6 @@ PROGRAMS = {
     "F": FBetaLoss(beta=2.0),
     "recall": losses.RecallAtPrecisionLoss(precision=0.6),
 }
-every_threshold = pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
-every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-every_program = pytest.mark.parametrize("loss", PROGRAMS.values(), ids=list(PROGRAMS))
 weighted_or_not = pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 
 
@@ -103,8 +98,8 @@ def counts(threshold, rows, n_fresh, positive, weight):
 
 
 @weighted_or_not
-@every_kind
-@every_threshold
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+@pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
 def test_new_samples_stand_for_all_training_samples_but_the_hard_ones(threshold, kind, weighted):
     """Two hard examples are kept from an earlier step; one of them is also in the minibatch."""
     scores, positive, weight = table(weighted, n_members=1)
@@ -148,7 +143,7 @@ def test_the_share_above_the_estimated_quantile_is_tau_if_scores_change_in_every
     assert np.mean(shares) == pytest.approx(0.05, abs=0.004)
 
 
-@every_program
+@pytest.mark.parametrize("loss", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_a_minibatch_is_weighted_to_the_proportions_of_the_training_set(loss):
     scores = torch.tensor([[1.0, 0.4, -0.2, 0.8, -0.5]], dtype=torch.float64, requires_grad=True)
     positive = torch.tensor([1, 1, 0, 0, 0]) == 1

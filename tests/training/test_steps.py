@@ -95,8 +95,6 @@ def named(name, k=K, **params):
 
 
 NETWORKS = [{"module": MLP, "n_estimators": 1}, {"module": TabularMLP, "n_estimators": 3}]
-
-
 SCALES = {"ldam": 30.0, "noised_topk_imbalanced": 50.0}
 
 
@@ -142,15 +140,11 @@ def test_a_step_with_several_k_is_a_step_on_their_weighted_loss():
 
 
 OWN = {
-    "cross_entropy": {"label_smoothing": 0.2},
-    "smooth_topk": {"margin": 3.0},
-    "topk_hinge": {"scaled": False},
-    "noised_topk_imbalanced": {"max_margin": 0.7, "scale": 9.0},
-    "focal": {"gamma": 0.5},
-    "ldam": {"max_margin": 0.7, "scale": 9.0},
-    "logit_adjusted": {"tau": 2.0},
-    "topk_transition": {"detach_weight": True},
-}
+    "cross_entropy": {"label_smoothing": 0.2}, "smooth_topk": {"margin": 3.0},
+    "topk_hinge": {"scaled": False}, "noised_topk_imbalanced": {"max_margin": 0.7, "scale": 9.0},
+    "focal": {"gamma": 0.5}, "ldam": {"max_margin": 0.7, "scale": 9.0},
+    "logit_adjusted": {"tau": 2.0}, "topk_transition": {"detach_weight": True},
+}  # fmt: skip
 
 
 def test_parameters_that_the_estimator_lacks_are_passed_to_the_loss():
@@ -169,17 +163,13 @@ class Squares(nn.Module):
 
 MODULES = {
     "torch's": (nn.CrossEntropyLoss(), named("cross_entropy")),
-    "torch's with a margin": (
-        nn.MultiMarginLoss(),
-        lambda s, y, w: reduce(nn.functional.multi_margin_loss(s, y, reduction="none"), w),
-    ),
+    "torch's with a margin": (nn.MultiMarginLoss(),
+        lambda s, y, w: reduce(nn.functional.multi_margin_loss(s, y, reduction="none"), w)),
     "the user's": (Squares(), lambda s, y, w: Squares()(s, y, None if w is None else w / w.mean())),
     "ours": (L.SmoothTopKLoss(k=K, tau=0.7), named("smooth_topk")),
-    "ours of the batch": (
-        L.PairwiseAUCLoss(),
-        lambda s, y, w: L.pairwise_auc_loss(s, y, sample_weight=w),
-    ),
-}
+    "ours of the batch": (L.PairwiseAUCLoss(),
+        lambda s, y, w: L.pairwise_auc_loss(s, y, sample_weight=w)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -226,10 +216,8 @@ RANKERS = {
         top(L.accuracy_at_top_loss, threshold=FIFTH, errors=BOTH)),
     "Threshold of the user": (
         sktopk.ThresholdClassifier(middle), top(L.accuracy_at_top_loss, threshold=middle)),
-    **{
-        f"AUC {each}": (AUCClassifier(each), top(L.pairwise_auc_loss, surrogate=each))
-        for each in ("hinge", "ramp")
-    },
+    "AUC hinge": (AUCClassifier("hinge"), top(L.pairwise_auc_loss, surrogate="hinge")),
+    "AUC ramp": (AUCClassifier("ramp"), top(L.pairwise_auc_loss, surrogate="ramp")),
     "FScore": (FScoreClassifier(beta=2.0, margin=0.5), top(L.fbeta_loss, beta=2.0, margin=0.5)),
     "RecallAtPrecision": (
         RecallAtPrecisionClassifier(precision=0.6), top(L.recall_at_precision_loss, precision=0.6)),
@@ -282,6 +270,5 @@ def test_steps_of_a_ranker_mix_its_loss_with_a_share_of_cross_entropy(name, shar
 def test_the_default_network_is_tabular_mlp():
     clf = TopKClassifier(k=K, max_epochs=1, n_estimators=2, hidden_layer_sizes=(6, 4)).fit(X, Y)
     assert type(clf.net_.module_) is TabularMLP
-    assert [tuple(layer.weight.shape[::2]) for layer in clf.net_.module_.layers[1:]] == [
-        (2, 6), (2, 4),
-    ]  # fmt: skip
+    sizes = [tuple(layer.weight.shape[::2]) for layer in clf.net_.module_.layers[1:]]
+    assert sizes == [(2, 6), (2, 4)]

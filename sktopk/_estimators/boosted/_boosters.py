@@ -59,7 +59,10 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
         }
     # With the feature filter, LightGBM fails if there are too few samples for two leaves.
     settings = {**settings, "objective": gradients, "feature_pre_filter": False}
-    return lightgbm.train(settings, train, n_rounds, **early)
+    try:
+        return lightgbm.train(settings, train, n_rounds, **early)
+    except lightgbm.basic.LightGBMError as error:
+        raise ValueError(f"LightGBM cannot train; check lightgbm_params: {error}") from error
 
 
 def constraints(statistics, direction, n_features):

@@ -130,3 +130,6 @@ def check_params(estimator):
             raise ValueError(f"lightgbm_params must not have the key {alias!r}: use {name}")
     if params.get("linear_tree") or params.get("linear_trees"):
         raise ValueError("lightgbm_params must not set linear_tree: linear trees cannot be saved")
+    for name in ("boosting", "boosting_type", "boost"):
+        if params.get(name) in ("rf", "random_forest"):
+            raise ValueError(f"lightgbm_params must not set {name}='rf': rf takes no init_score")

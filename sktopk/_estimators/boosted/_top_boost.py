@@ -119,7 +119,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
         one fold from its training. Equal rows are in one fold, unless all columns are categorical.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
+        Weight of each class, multiplied by `sample_weight`, also for `predict_proba`. None means 1.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
         Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.

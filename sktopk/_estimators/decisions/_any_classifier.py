@@ -21,6 +21,9 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
     def checked(self, scores, name, advice):
         """Return scores as an array, and check that they are finite and fit the classes."""
+        known, columns = self.classes_.astype(str).tolist(), getattr(scores, "columns", ())
+        if (columns := [*map(str, columns)]) != known and sorted(columns) == sorted(known):
+            raise ValueError(f"{name} must have its columns in the order {known}; got {columns}")
         scores = np.asarray(on_host(scores, name))
         if scores.dtype == object:  # nullable numbers, for which NumPy can choose another dtype
             scores = np.array(scores.tolist())
@@ -37,11 +40,12 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         if len(refused):
             first = refused[0, 0]
             raise ValueError(f"{name} must be finite; got {scores[first]} for sample {first}")
-        return scores + 0.0  # numbers of type bool or unsigned have no negative
+        return scores
 
     def decision_function(self, X):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
-        scores = self.checked(X, "X", "Pass scores, not features")
+        # The sum makes floats: numbers of type bool or unsigned have no negative.
+        scores = self.checked(X, "X", "Pass scores, not features") + 0.0
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
         # 1-D scores are for the positive class. Negate the scores if this class is the first class.
         turned = scores.ndim == 1 and getattr(self, "pos_label_", None) == self.classes_[0]

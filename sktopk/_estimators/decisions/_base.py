@@ -1,5 +1,6 @@
 """Base class of BudgetClassifier and SetClassifier: training and calibration samples."""
 
+import re
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,7 +14,14 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._estimator import Versioned, assign
-from sktopk._common._input import check_labels, check_table, check_weight, class_counts, take_rows
+from sktopk._common._input import (
+    check_labels,
+    check_table,
+    check_weight,
+    class_counts,
+    listed,
+    take_rows,
+)
 from sktopk._common._samples import (
     calibration_rows,
     calibration_rows_of_groups,
@@ -24,6 +32,7 @@ from sktopk._common._scalars import (
     check_flag,
     check_parameters,
     number,
+    place_of,
     positive_label,
     refuse_masked,
 )
@@ -102,6 +111,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         labels = check_labels(y)
         known = labels if classes is None else check_labels(classes, "classes")
         given = GivenScores().fit(None, known)
+        if classes is not None and not np.array_equal(given.classes_, known):
+            raise ValueError(f"classes must be sorted without repetition; got {listed(known)}")
         scores = given.checked(y_score, "y_score", "If y lacks labels, set classes")
         if len(scores) != len(labels):
             raise ValueError(f"y_score must have {len(labels)} rows, as y; got {len(scores)}")
@@ -109,8 +120,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if len(given.classes_) == 2 and hasattr(estimator, "pos_label"):
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
-            if scores.shape[1:] != (2,):
-                warn_of_scores(labels, scores.ravel(), labels == given.pos_label_, always=True)
+            place = place_of(given.pos_label_, given.classes_)
+            own = scores[:, place] if scores.shape[1:] == (2,) else scores.ravel()
+            warn_of_scores(labels, own, labels == given.pos_label_, always=True)
         return estimator.fit(scores, y, **(fit_params or {}))
 
     def get_metadata_routing(self) -> Any:
@@ -201,8 +213,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if self.cross_fit:
             if groups is not None and not any(name.endswith("groups") for name in fit_params):
                 raise ValueError(
-                    "cross_fit=True with groups needs an estimator whose fit takes groups, such as "
-                    f"TopKClassifier(); got {last!r}"
+                    "cross_fit=True with groups needs a classifier that holds out groups, such as "
+                    f"TopKClassifier() (rankers do not); got {last!r}"
                 )
             y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
@@ -256,11 +268,14 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
 def take_params(params, index, n_samples):
     """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
 
-    def length(value):
+    def belongs(name, value):
+        if re.search("(^|_)eval_|_val$", name):  # samples for early stopping
+            return False
         shape = getattr(value, "shape", ())
-        return shape[0] if shape else len(value) if isinstance(value, list | tuple) else None
+        known = bool(shape) or isinstance(value, list | tuple)
+        return known and (shape[0] if shape else len(value)) == n_samples
 
     return {
-        name: take_rows(value, index) if length(value) == n_samples else value
+        name: take_rows(value, index) if belongs(name, value) else value
         for name, value in params.items()
     }

@@ -39,7 +39,7 @@ from sktopk.metrics._top_scorer import scores_of_class
 from ._any_classifier import finite_scores, sorted_classes
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
-from ._guarantees import calibration_rates, drift, separates, simultaneous_hits
+from ._guarantees import calibration_rates, separates, simultaneous_hits, warn_of_drift
 
 
 @public
@@ -270,7 +270,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return scores minus `threshold_` (if it is infinite: finite numbers in the same order).
+        """Return scores minus `threshold_`, or if it is infinite, finite numbers in their order.
 
         Parameters
         ----------
@@ -279,7 +279,8 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``).
+            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). With an
+            infinite `threshold_`, scores that differ by less than 1e-16 can tie.
         """
         now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -337,6 +338,7 @@ class BudgetClassifier(CalibratedDecision):
         now, scores = self._scored(X)
         if n is not None:
             return rows_on_top(scores, n, groups)
+        now._flagged(scores)  # warns if X is not like the calibration samples
         calibration = now._calibration('constraint="fdr"') if self.constraint == "fdr" else None
         flagged = now._bound().choose(scores, now.threshold_, calibration, groups)
         order = np.argsort(-scores, kind="stable")
@@ -383,7 +385,6 @@ class BudgetClassifier(CalibratedDecision):
         each = np.ravel(n).tolist()
         for value in each or [None]:
             check_count(value, "n")
-        check_table(X)
         now, scores = self._scored(X)
         if groups is None or not len(scores):
             batches = [scores]
@@ -393,14 +394,16 @@ class BudgetClassifier(CalibratedDecision):
             check_count(n, "n")
             group = encode_groups(groups, len(scores))
             batches = [scores[rows] for rows in rows_of_groups(group)]
-        calibration = now._calibration("hits_interval")
-        now._flagged(scores)  # warns if X is not like the calibration samples
+        old, positive = now._calibration("hits_interval")
+        # An infinite threshold cannot show that X is not like the calibration samples.
+        cut = now.threshold_ if np.isfinite(now.threshold_) else np.quantile(old, 0.9)
+        warn_of_drift(scores > cut, old > cut)
         # Create a generator for each call, so that the interval is reproducible.
         random = np.random.default_rng(now._seed_)
         low, high = np.hstack(
             [
                 simultaneous_hits(
-                    *calibration, batch, np.minimum(each, len(batch)), float(self.delta), random
+                    old, positive, batch, np.minimum(each, len(batch)), float(self.delta), random
                 )
                 for batch in batches
             ]
@@ -481,12 +484,12 @@ class BudgetClassifier(CalibratedDecision):
         """Return the mask of scores above the threshold. Warn if their share is unlikely."""
         flagged = scores.astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
-            if (problem := drift(flagged, self.rates_["flagged"])) is not None:
-                warn(problem)
+            warn_of_drift(flagged, self.calibration_scores_ > self.threshold_)
         return flagged
 
     def _scored(self, X):
         """Return the estimator in its present state, and its scores for the positive class."""
         check_is_fitted(now := present(self), "threshold_")
         refuse_masked(X=X)
+        check_table(X)
         return now, finite_scores(now.estimator_, X, now.pos_label_, now._methods_)

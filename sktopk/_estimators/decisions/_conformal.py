@@ -183,8 +183,12 @@ def check_conditional_groups(groups, n_samples, conditional):
         return None
     encode_groups(groups, n_samples)  # raises if groups are not valid
     groups = np.asarray(on_host(groups, "groups"))
-    # `tolist` makes NumPy choose the dtype again: a string dtype instead of object.
-    return np.array(groups.tolist()) if groups.dtype.kind in "OT" else groups
+    if groups.dtype.kind not in "OT":
+        return groups
+    values = groups.tolist()
+    if len({isinstance(value, str) for value in values}) > 1:
+        raise ValueError("groups must not mix strings and other values: pass strings only")
+    return np.array(values)  # NumPy chooses the dtype again: a string dtype instead of object
 
 
 def n_needed(coverage):
@@ -292,7 +296,10 @@ def _content(row):
             number = math.nan if value is None or value != value else float(value)
             if number != 0:
                 numbers[column] = number
+        elif type(value).__name__ in ("NAType", "NaTType"):  # missing values of pandas
+            numbers[column] = math.nan
         else:
-            others.append((column, str(value) if isinstance(value, str) else repr(value)))
+            time = getattr(value, "isoformat", None)  # the same text for times of all libraries
+            others.append((column, repr(value) if time is None else time()))
     content = pack(f"={len(numbers)}q{len(numbers)}d", *numbers, *numbers.values())
     return content + repr(others).encode() if others else content

@@ -8,6 +8,8 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom, false_discovery_control, hypergeom
 
+from sktopk._common._warnings import warn
+
 # Warn of drift below this p-value, which is small because each call of `predict` is a test.
 _DRIFT_P_VALUE = 1e-6
 # Warn about perfectly separated classes only if each class has at least this number of samples.
@@ -117,17 +119,15 @@ def separates(scores, positive):
     return not few and scores[positive].min() > scores[~positive].max()
 
 
-def drift(flagged, expected):
-    """Return a warning if far more or fewer samples are flagged than in calibration, or None."""
-    count, n = np.count_nonzero(flagged), len(flagged)
+def warn_of_drift(flagged, old):
+    """Warn if far more or fewer samples are flagged than in calibration (`old`)."""
+    count, n, known, n_old = np.sum(flagged), len(flagged), np.sum(old), len(old)
     # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
-    total = expected.n + n, expected.n, expected.count + count
-    more = hypergeom.cdf(expected.count, *total) if count else 1.0
-    fewer = hypergeom.sf(expected.count - 1, *total) if expected.count else 1.0
-    if min(more, fewer) >= _DRIFT_P_VALUE:
-        return None
-    return (
-        f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * expected.value:.3g} % of "
-        f"{expected.n} calibration samples were: the scores or the share of positives changed, "
-        "or the classifier was trained on one of these sets. Calibrate with samples like these"
-    )
+    more = hypergeom.cdf(known, n_old + n, n_old, known + count) if count else 1.0
+    fewer = hypergeom.sf(known - 1, n_old + n, n_old, known + count) if known else 1.0
+    if min(more, fewer) < _DRIFT_P_VALUE:
+        warn(
+            f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * known / n_old:.3g} % "
+            f"of {n_old} calibration samples were: the scores or the share of positives changed, "
+            "or the classifier was trained on one of these sets. Calibrate with samples like these"
+        )

@@ -48,7 +48,8 @@ class SetClassifier(CalibratedDecision):
         s(x_1, y_1), \dots, s(x_n, y_n)
 
     where :math:`1 - \alpha` is `coverage`. If calibration samples and a new sample are
-    exchangeable, the lower bound below holds [1]_ [2]_. The upper bound needs scores without ties:
+    exchangeable, the lower bound below holds [1]_ [2]_. The upper bound needs scores without ties,
+    and for "aps" and "raps" also ``randomized=True``:
 
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}

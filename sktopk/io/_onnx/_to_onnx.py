@@ -102,8 +102,8 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
-    The input of the graph is "X", any number of samples. Its type is the floating-point type of X
-    in `fit` or, for a custom `module`, the type of the weights of this network. The outputs are:
+    The input of the graph is "X", any number of samples. Its type is float32 if X in `fit` had this
+    type, else float64. For a custom `module`, it is the type of the weights. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;

@@ -84,13 +84,12 @@ def in_units(scores, weight, margin):
     finite = ends is not None and isfinite(ends[0]) and isfinite(ends[1])
     bottom, largest = None if finite else known == -torch.inf, known.amax()
     counted = known if finite else known.masked_fill(bottom, torch.nan)
-    absent = None if weight is None else weight == 0
-    if absent is not None:
-        counted = counted.masked_fill(absent, torch.nan)
+    if weight is not None:
+        counted = counted.masked_fill(weight == 0, torch.nan)
     centre = counted.nanmedian(-1, keepdim=True).values
     scores = scores - centre.nan_to_num(0.0, 0.0, 0.0)
-    if absent is not None:
-        scores = scores.masked_fill(absent, 0.0)
+    if weight is not None:
+        scores = scores.masked_fill(weight == 0, 0.0)
     if finite:
         return scores / margin, None
     scores = nan_above(scores, largest) / margin

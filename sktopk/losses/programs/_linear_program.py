@@ -302,15 +302,10 @@ def solve_highs(program):
     status, n_iter = cost.new_zeros((2, len(cost)), dtype=torch.int64)
     solution = Solution(torch.zeros_like(cost), torch.zeros_like(rhs), status, n_iter)
     for i in range(len(cost)):
-        rows = program.matrix.entries(i)
-        right_side = rhs[i].cpu().numpy()
-        arguments = {
-            "c": cost[i].cpu().numpy(),
-            "A_ub": rows[:n_inequalities],
-            "b_ub": right_side[:n_inequalities],
-            "A_eq": rows[n_inequalities:],
-            "b_eq": right_side[n_inequalities:],
-        }
+        A, b = program.matrix.entries(i), rhs[i].cpu().numpy()
+        arguments = {"A_ub": A[:n_inequalities], "b_ub": b[:n_inequalities]}
+        arguments |= {"A_eq": A[n_inequalities:], "b_eq": b[n_inequalities:]}
+        arguments["c"] = cost[i].cpu().numpy()
         found = _linprog(arguments)
         if found.status == UNDECIDED:
             found = _decided(arguments, found)

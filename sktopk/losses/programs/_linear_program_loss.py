@@ -88,8 +88,7 @@ class LinearProgramLoss(nn.Module):
         program = self.build(scores, target, **weights)
         if not isinstance(program, dict):
             raise TypeError(f"build must return a dict; got {type(program).__name__}")
-        unknown = sorted(map(str, set(program) - set(_PROGRAM)))
-        if unknown:
+        if unknown := sorted(map(str, set(program) - set(_PROGRAM))):
             raise ValueError(
                 f"keys of the dict that build returns must be among {', '.join(_PROGRAM)}; "
                 f"got {', '.join(unknown)}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr)
-_EQUILIBRATION_PASSES = 5
+_EQUILIBRATION_POWERS = (0.5, 0.5, 0.5, 0.5, 1.0)  # of the norms, one for each pass
 _CG_TOLERANCE = 1e-11
 _CG_MAX_ITER = 2000
 
@@ -182,8 +182,7 @@ def equilibrate(program, *, scale_rows):
     """Return factors for the rows (if `scale_rows`) and columns that bring their norms near 1."""
     matrix = program.matrix
     rows, columns = torch.ones_like(program.rhs), torch.ones_like(program.cost)
-    passes = _EQUILIBRATION_PASSES if scale_rows else 1
-    for power in [0.5] * (passes - 1) + [1.0]:
+    for power in _EQUILIBRATION_POWERS if scale_rows else (1.0,):
         columns = columns / or_one(matrix.scaled(rows, columns).norms()[1]) ** power
         if scale_rows:
             rows = rows / or_one(matrix.scaled(rows, columns).norms()[0]) ** power

@@ -134,8 +134,7 @@ class _Newton:
         self.slack = -program.rhs  # M x - h
         self.status = torch.full_like(program.cost[:, 0], -1, dtype=torch.int64)
         self.n_iter = torch.zeros_like(self.status)
-        self.stalled = torch.zeros_like(self.status, dtype=torch.bool)
-        self.has_ray = torch.zeros_like(self.stalled)
+        self.stalled = self.has_ray = torch.zeros_like(self.status, dtype=torch.bool)
 
     def __call__(self, max_iter):
         self._evaluate()
@@ -249,8 +248,7 @@ class _Newton:
         """Return whether the cost falls without bound along `direction` or a similar direction."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
-        nearly = self._falls(direction, _LEAST_NORM)
-        if (nearly & ~found).any():
+        if (self._falls(direction, _LEAST_NORM) & ~found).any():
             found = found | self._falls(self._straightened(direction), self.certified_norm)
         return found
 
@@ -267,8 +265,7 @@ class _Newton:
         unseen = self.program.equality | (_LEAST_NORM * rise > -fall)
         solve = matrix.active_solver(unseen, direction.new_tensor(_POLISHING_DAMPING))
         for _ in range(REFINEMENTS):
-            seen = unseen * matrix.times(direction)
-            direction = direction - solve(matrix.transposed_times(seen))
+            direction = direction - solve(matrix.transposed_times(unseen * matrix.times(direction)))
         return direction
 
     def _is_proof(self, step):
@@ -287,8 +284,7 @@ def _polish(program, x, multipliers, solved, noise):
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
     new_x, new_multipliers = x, active * multipliers
     for _ in range(REFINEMENTS):
-        slack = active * program.slack(new_x)
-        new_x = new_x - solve(program.matrix.transposed_times(slack))
+        new_x = new_x - solve(program.matrix.transposed_times(active * program.slack(new_x)))
         gradient = program.cost + program.matrix.transposed_times(new_multipliers)
         new_multipliers = new_multipliers - active * program.matrix.times(solve(gradient))
     old, new = (x, multipliers), (new_x, program.project(new_multipliers))
@@ -299,10 +295,9 @@ def _polish(program, x, multipliers, solved, noise):
 
 def _polish_minimiser(program, width, x):
     """Return x after undamped Newton steps, or x itself if the steps change the active rows."""
-    slack = program.slack(x)
-    active = program.equality | (slack > 0)
+    new_x, new_slack = x, program.slack(x)
+    active = program.equality | (new_slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
-    new_x, new_slack = x, slack
     for _ in range(REFINEMENTS):
         gradient = width * program.cost + program.matrix.transposed_times(active * new_slack)
         new_x = new_x - solve(gradient)

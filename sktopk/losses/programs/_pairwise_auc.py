@@ -67,8 +67,7 @@ def pairwise_auc_loss(
         square of the hinge. "logistic" is log2(1 + exp z). "ramp" clips 1 + z to [0, 1]. The ramp
         has no gradient for misranked pairs. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems over which the loss of multi-class scores is averaged: each class against
-        the rest, each ordered pair of classes, or each unordered pair.
+        Binary problems over which the loss of multi-class scores is averaged, as listed above.
 
     Returns
     -------

@@ -52,9 +52,8 @@ def recall_at_precision_loss(
     tensor(0.2500)
     """
     batch = split_classes(scores, target, margin, sample_weight, groups)
-    precision = check_fraction(precision, "precision")
-    penalty = check_nonnegative(penalty, "penalty", positive=True)
-    parameters = {"precision": precision, "penalty": penalty}
+    parameters = {"precision": check_fraction(precision, "precision")}
+    parameters["penalty"] = check_nonnegative(penalty, "penalty", positive=True)
     return batch_loss(batch, _elastic, elastic_program, solver, reduction, **parameters)
 
 

@@ -76,10 +76,8 @@ class SetSizeDisplay(ScoreDisplay):
         name = type(estimator).__name__ + ("" if method is None else f" ({method})")
         # The methods "topk" and "average_k" have no target coverage.
         has_target = method not in (None, "topk", "average_k")
-        return {
-            "name": name,
-            "target": getattr(estimator, "coverage", None) if has_target else None,
-        }
+        target = getattr(estimator, "coverage", None) if has_target else None
+        return {"name": name, "target": target}
 
     @classmethod
     def _curve(cls, y_true, y_set, *, labels, sample_weight=None, target=None):
@@ -122,11 +120,7 @@ class SetSizeDisplay(ScoreDisplay):
 
 def _bins(largest):
     """Return the smallest and the largest size of each bin. The last bin contains `largest`."""
-    lower = [*range(11)]
-    scale = 10
-    while lower[-1] <= largest:
-        lower += [scale + 1, 2 * scale + 1, 5 * scale + 1]
-        scale *= 10
+    lower = [*range(11), *(step * 10**power + 1 for power in range(1, 18) for step in (1, 2, 5))]
     n_bins = np.searchsorted(lower, largest, side="right")
     return np.array(lower[:n_bins]), np.array(lower[1 : n_bins + 1]) - 1
 
@@ -198,9 +192,8 @@ class ShotAccuracyDisplay(ScoreDisplay):
 
     def _plot(self, ax, label, *, plot_chance_level=True, **kwargs):
         self.bars_ = draw_bars(ax, self.accuracy, **{"label": label, "zorder": 2, **kwargs})
-        chance = None if self.chance is None else [self.chance] * 2
-        where = ax, [-0.5, 2.5], chance
-        self.chance_level_ = draw_reference(*where, "Chance", plot_chance_level, zorder=3)
+        level, shown = [self.chance] * 2, plot_chance_level and self.chance is not None
+        self.chance_level_ = draw_reference(ax, [-0.5, 2.5], level, "Chance", shown, zorder=3)
         bounds = f"> {self.many:g}", f"{self.few:g} to {self.many:g}", f"< {self.few:g}"
         bars = [[bar.get_height() for bar in each] for each in ax.containers]
         absent = np.where(np.isnan(bars).all(axis=0), "\nno class tested", "")

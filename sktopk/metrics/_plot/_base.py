@@ -260,10 +260,9 @@ def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
         known = line.get_xydata()
         if line.get_label() == label and known.shape == points.shape and np.allclose(known, points):
             return line
-    style = {"linestyle": _REFERENCE_STYLES[label], "zorder": zorder}
     # With an explicit color and marker, this line does not advance the color cycle of the axes.
-    style |= {"color": "0.45", "marker": "", "markevery": 1}
-    return ax.plot(x, y, label=label, **style)[0]
+    style = {"color": "0.45", "linestyle": _REFERENCE_STYLES[label], "marker": "", "markevery": 1}
+    return ax.plot(x, y, label=label, zorder=zorder, **style)[0]
 
 
 def draw_once(artists, draw, *levels, label, **style):

@@ -137,18 +137,16 @@ class BudgetCurveDisplay(CurveDisplay):
             gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
         names = ("score", "chance", "ideal")
         if groups is None:
-            curve = dict(zip(names, _curves(gain, y_score, metric)[:, :max_k], strict=True))
+            curves = _curves(gain, y_score, metric, len(gain))[:, :max_k]
+            curve = dict(zip(names, curves, strict=True))
         else:
             check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
             code = encode_groups(groups, len(gain))
             # Groups without positives have no recall, so omit them.
             known = np.unique(code[positive] if metric == "recall" and positive.any() else code)
             rows = rows_of_groups(code)
-            each = [_curves(gain[rows[i]], y_score[rows[i]], metric)[:, :max_k] for i in known]
-            # Repeat the last value of short curves: small groups have no more samples to select.
-            n = np.bincount(code).max()
-            n = n if max_k is None else min(n, max_k)
-            each = np.stack([np.pad(c, ((0, 0), (0, n - c.shape[1])), mode="edge") for c in each])
+            n = min(np.bincount(code).max(), max_k or len(gain))
+            each = np.stack([_curves(gain[rows[i]], y_score[rows[i]], metric, n) for i in known])
             curve = dict(zip(names, each.mean(axis=0), strict=True))
             tail = (1 - share_of_groups) / 2
             curve["low"], curve["high"] = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
@@ -223,13 +221,15 @@ def _has_budget(estimator):
     return hasattr(estimator, "budget") and hasattr(estimator, "predict_top")
 
 
-def _curves(gain, y_score, metric):
-    """Return the curves of the scores, of a random order and of the best order, in three rows."""
+def _curves(gain, y_score, metric, n):
+    """Return three rows for k from 1 to n: the scores, a random order and the best order."""
     k = np.arange(1, len(gain) + 1)
     found = Ranking.from_values(gain, y_score).curve()[1][1:]
     curves = np.stack([found, k * gain.mean(), np.cumsum(np.sort(gain)[::-1])])
+    # Repeat the last sum of small groups: they have no more samples to select.
+    curves = np.pad(curves, ((0, 0), (0, max(0, n - len(gain)))), mode="edge")[:, :n]
     if metric == "precision":
-        curves /= k
+        curves /= np.arange(1, n + 1)
     elif metric == "recall" and gain.any():
         curves /= gain.sum()
     elif metric == "recall":

@@ -11,8 +11,6 @@ from sktopk.metrics._topk import LabelRanks
 
 from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 
-_LEGEND_LOC = {"log": "upper left", "linear": "lower right"}
-
 
 @dataclass(eq=False, repr=False)
 class TopKCurveDisplay(CurveDisplay):
@@ -148,8 +146,7 @@ class EnrichmentDisplay(CurveDisplay):
         self.line_ = draw_curves(ax, self.fraction, self.recall, {"label": label, **kwargs})
         self.chance_level_ = self.ideal_ = None
         if self.prevalence is not None and self.prevalence > 0:
-            x = np.concatenate(self.fraction) if np.ndim(self.fraction[0]) else self.fraction
-            x = np.asarray(x)
+            x = np.concatenate(self.fraction if np.ndim(self.fraction[0]) else [self.fraction])
             # Add the prevalence to the grid, because the ideal line has a corner there.
             grid = np.union1d(np.geomspace(x[x > 0].min(), 1.0, 200), self.prevalence)
             ideal = np.minimum(1.0, grid / self.prevalence)
@@ -165,4 +162,4 @@ class EnrichmentDisplay(CurveDisplay):
             ax.xaxis.get_major_locator().set_params(subs=(1, 2, 5) if high < 30 * low else (1,))
         ax.set(xlabel="Share of selected samples", ylabel="Share of the positives found")
         ax.set_ylim(-0.02, 1.04)
-        draw_legend(ax, _LEGEND_LOC[xscale])
+        draw_legend(ax, "upper left" if xscale == "log" else "lower right")

@@ -125,9 +125,8 @@ class LossComparisonDisplay(Display):
         found = _statistics.paired_differences(scores, baseline, overlap)
         mean = np.array([each.mean for each in found.values()])
         half_width = np.array([each.half_width(confidence) for each in found.values()])
-        options = {"baseline": baseline, "metric": metric, "confidence": confidence}
-        options |= {"margin": margin, "name": name}
-        return cls(list(found), mean, half_width, **options).plot(ax, **kwargs)
+        options = {"metric": metric, "confidence": confidence, "margin": margin, "name": name}
+        return cls(list(found), mean, half_width, baseline=baseline, **options).plot(ax, **kwargs)
 
     @classmethod
     def from_cv_results(
@@ -148,8 +147,7 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Arguments of `from_scores`. Pass the `overlap` of the splits of the search, the mean
-            share of test samples that two splits have in common.
+            Arguments of `from_scores`. The `overlap` is that of the splits of the search.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
