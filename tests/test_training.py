@@ -231,7 +231,6 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
 @pytest.mark.parametrize(
     "change",
     [{"loss": torch.nn.CrossEntropyLoss()}, {"module": TabularMLP}, {"callbacks": [PrintLog()]}],
-    ids=lambda change: next(iter(change)),
 )
 def test_partial_fit_warns_of_ignored_objects(change):
     clf = quick().partial_fit(X, Y)
