@@ -397,7 +397,7 @@ class BudgetClassifier(CalibratedDecision):
         old, positive = now._calibration("hits_interval")
         # An infinite threshold cannot show that X is not like the calibration samples.
         cut = now.threshold_ if np.isfinite(now.threshold_) else np.quantile(old, 0.9)
-        warn_of_drift(scores > cut, old > cut)
+        warn_of_drift(scores.astype(np.float64) > cut, old > cut)
         # Create a generator for each call, so that the interval is reproducible.
         random = np.random.default_rng(now._seed_)
         low, high = np.hstack(

@@ -264,6 +264,9 @@ def _contents(X):
     if isinstance(X, list | tuple):
         yield from map(_content, X)
         return
+    if hasattr(X, "iter_rows") and not all(dtype.is_numeric() for dtype in X.dtypes):
+        yield from map(_content, X.iter_rows())  # NumPy would make integers of polars' times
+        return
     X = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     for rows in chunks(X.shape[0], max(1, math.prod(X.shape[1:]))):
         part = getattr(X, "iloc", X)[rows]
