@@ -164,7 +164,8 @@ class TableEncoder(nn.Module):
         limits = torch.finfo(self.center.dtype)
         weight = X.new_ones(len(X)) if sample_weight is None else sample_weight
         if weight.shape != X.shape[:1]:
-            raise ValueError(f"sample_weight must have shape ({len(X)},); got {weight.shape}")
+            came = tuple(weight.shape)
+            raise ValueError(f"sample_weight must have shape ({len(X)},); got {came}")
         low, high = weight.aminmax()
         if not 0 <= low <= high < torch.inf:
             raise ValueError(f"sample_weight must be in [0, inf); got {low:g} to {high:g}")

@@ -338,9 +338,8 @@ class BudgetClassifier(CalibratedDecision):
         now, scores = self._scored(X)
         if n is not None:
             return rows_on_top(scores, n, groups)
-        now._flagged(scores)  # warns if X is not like the calibration samples
         calibration = now._calibration('constraint="fdr"') if self.constraint == "fdr" else None
-        flagged = now._bound().choose(scores, now.threshold_, calibration, groups)
+        flagged = now._bound().choose(scores, now._flagged(scores), calibration, groups)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
 

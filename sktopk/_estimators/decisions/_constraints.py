@@ -39,14 +39,14 @@ class _Constraint:
         level = {parameter: self._level(n_samples)}
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
 
-    def choose(self, scores, threshold, calibration, groups):
-        """Return the mask of the samples in a batch to review."""
+    def choose(self, scores, flagged, calibration, groups):
+        """Return the mask of the samples to review. `flagged` is the mask of `predict`."""
         if groups is not None:
             raise ValueError(
                 'groups need n (or constraint="fdr"), because without n all groups have the same '
                 "threshold; got groups without n: pass n, or groups=None"
             )
-        return scores.astype(np.float64) > threshold
+        return flagged
 
     def _level(self, n_samples):
         return self.budget
@@ -211,7 +211,7 @@ class FalseDiscoveryRate(_Constraint):
             f"all negatives would be enough. Use more than {len(scores)} calibration samples"
         )
 
-    def choose(self, scores, threshold, calibration, groups):
+    def choose(self, scores, flagged, calibration, groups):
         group = np.zeros(len(scores), int) if groups is None else encode_groups(groups, len(scores))
         return conformal_selection(*calibration, scores, self.budget, rows_of_groups(group))
 
