@@ -227,14 +227,24 @@ def test_a_checkpoint_of_another_call_raises_and_names_the_difference(unfinished
         np.testing.assert_array_equal(clf.predict_topk(X[:, :4]), before)
 
 
-def test_rows_of_a_csr_matrix_and_arguments_of_functions_distinguish_calls(tmp_path):
-    path, weight = tmp_path / "file", np.arange(len(Y))  # the first sample has weight 0
-    module, other = (partial(lambda n, m, p: nn.Linear(n, m), p=p) for p in (1, 2))
+def test_rows_of_a_csr_matrix_tensors_and_attributes_of_losses_distinguish_calls(tmp_path):
+    weight = np.arange(len(Y))  # the first sample has weight 0
+
+    def fit(rows=X, number=1.0, smoothing=0.1):
+        number = torch.tensor(number, dtype=torch.bfloat16)
+        module = partial(lambda n, m, number: nn.Linear(n, m), number=number)
+        clf = quick(module=module, loss=nn.CrossEntropyLoss(label_smoothing=smoothing))
+        call = {"sample_weight": weight, "checkpoint": tmp_path / "file"}
+        return counted(clf.fit, csr_array(rows), Y, **call)
+
     with crashing(after=3):
-        quick(module=module).fit(csr_array(X), Y, sample_weight=weight, checkpoint=path)
-    for now, rows, what in [(module, OTHER_X, "X"), (other, X, "module")]:
+        fit()
+    for other, what in [({"rows": OTHER_X}, "X"), ({"number": 2.0}, "module")]:
         with pytest.raises(ValueError, match=f"with other {what}\\."):
-            quick(module=now).fit(csr_array(rows), Y, sample_weight=weight, checkpoint=path)
+            fit(**other)
+    with pytest.raises(ValueError, match="with other loss"):
+        fit(smoothing=0.2)
+    assert fit() == 3
 
 
 class Evil:

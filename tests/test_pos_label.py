@@ -6,8 +6,10 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import LabelEncoder
 
@@ -137,6 +139,13 @@ def test_meta_estimators_that_encode_labels_give_a_warning():
     fitted, warned = said(VotingClassifier([("net", clf.set_params(pos_label=0))]), X, y)
     assert warned == []
     assert 0.02 < np.mean(fitted.predict(X) == "bad") < 0.3
+
+
+@pytest.mark.parametrize("wrapper", [CalibratedClassifierCV, TunedThresholdClassifierCV])
+def test_positive_label_of_a_ranker_is_found_in_wrappers_of_scikit_learn(wrapper, rows):
+    clf = wrapper(sktopk.AUCClassifier(pos_label=0, **SHORT), cv=2)
+    desk = sktopk.BudgetClassifier(clf, constraint="count", budget=0.1)
+    assert desk.fit(rows[0], rows[1].astype(int)).pos_label_ == 0
 
 
 def test_partial_fit_keeps_the_positive_label_of_its_first_call(rows):

@@ -24,7 +24,8 @@ def quick(loss="smooth_topk", **params):
 def test_set_params_after_fit_changes_no_scores_and_predictions(blobs, tmp_path):
     pytest.importorskip("skops")
     X, y = blobs
-    clf = quick(calibration="temperature").fit(X, y)
+    clf = quick(calibration="temperature", hidden_layer_sizes=(sizes := [8])).fit(X, y)
+    sizes.append(3)
     before = clf.decision_function(X), clf.predict_proba(X), clf.predict_topk(X)
     changes = {"tau": 30.0, "hidden_layer_sizes": (3, 3), "loss": "cross_entropy", "k": 4}
     clf.set_params(**changes, log_loss_share=0.0, calibration=None, n_estimators=5)

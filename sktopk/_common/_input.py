@@ -419,6 +419,9 @@ def check_weight(sample_weight, n_samples):
 
 def encode(classes, y):
     """Return the index of each label in the sorted `classes`; -1 for other labels."""
+    if np.result_type(classes, y).kind not in classes.dtype.kind + y.dtype.kind:
+        # Compare int64 and uint64 as Python integers: NumPy would round both to float64.
+        classes, y = classes.astype(object), y.astype(object)
     index = np.searchsorted(classes, y).clip(max=len(classes) - 1)
     return np.where(classes[index] == y, index, -1)
 

@@ -1,6 +1,7 @@
 """Base class of all estimators with a network."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -401,7 +402,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Return a new estimator with the same parameters, on which `fit` can work."""
         params = self.get_params(deep=False)
         new = type(self)(**params)
-        new._fit_params_ = params
+        # Copy the containers, because a user may change them after the fit.
+        copies = {k: copy(v) for k, v in params.items() if isinstance(v, dict | list | np.ndarray)}
+        new._fit_params_ = params | copies
         return new
 
     def _scored(self, X):

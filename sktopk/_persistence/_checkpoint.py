@@ -26,6 +26,8 @@ FORMAT = 1
 # Names and types of the values in a checkpoint file.
 KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor, "trainable": list}
 KINDS |= dict.fromkeys(("call", "net", "average", "callbacks"), dict)
+# Types of attributes of a torch module that identify it.
+_PLAIN = bool, int, float, str, list, tuple, np.ndarray, torch.Tensor
 
 
 class Checkpoint:
@@ -208,7 +210,14 @@ def _hash(value):
     if isinstance(value, list | tuple):
         return joblib.hash([_hash(each) for each in value])
     if isinstance(value, torch.nn.Module):
-        value = repr(value), {name: each.numpy() for name, each in value.state_dict().items()}
+        # Hash own attributes too, because `repr` shows only some of them.
+        own = [v for part in value.modules() for v in vars(part).items() if v[0][0] != "_"]
+        own = [(name, each) for name, each in own if isinstance(each, _PLAIN)]
+        value = joblib.hash([repr(value), _hash(own), _hash(dict(value.state_dict()))])
+    if isinstance(value, torch.Tensor):
+        # The pickle of a tensor differs from call to call.
+        content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+        value = str(value.dtype), tuple(value.shape), content
     if isinstance(value, Callback):
         # Hash only the constructor parameters, because training changes other attributes.
         names = inspect.signature(type(value)).parameters

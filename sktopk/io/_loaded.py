@@ -31,16 +31,24 @@ def check_and_reset(loaded):
             _reset_own(value)
 
 
-def without_requests(estimator):
-    """Return the estimator, or a copy without metadata requests, which skops cannot write."""
-    if not any(isinstance(value, MetadataRequest) for value in _within(estimator)):
+def writable(estimator):
+    """Return the estimator, or a copy without what skops cannot write: requests, Boolean keys."""
+    within = [*_within(estimator)]
+    keys = {type(key) for value in within if isinstance(value, dict) for key in value}
+    if any(isinstance(value, MetadataRequest) for value in within):
+        warn("Metadata requests are not saved: after load, call set_fit_request before another fit")
+    elif not keys & {bool, np.bool_}:
         return estimator
-    warn("Metadata requests are not saved: after load, call set_fit_request before another fit")
     estimator = copy.deepcopy(estimator)
     for value in list(_within(estimator)):
         for name, each in [*getattr(value, "__dict__", {}).items()]:
             if isinstance(each, MetadataRequest):
                 delattr(value, name)
+        if isinstance(value, dict):
+            # skops would read False as True, because it writes keys as text. 0 equals False.
+            items = [(int(k) if isinstance(k, bool | np.bool_) else k, v) for k, v in value.items()]
+            value.clear()
+            value.update(items)
     return estimator
 
 

@@ -14,7 +14,7 @@ from sktopk._common._extras import import_extra
 from sktopk._common._warnings import warn
 
 from ._archive import CONSTRUCTED, names_in, trusted_among, version_of, with_version
-from ._loaded import check_and_reset, without_requests
+from ._loaded import check_and_reset, writable
 
 
 def dump(estimator: Any, path: str | os.PathLike) -> str:
@@ -57,7 +57,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
         raise TypeError(f"estimator must be an estimator; got {estimator!r:.80}")
     path = check_path(path)
     try:
-        data = skops.dumps(without_requests(estimator))
+        data = skops.dumps(writable(estimator))
     except Exception as error:  # the __reduce__ of an object can raise any type
         raise ValueError(
             f"estimator must contain only objects that skops can write: {error}"

@@ -124,7 +124,11 @@ def attribute_of(estimator, name):
     """Return an attribute of a classifier, which may be in a pipeline or search, or else None."""
     while estimator is not None and not hasattr(estimator, name):
         steps = getattr(estimator, "steps", None)
-        estimator = steps[-1][1] if steps else getattr(estimator, "best_estimator_", None)
+        inner = getattr(estimator, "best_estimator_", None)
+        if inner is None and name.endswith("_"):  # wrappers of scikit-learn pass scores on
+            copies = getattr(estimator, "calibrated_classifiers_", None)
+            inner = copies[0].estimator if copies else getattr(estimator, "estimator_", None)
+        estimator = steps[-1][1] if steps else inner
     return getattr(estimator, name, None)
 
 

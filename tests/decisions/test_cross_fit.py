@@ -118,11 +118,16 @@ def test_classifiers_without_out_of_fold_scores_raise():
     X, y = overlapping(90, np.random.default_rng(0))
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
     bags = BaggingClassifier(LogisticRegression(), 20, oob_score=True, random_state=0)
+    own_bags = type("OwnBags", (BaggingClassifier,), {})(LogisticRegression(), 20, oob_score=True)
+    fit_half = {"fit": lambda self, X, y: MeanMembers.fit(self, X[::2], y[::2])}
+    half = type("Half", (MeanMembers,), fit_half)()
     for decision, message in [
         (BudgetClassifier(LogisticRegression(), cross_fit=True), "oob_decision_function_"),
         (BudgetClassifier(frozen, cross_fit=True), "cross_fit must be False for a FrozenEstimator"),
         (BudgetClassifier(MeanMembers(), constraint="fdr", cross_fit=True), "True; got 'fdr'"),
         (BudgetClassifier(bags, cross_fit=True), "oob_decision_function_ of Bagging.* has prob"),
+        (BudgetClassifier(own_bags, cross_fit=True), "oob_decision_function_ of OwnBags has prob"),
+        (SetClassifier(half, cross_fit=True), "each of the 90 samples; got 45 from Half"),
     ]:
         with pytest.raises(ValueError, match=message):
             decision.fit(X, y)

@@ -39,12 +39,13 @@ def test_a_set_classifier_from_scores_equals_one_fitted_with_an_estimator(condit
     groups = np.arange(1000) % 2
     old, new = ({"groups": part} if conditional == "group" else {} for part in np.split(groups, 2))
     params = {"method": "aps", "conditional": conditional, "coverage": 0.8, "random_state": 0}
-    rows = proba[:500], y[:500]
-    ours = SetClassifier.from_scores(*rows, classes=np.arange(8), fit_params=old, **params)
-    clf = SetClassifier(frozen_proba(), **params).fit(*rows, **old)
+    large = 2**60 + np.arange(8)  # float64 would round them
+    fitted = proba[:500], large[y[:500]].astype(np.uint64)
+    ours = SetClassifier.from_scores(*fitted, classes=large, fit_params=old, **params)
+    clf = SetClassifier(frozen_proba(), **params).fit(proba[:500], y[:500], **old)
     expected = clf.predict_set(proba[500:], **new)
     np.testing.assert_array_equal(ours.predict_set(proba[500:], **new), expected)
-    np.testing.assert_array_equal(ours.predict(proba), proba.argmax(axis=1))
+    np.testing.assert_array_equal(ours.predict(proba), large[proba.argmax(axis=1)])
 
 
 @pytest.mark.parametrize("pos_label", ["no", "yes"])

@@ -12,7 +12,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
-from sklearn.preprocessing import MinMaxScaler, PowerTransformer, SplineTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    PowerTransformer,
+    SplineTransformer,
+    StandardScaler,
+)
 from torch import nn
 
 import sktopk
@@ -147,10 +153,12 @@ def test_a_graph_has_the_outputs_of_a_user_network_for_images(digits, path):
     clf.partial_fit(X, y)
 
 
+OWN = type("OwnTransformer", (FunctionTransformer,), {"fit": lambda self, X, y=None: self})
 REFUSED = {
     "SimpleImputer in float64": ([SimpleImputer()], np.float64, "ONNX Runtime cannot run"),
     "indicators": ([SimpleImputer(add_indicator=True)], np.float32, "ONNX Runtime cannot run"),
     "no converter": ([SplineTransformer()], np.float32, "skl2onnx cannot convert the steps Spline"),
+    "own transformer": ([OWN()], np.float32, "skl2onnx cannot convert the steps OwnTransformer"),
     "other values": ([PowerTransformer()], np.float32, "differs from .* with missing values"),
 }
 

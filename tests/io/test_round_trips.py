@@ -120,6 +120,11 @@ def test_a_loaded_estimator_keeps_the_type_of_its_labels(iris, path, labels):
     assert_same(outputs(load(dump(clf, path)), X), outputs(clf, X))
 
 
+def test_class_weight_of_boolean_labels_is_saved(path):
+    weight = {True: 20, False: 1}
+    assert load(dump(LogisticRegression(class_weight=weight), path)).class_weight == weight
+
+
 def test_metadata_requests_are_not_written(iris, path):
     again = pytest.warns(UserWarning, match="after load, call set_fit_request")
     with config_context(enable_metadata_routing=True), again:

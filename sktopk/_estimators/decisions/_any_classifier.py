@@ -131,7 +131,7 @@ def last_step(estimator):
     return estimator
 
 
-def out_of_fold_scores(estimator):
+def out_of_fold_scores(estimator, n_samples):
     """Return the out-of-fold scores of the training samples; NaN for samples without scores."""
     last = last_step(estimator)
     y_score = getattr(last, "oob_decision_function_", None)
@@ -141,9 +141,14 @@ def out_of_fold_scores(estimator):
             f"TopBoostClassifier() or RandomForestClassifier(oob_score=True); got {last!r}"
         )
     y_score = np.asarray(y_score)
+    if len(y_score) != n_samples:
+        raise ValueError(
+            f"cross_fit=True needs an out-of-fold score for each of the {n_samples} samples; got "
+            f"{len(y_score)} from {last!r}, because a step resamples: set cross_fit=False"
+        )
     if hasattr(last, "decision_function"):
         # In scikit-learn, `oob_decision_function_` contains probabilities, despite its name.
-        if not type(last).__module__.startswith("sklearn."):
+        if not any(kind.__module__.startswith("sklearn.ensemble") for kind in type(last).__mro__):
             return y_score
         raise ValueError(
             "cross_fit=True needs out-of-fold decision scores, but oob_decision_function_ "

@@ -216,7 +216,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                     "cross_fit=True with groups needs a classifier that holds out groups, such as "
                     f"TopKClassifier() (rankers do not); got {last!r}"
                 )
-            y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params))
+            y_score = out_of_fold_scores(estimator.fit(X, y, **fit_params), len(y))
             known = np.flatnonzero(np.isfinite(y_score.reshape(len(y), -1)).all(axis=1))
             if not len(known):
                 raise ValueError("all out-of-fold scores of estimator are NaN: set cross_fit=False")

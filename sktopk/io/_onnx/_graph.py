@@ -84,8 +84,8 @@ def with_steps(onnx, steps, model, dtype):
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
     kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
-    inputs = [("X", kind([None, steps.n_features_in_]))]
     try:
+        inputs = [("X", kind([None, steps.n_features_in_]))]
         with _quiet():
             converted = skl2onnx.convert_sklearn(steps, initial_types=inputs, target_opset=OPSETS)
         for out in converted.graph.output:  # the declared number of columns can be wrong
