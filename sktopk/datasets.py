@@ -96,7 +96,8 @@ def _groups_of_classes(y, groups):
         raise ValueError(f"each label of y must be a key of groups; {unknown.tolist()[0]!r} is not")
     if y.dtype.kind in "iuf" and len(lost := classes[classes.astype(y.dtype) != classes]):
         raise ValueError(f"labels in groups must have y's dtype {y.dtype}; got {lost.tolist()[0]}")
-    return classes, np.array([groups[label] for label in classes.tolist()])
+    code = {}  # of groups, which may be of mixed types
+    return classes, np.array([code.setdefault(groups[c], len(code)) for c in classes.tolist()])
 
 
 def make_long_tail(
@@ -112,8 +113,9 @@ def make_long_tail(
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
     where n_c is the size of class c; the C classes are sorted. The first class has `factor` times
-    as many samples as the last. :math:`n_{\max}` is the largest number for which each class has at
-    least n_c samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
+    as many samples as the last. :math:`n_{\max}` is the smallest product of the number of samples
+    of class c and :math:`\mathrm{factor}^{c / (C - 1)}`. The long-tailed CIFAR datasets of [1]_
+    follow the same formula.
 
     Parameters
     ----------

@@ -148,7 +148,8 @@ def enrichment_factor_score(
     y_true, y_score, pos_label, ties, sample_weight
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
-        Share f of the samples that are selected, in (0, 1], rounded up to whole samples.
+        Share f of the samples that are selected, in (0, 1], rounded up to whole samples. With a
+        mean weight below 1, k is rounded up to a multiple of this mean.
 
     Returns
     -------

@@ -93,7 +93,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of samples not used for training, one column per class in sorted order.
             For two classes, one number is enough: any score of the positive class for
-            `BudgetClassifier`, or the probability of the second label for `SetClassifier`.
+            `BudgetClassifier`, or the probability of the second label for `SetClassifier`. Later
+            scores must have the same dtype, because rounded scores can cross a threshold.
         y : array-like of shape (n_samples,)
             True labels.
         classes : array-like of shape (n_classes,), default=None

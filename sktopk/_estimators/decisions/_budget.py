@@ -101,7 +101,8 @@ class BudgetClassifier(CalibratedDecision):
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
-        two-sided confidence interval [3]_. Rates with n = 0 are omitted.
+        two-sided confidence interval [3]_. Rates with n = 0 are omitted. Intervals of "precision"
+        fail more often in the fits that keep a limit for "precision": others flag no samples.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
@@ -280,7 +281,7 @@ class BudgetClassifier(CalibratedDecision):
         -------
         y_score : ndarray of shape (n_samples,)
             Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). With an
-            infinite `threshold_`, scores that differ by less than 1e-16 can tie.
+            infinite `threshold_`, scores with a relative difference below 1e-15 can tie.
         """
         now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.

@@ -93,7 +93,7 @@ def find_threshold(conformity, proba, u, code, coverage):
         return -np.inf
     if conformity.method == "average_k":
         # Sets contain k labels on average, or more if labels tie.
-        n_labels = math.ceil(round(len(proba) * conformity.k, 9))
+        n_labels = max(1, math.ceil(round(len(proba) * conformity.k, 9)))
         best = proba.size - n_labels
         return -np.inf if best <= 0 else float(np.partition(proba, best, axis=None)[best])
     n, n_unknown = len(code), warn_of_unknown(code)

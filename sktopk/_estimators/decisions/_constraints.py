@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from sktopk._common._samples import encode_groups, rows_of_groups
-from sktopk._common._scalars import check_k, check_number, check_size, n_kept
+from sktopk._common._scalars import check_k, check_number, check_size
 from sktopk.metrics._top_scorer import METRICS
 
 from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed
@@ -79,13 +79,16 @@ class Count(_Constraint):
         if share > 1:
             few = f"budget={self.budget} exceeds n_samples={n_samples}: every sample is flagged"
             return -np.inf, few
-        n_flagged = len(scores) if share == 1 else n_kept(share, len(scores))
+        n_flagged = math.floor(round(share * len(scores), 9))
         if n_flagged >= len(scores):
             return -np.inf, None
         scores = np.sort(scores)[::-1]
         cut = scores[n_flagged]
         above = scores[scores > cut]
         problem = None
+        if not n_flagged:
+            few = f"one of the {len(scores)} calibration samples"
+            problem = f"budget={self.budget} is less than {few}, so none is flagged: add samples"
         if len(above) < n_flagged:
             problem = (
                 f"the threshold flags {len(above)} of {len(scores)} calibration samples instead of "
