@@ -229,11 +229,6 @@ def test_calibration_without_positives_warns():
         fit(range(40), np.zeros(40, dtype=bool), 0.1)
 
 
-def test_a_frozen_classifier_that_is_not_fitted_raises(data):
-    with pytest.raises(NotFittedError, match="the LogisticRegression in FrozenEstimator is not"):
-        BudgetClassifier(FrozenEstimator(LogisticRegression()), budget=0.1).fit(*data[:2])
-
-
 def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
     for constraint, budget, message, one in [
         ("fpr", 0.01, r"at least 299 negatives .* got 20\. No sample will", "no"),
@@ -261,7 +256,9 @@ def test_drifted_scores_give_a_warning():
         clf.hits_interval(column([880] * 9 + [0] * 3), [8, 10])
 
 
-def test_a_fitted_classifier_that_is_not_frozen_gives_a_warning(data):
+def test_a_frozen_classifier_must_be_fitted_and_a_fitted_one_should_be_frozen(data):
+    with pytest.raises(NotFittedError, match="the LogisticRegression in FrozenEstimator is not"):
+        BudgetClassifier(FrozenEstimator(LogisticRegression()), budget=0.1).fit(*data[:2])
     with pytest.warns(UserWarning, match=r"estimator is fitted.*pass FrozenEstimator\(estimator\)"):
         BudgetClassifier(LogisticRegression().fit(*data[:2]), budget=0.2).fit(*data[:2])
 

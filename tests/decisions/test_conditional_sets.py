@@ -85,7 +85,7 @@ def test_groups_are_dates_of_any_unit_or_large_integers():
         clf.predict_set(proba, groups=same)
 
 
-def test_held_out_samples_keep_their_groups(rng):
+def test_held_out_samples_keep_their_groups():
     X, y = make_classification(600, n_informative=4, n_classes=3, random_state=0)
     groups = np.where(X[:, 0] > 0, "high", "low")
     clf = SetClassifier(LogisticRegression(), method="lac", conditional="group", random_state=0)
@@ -97,7 +97,7 @@ def test_held_out_samples_keep_their_groups(rng):
     assert pipe[-1].groups_.tolist() == ["high", "low"]
 
 
-def test_sets_of_groups_with_few_or_no_samples_have_all_classes(rng):
+def test_sets_of_groups_with_few_or_no_samples_have_all_classes():
     proba, y = draw(100, seed=8)
     groups = np.repeat(["a", "b"], [95, 5])
     clf = SetClassifier(frozen(), method="lac", conditional="group")
@@ -117,6 +117,7 @@ def test_sets_of_groups_with_few_or_no_samples_have_all_classes(rng):
         ({"conditional": "class", "method": "topk"}, None, "conditional must be None for method="),
         ({"conditional": "group"}, None, 'groups must be passed .*"group"; .* and no groups'),
         ({"conditional": "group"}, np.zeros(99), r"groups must have one entry per sample \(100\)"),
+        ({"conditional": "group"}, [1, "A"] * 50, "groups must not mix strings and other values"),
     ],
 )
 def test_wrong_values_of_conditional_and_groups_raise(params, groups, message):

@@ -306,10 +306,3 @@ def test_samples_for_early_stopping_are_not_split():
     X, y = draw(200)
     clf = SetClassifier(Stopping(), random_state=0).fit(X, y, eval_X=X, y_val=y)
     assert clf.estimator_.n_held_out_ == (200, 200)
-
-
-def test_groups_of_several_types_raise():
-    X, y = draw(200)
-    groups = np.array([1, "A"] * 100, dtype=object)
-    with pytest.raises(ValueError, match="groups must not mix strings and other values"):
-        SetClassifier(frozen(), conditional="group").fit(X, y, groups=groups)

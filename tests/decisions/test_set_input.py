@@ -89,7 +89,7 @@ def test_wrong_parameters_of_set_classifier_raise(params, error, message):
         SetClassifier(frozen(), **params).fit(*draw(50))
 
 
-def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
+def test_invalid_labels_groups_probabilities_and_outputs_raise():
     X, y = draw(50)
     with pytest.raises(ValueError, match=r"y must have a class with two samples, .*n_samples=8"):
         SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))
@@ -101,6 +101,8 @@ def test_unknown_or_too_rare_labels_and_a_wrong_parameter_output_raise():
         SetClassifier(Given(np.arange(8)[::-1])).fit(X, y)
     with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got"):
         SetClassifier(frozen()).fit(X, y).predict_set(X, output="list")
+    with pytest.raises(ValueError, match="got probabilities that sum to 0 for sample 1"):
+        SetClassifier(frozen(), method="lac").fit(X, y).predict_set(X[:2] * [[1], [0]])
 
 
 @pytest.mark.parametrize("kind", [Given, GivenScores])
@@ -118,13 +120,6 @@ def test_nan_probabilities_or_scores_raise_an_error_that_names_the_sample(kind, 
         with pytest.raises(ValueError, match=message):
             clf.fit(X, y)
         assert clf.threshold_ == before
-
-
-def test_samples_whose_probabilities_sum_to_zero_raise():
-    X, y = draw(50)
-    clf = SetClassifier(frozen(), method="lac").fit(X, y)
-    with pytest.raises(ValueError, match="got probabilities that sum to 0 for sample 1"):
-        clf.predict_set(np.array([X[0], 0 * X[0]]))
 
 
 SHARE = 1 / np.arange(1, 201)
