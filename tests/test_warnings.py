@@ -63,7 +63,8 @@ def test_warnings_of_displays_point_to_the_calling_line(display):
 
 
 def test_warnings_of_scorers_and_tables_point_to_the_calling_line():
-    scorer = make_top_scorer("precision_at_k", k=100)
+    with warnings.catch_warnings(action="error"):
+        scorer = make_top_scorer("precision_at_k", k=100)
     at_this_file(lambda: scorer(MODEL, X, Y), UserWarning, "k=100 exceeds the size of")
     says = "y_score must hold scores; got only the labels 0 and 1"
     at_this_file(lambda: metrics.budget_table(Y, LABELS, budgets=[5]), UserWarning, says)

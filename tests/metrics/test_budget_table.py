@@ -43,7 +43,7 @@ def test_a_budget_per_day_selects_the_same_share_of_the_test_set(rows):
         assert day[f"recall{end}"] == pytest.approx(whole[f"recall{end}"])
 
 
-def test_fractional_budgets_interpolate_between_numbers_of_samples(rows):
+def test_fractional_budgets_interpolate_between_numbers_of_samples():
     y_true = [1, 0, 1, 0, 0, 0]
     table = budget_table(y_true, [6, 5, 4, 3, 2, 1], budgets=1, n_rows=4, n_bootstraps=10)
     # A quarter of six samples is 1.5: the first sample and half of the second sample.

@@ -96,15 +96,16 @@ def test_a_fractional_k_rounded_up_selects_at_most_the_total_weight():
 
 @at_k
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("k", [0.05, 0.3])
-def test_a_fraction_selects_the_same_samples_if_weights_sum_to_less_than_one(score, grouped, k):
-    rng = np.random.default_rng(0)
-    y_true, y_score = rng.integers(2, size=60), rng.normal(size=60)
-    options = {"k": k, "groups": rng.integers(3, size=60) if grouped else None}
+@pytest.mark.parametrize(("n", "k"), [(60, 0.05), (60, 0.3), (1000, 0.12)])
+def test_equal_weights_have_no_effect_on_a_share_of_the_samples(score, grouped, n, k, rng):
+    y_true = rng.random(n) < 0.2
+    y_score = rng.normal(size=n) + y_true
+    options = {"k": k, "groups": rng.integers(3, size=n) if grouped else None}
     expected = score(y_true, y_score, **options)
-    for scale in (1 / 60, 1e-9):
-        found = score(y_true, y_score, sample_weight=np.full(60, scale), **options)
-        assert found == pytest.approx(expected)
+    # Weights with a sum of at most one, and weights around the inverse of k * n.
+    for weight in (1e-9, 1 / n, 8e-3, 9e-3, 0.01, 1.0):
+        found = score(y_true, y_score, sample_weight=np.full(n, weight), **options)
+        assert found == pytest.approx(expected), weight
 
 
 def test_a_fraction_of_the_samples_is_rounded_up_except_for_rounding_errors():
@@ -128,12 +129,3 @@ def test_bedroc_tends_to_the_area_under_the_roc_curve(alpha):
     found = metrics.bedroc_score(y_true, y_score, alpha=alpha, sample_weight=weight)
     area = roc_auc_score(y_true, y_score, sample_weight=weight)
     assert found == pytest.approx(area, abs=1e-5)
-
-
-@at_k
-@pytest.mark.parametrize("factor", [1e-3, 8e-3, 9e-3, 0.01, 1.0])
-def test_equal_weights_have_no_effect_on_a_share_of_the_samples(score, factor, rng):
-    y_true = rng.random(1000) < 0.2
-    y_score, weight = rng.normal(size=1000) + y_true, np.full(1000, factor)
-    expected = score(y_true, y_score, k=0.12)
-    assert score(y_true, y_score, k=0.12, sample_weight=weight) == pytest.approx(expected)
