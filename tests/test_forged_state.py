@@ -120,15 +120,14 @@ def check_refused(path, edit, **params):
     assert Crash.n_epochs == 0
 
 
-@pytest.mark.parametrize("name", EDITS)
+# An optimizer writes one number per entry of the shape, but the memory has only one number.
+OVERLAPPING = at(*MOMENT, change=lambda value: torch.zeros(1).expand(value.shape))
+OF_NETWORK = EDITS | {"overlapping memory": OVERLAPPING}
+
+
+@pytest.mark.parametrize("name", OF_NETWORK)
 def test_a_forged_checkpoint_raises(name, tmp_path):
-    check_refused(tmp_path / "file", lambda state: EDITS[name](state["net"]))
-
-
-def test_a_checkpoint_with_overlapping_memory_raises(tmp_path):
-    # An optimizer writes one number per entry of the shape, but the memory has only one number.
-    edit = at("net", *MOMENT, change=lambda value: torch.zeros(1).expand(value.shape))
-    check_refused(tmp_path / "file", edit)
+    check_refused(tmp_path / "file", lambda state: OF_NETWORK[name](state["net"]))
 
 
 BEST = ("validation", "weights", "3.weight")
@@ -168,7 +167,7 @@ def test_an_unchanged_state_of_any_optimizer_is_accepted(optimizer, tmp_path):
     np.testing.assert_array_equal(clf.decision_function(X), expected)
 
 
-def test_a_forged_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_path):
+def test_forged_random_states_and_sparse_matrices_cannot_read_outside_of_memory(tmp_path):
     pytest.importorskip("skops")
     random = np.random.RandomState(0)  # no number is drawn from it
     state = random.get_state(legacy=False)
@@ -177,10 +176,6 @@ def test_a_forged_random_state_of_numpy_cannot_read_outside_of_its_memory(tmp_pa
     path = dump(TopKClassifier(random_state=random), tmp_path / "file")
     with pytest.raises(ValueError, match=r"random state must have pos in .*624\]; got 10"):
         load(path)
-
-
-def test_a_sparse_matrix_cannot_index_outside_of_its_memory(tmp_path):
-    pytest.importorskip("skops")
     matrix = csr_array(np.eye(3))
     matrix.indices[:] = 2**30
     path = dump(FunctionTransformer(kw_args={"matrix": matrix}), tmp_path / "file")
