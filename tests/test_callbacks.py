@@ -177,13 +177,14 @@ def fitted(callbacks, cls=TopKClassifier, **params):
     return cls(callbacks=callbacks, **params).fit(DIGITS, DIGIT == 8)
 
 
-def test_epoch_scoring_gets_the_out_of_fold_scores():
-    scorings = [
+def test_epoch_scoring_gets_the_out_of_fold_scores_and_has_none_in_partial_fit():
+    callbacks = [
         EpochScoring("accuracy", lower_is_better=False, name="accuracy"),
         EpochScoring(make_topk_scorer(3), lower_is_better=False, name="top3"),
         EpochScoring("neg_log_loss", lower_is_better=False, name="log_loss"),
+        EarlyStopping(),
     ]
-    clf = fitted(scorings)
+    clf = fitted(callbacks)
     assert clf.kept_epoch_ == 3
     last, scores = clf.history_[-1], clf.oob_decision_function_.astype(float)
     proba = np.exp(scores - scores.max(1, keepdims=True))
@@ -193,6 +194,10 @@ def test_epoch_scoring_gets_the_out_of_fold_scores():
     assert last["log_loss"] == pytest.approx(-log_loss(DIGIT, proba), rel=1e-4)
     best = np.maximum.accumulate([-1] + [row["accuracy"] for row in clf.history_])
     assert [row["accuracy_best"] for row in clf.history_] == (np.diff(best) > 0).tolist()
+    with pytest.warns(UserWarning, match="records no score, because partial_fit"):
+        clf.partial_fit(DIGITS, DIGIT)
+    assert clf.n_iter_ == 4
+    assert "accuracy" not in clf.history_[-1]
 
 
 @pytest.mark.parametrize("cls", [TopKClassifier, PatMatClassifier])
@@ -254,12 +259,3 @@ def test_a_callback_without_effect_raises(case):
     callback, params, says = REFUSED[case]
     with pytest.raises(ValueError, match=f"^callbacks.*{says}"):
         fitted([callback], **params)
-
-
-def test_partial_fit_continues_after_a_fit_with_callbacks():
-    scoring = EpochScoring("accuracy", lower_is_better=False, name="accuracy")
-    clf = fitted([scoring, EarlyStopping()])
-    with pytest.warns(UserWarning, match="records no score, because partial_fit"):
-        clf.partial_fit(DIGITS, DIGIT)
-    assert clf.n_iter_ == 4
-    assert "accuracy" not in clf.history_[-1]

@@ -21,19 +21,15 @@ def test_300_classes_with_two_samples_each_are_learned_with_default_parameters()
     assert TopKClassifier(random_state=0).fit(X, y).score(Z, y) > 0.95
 
 
-def test_many_classes_train_one_network_with_a_warning():
+def test_rankers_and_up_to_a_thousand_classes_train_eight_networks_and_more_classes_one():
+    for n_classes in (2, 1000):
+        (X, _), y = pairs(n_classes)
+        assert TopKClassifier(**QUICK).fit(X, y).n_estimators_ == 8
+        assert PatMatClassifier(**QUICK).fit(X, y == 0).n_estimators_ == 8
     (X, _), y = pairs(1001)
     with pytest.warns(UserWarning, match='n_estimators="auto" trains one network instead of 8'):
         clf = TopKClassifier(**QUICK).fit(X, y)
-    assert clf.n_estimators_ == 1
-    assert clf.n_estimators == "auto"
-
-
-@pytest.mark.parametrize("n_classes", [2, 1000])
-def test_rankers_and_up_to_a_thousand_classes_train_eight_networks(n_classes):
-    (X, _), y = pairs(n_classes)
-    assert TopKClassifier(**QUICK).fit(X, y).n_estimators_ == 8
-    assert PatMatClassifier(**QUICK).fit(X, y == 0).n_estimators_ == 8
+    assert (clf.n_estimators_, clf.n_estimators) == (1, "auto")
 
 
 @pytest.mark.parametrize("loss", ["logit_adjusted", "smooth_topk_adjusted", "cross_entropy"])
