@@ -14,6 +14,7 @@ from torch import nn
 import sktopk
 from sktopk import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier, TopKClassifier
 from sktopk import losses as L
+from sktopk._estimators.topk import OF_LABELS
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import reduce
 from sktopk.losses._mixtures import topk_distribution_loss
@@ -22,14 +23,12 @@ from tests.losses.cases import function_called
 from tests.named_losses import NAMED_LOSSES
 
 RATE, K = 0.1, 2
+SET = {"k": K, "tau": 0.7, "sigma": 0.0}
 rng = np.random.default_rng(0)
 X = rng.standard_normal((90, 4))
 Y = (X @ rng.standard_normal((4, 5)) + rng.standard_normal((90, 5))).argmax(1)
 POSITIVE = (X[:, 0] + rng.standard_normal(90) > 0.8).astype(int)
 WEIGHT = rng.uniform(0.2, 3.0, 90)
-COUNTS = {"logit_adjusted", "smooth_topk_adjusted", "ldam", "noised_topk_imbalanced"}
-NOISED = {"noised_topk", "noised_topk_imbalanced"}
-HAVE_TAU = {"smooth_topk", "smooth_topk_adjusted"}
 
 
 class Start(Callback):
@@ -75,21 +74,13 @@ def assert_steps(clf, loss, y=Y, share=0.0):
         assert_step(clone(clf).set_params(**network), loss, y, weight, share)
 
 
-def named(name, k=K, **params):
+def named(name, **params):
     def loss(scores, target, weight):
-        more = dict(params)
-        if name in COUNTS:
-            own = np.ones(len(Y)) if weight is None else weight.numpy()
+        more = {each: SET[each] for each in OF_LABELS[name].params} | params
+        if OF_LABELS[name].counts:
             # These counts use weights that are not scaled to mean 1: only ratios of counts matter.
-            more["class_counts"] = torch.from_numpy(np.bincount(target.numpy(), own))
-        function = function_called(f"{name}_loss")
-        if "topk" in name:
-            more["k"] = k
-        if name in HAVE_TAU:
-            more["tau"] = 0.7
-        if name in NOISED:
-            more["sigma"] = 0.0
-        return function(scores, target, sample_weight=weight, **more)
+            more["class_counts"] = torch.bincount(target, weight)
+        return function_called(f"{name}_loss")(scores, target, sample_weight=weight, **more)
 
     return loss
 
@@ -104,13 +95,12 @@ def test_steps_mix_the_loss_with_a_share_of_cross_entropy_of_the_same_scores(nam
     def loss(scores, target, weight):
         logits = SCALES.get(name, 1.0) * scores
         if name in {"logit_adjusted", "smooth_topk_adjusted"}:
-            own = np.ones(len(Y)) if weight is None else weight.numpy()
-            counts = torch.from_numpy(np.bincount(target.numpy(), own))
+            counts = torch.bincount(target, weight).double()
             logits = logits + (counts / counts.sum()).log()
         other = cross_entropy_loss(logits, target, label_smoothing=0.1, sample_weight=weight)
         return (1 - share) * named(name)(scores, target, weight) + share * other
 
-    assert_steps(TopKClassifier(name, k=K, tau=0.7, sigma=0.0), loss, share=share)
+    assert_steps(TopKClassifier(name, **SET), loss, share=share)
 
 
 @pytest.mark.parametrize("name", ["smooth_topk", "topk_hinge"])
@@ -149,7 +139,7 @@ OWN = {
 
 def test_parameters_that_the_estimator_lacks_are_passed_to_the_loss():
     for name, own in OWN.items():
-        clf = TopKClassifier(name, k=K, tau=0.7, sigma=0.0, module=MLP, n_estimators=1)
+        clf = TopKClassifier(name, **SET, module=MLP, n_estimators=1)
         clf.set_params(**{f"loss__{key}": value for key, value in own.items()})
         assert clf.loss_params == own
         assert_step(clf, named(name, **own))
@@ -239,8 +229,7 @@ def test_the_mixed_in_cross_entropy_uses_the_parameters_of_the_loss_module(modul
         other = cross_entropy_loss(logits(scores, prior), target, label_smoothing=0.1)
         return 0.7 * module(scores, target) + 0.3 * other
 
-    clf = TopKClassifier(module, k=K, module=MLP, n_estimators=1)
-    assert_step(clf, loss, share=0.3)
+    assert_step(TopKClassifier(module, k=K, module=MLP, n_estimators=1), loss, share=0.3)
 
 
 def test_the_loss_of_a_ranker_with_groups_is_the_mean_over_the_groups():
