@@ -26,12 +26,17 @@ def test_a_loss_equals_its_definition_for_the_smallest_and_largest_k(case, k):
 
 
 @every([case for case in CLASSES if case.soft])
-def test_a_loss_of_soft_targets_equals_its_definition(case):
+def test_a_loss_of_soft_targets_and_its_gradient_by_the_target_equal_their_definition(case):
     scores, target = class_batch()
-    mixed = 0.3 * one_hot(target, N_CLASSES) + 0.7 * scores.detach().softmax(1)
-    assert_same(case(scores, mixed, reduction="none"), case.defined_rows(scores, mixed))
     hard = one_hot(target, N_CLASSES).double()
     assert_same(value_and_gradient(case, scores, hard), value_and_gradient(case, scores, target))
+    mixed = 0.3 * hard + 0.7 * scores.detach().softmax(1)
+    assert_same(case(scores, mixed, reduction="none"), case.defined_rows(scores, mixed))
+    found = torch.func.grad(lambda each: case(scores.detach(), each, reduction="sum"))(hard)
+    for j in range(N_CLASSES):  # the loss is linear in the target
+        step = one_hot(torch.tensor(j), N_CLASSES)
+        more = case(scores, hard + step, reduction="none") - case(scores, hard, reduction="none")
+        assert_same(found[:, j], more.detach())
 
 
 def test_targets_of_0_have_a_gradient_as_in_cross_entropy_of_torch():
@@ -43,17 +48,6 @@ def test_targets_of_0_have_a_gradient_as_in_cross_entropy_of_torch():
             for each in (loss, torch.nn.functional.cross_entropy)
         )
         assert_same(found, expected)
-
-
-@every([case for case in CLASSES if case.soft])
-def test_the_gradient_by_a_soft_target_equals_differences(case):
-    scores, target = class_batch()
-    soft = one_hot(target, N_CLASSES).double()
-    found = torch.func.grad(lambda each: case(scores.detach(), each, reduction="sum"))(soft)
-    for j in range(N_CLASSES):  # the loss is linear in the target
-        step = one_hot(torch.tensor(j), N_CLASSES)
-        more = case(scores, soft + step, reduction="none") - case(scores, soft, reduction="none")
-        assert_same(found[:, j], more.detach())
 
 
 def test_detached_weight_only_changes_the_gradient():
