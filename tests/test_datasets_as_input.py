@@ -116,8 +116,7 @@ def test_a_dataset_and_its_array_give_the_same_cross_validation_scores(name, cas
     expected = clone(clf).fit(X, y)
     np.testing.assert_array_equal(clf.decision_function(dataset), expected.decision_function(X))
     if hasattr(clf, "predict_top"):
-        top = clf.predict_top(dataset, 9)
-        np.testing.assert_array_equal(top, expected.predict_top(X, 9))
+        np.testing.assert_array_equal(clf.predict_top(dataset, 9), expected.predict_top(X, 9))
 
 
 def test_datasets_with_weights_validation_and_partial_fit_act_like_arrays():

@@ -87,8 +87,7 @@ def test_folds_share_the_classes_evenly_and_keep_equal_samples_together(seed):
     for each in range(150):
         assert len(np.unique(fold[order == each])) <= 1
     for label in range(4):
-        parts = np.unique(fold[(target == label) & (fold >= 0)])
-        assert len(parts) != 1
+        assert len(np.unique(fold[(target == label) & (fold >= 0)])) != 1
     # Each distinct sample counts once, for the rarest of its labels.
     count = np.bincount(np.unique(np.c_[target, order], axis=0)[:, 0], minlength=4)
     label = [min(target[order == each], key=lambda c: count[c]) for each in np.unique(order)]

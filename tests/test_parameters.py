@@ -194,9 +194,8 @@ def test_a_k_that_is_too_large_is_clipped_with_one_warning(name, k):
 
 
 def test_a_logit_adjusted_loss_with_balanced_class_weight_gives_a_warning():
-    clf = make("TopKClassifier", loss="logit_adjusted", class_weight="balanced")
     with pytest.warns(UserWarning, match="both adjust for class frequencies"):
-        clf.fit(X, OF_FOUR)
+        make("TopKClassifier", loss="logit_adjusted", class_weight="balanced").fit(X, OF_FOUR)
 
 
 IGNORED = {

@@ -78,9 +78,8 @@ class Doubles(BaseEstimator):
 
 
 def test_a_sampler_in_a_pipeline_of_scikit_learn_raises_an_error_with_the_solution():
-    pipe = make_pipeline(StandardScaler(), Doubles(), LogisticRegression())
     with pytest.raises(TypeError, match=r"sampler 'doubles'.*BudgetClassifier\(imb_pipeline\)"):
-        pipe.fit(*CANCER)
+        make_pipeline(StandardScaler(), Doubles(), LogisticRegression()).fit(*CANCER)
 
 
 def test_a_pipeline_raises_for_methods_that_its_last_step_lacks_and_before_fit():

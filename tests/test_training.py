@@ -101,8 +101,7 @@ def test_the_learning_rate_runs_through_one_cycle():
     expected = np.where(u < 0.1, 5 * u, 0.25 * (1 + np.cos(np.pi * (u - 0.1) / 0.9)))
     np.testing.assert_allclose(noted, np.maximum(expected, 0.5e-3), atol=1e-12)
     noted.clear()
-    clf = quick(learning_rate=0.5, callbacks=[callback])
-    clf.partial_fit(X, Y).partial_fit(X, Y)
+    quick(learning_rate=0.5, callbacks=[callback]).partial_fit(X, Y).partial_fit(X, Y)
     assert noted == [0.5] * 20
 
 

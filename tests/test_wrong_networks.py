@@ -159,9 +159,8 @@ DIVERGING = {
 @pytest.mark.parametrize("case", DIVERGING)
 def test_the_error_after_a_diverged_training_names_what_is_too_large(case, kind, dtype):
     (params, says), (cls, y) = DIVERGING[case], ESTIMATORS[kind]
-    clf = cls(**QUICK | {"max_epochs": 3} | params)
     with pytest.raises(ValueError, match=f"Training diverged: .*epoch [123].*{says}"):
-        clf.fit(X.astype(dtype), y)
+        cls(**QUICK | {"max_epochs": 3} | params).fit(X.astype(dtype), y)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

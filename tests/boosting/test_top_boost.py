@@ -271,8 +271,7 @@ def test_columns_and_folds_without_known_values_are_scored(binary, n_members):
     X[:, 0] = np.nan
     X[5:, 1] = np.nan
     X[y == 1, 3] = np.nan
-    clf = make(n_members=n_members).fit(X, y)
-    assert clf.score(X, y) == 1
+    assert make(n_members=n_members).fit(X, y).score(X, y) == 1
     for X in (np.ones((50, 2)), np.full((50, 1), np.nan), np.arange(6.0)[:, None]):
         y = np.arange(len(X)) % 2
         assert len(np.unique(make().fit(X, y).decision_function(X))) == 1

@@ -238,8 +238,7 @@ def test_gradient_of_a_sparse_matrix_is_sparse(to_sparse):
 @every_output
 def test_degenerate_programs_have_a_finite_gradient(make, output, rng):
     arguments = with_gradient(lp.stacked([make(rng, 5, 9, 2) for _ in range(20)]))
-    found = torch.autograd.grad(solved(output)(*arguments).sum(), arguments)
-    for gradient in found:
+    for gradient in torch.autograd.grad(solved(output)(*arguments).sum(), arguments):
         assert gradient.abs().max() < 1e4
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from sktopk.losses import LinearProgramLoss
+from tests.losses.data import seeded
 
 
 def mean_hinge(scores, target):
@@ -30,8 +31,7 @@ def hinges(scores, target):
 
 @pytest.fixture
 def batch():
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(12, generator=generator).requires_grad_()
+    scores = torch.randn(12, generator=seeded()).requires_grad_()
     return scores, (torch.arange(12) < 5).long()
 
 
@@ -95,8 +95,7 @@ def test_sample_weight_raises_if_build_does_not_accept_weights(batch):
 
 def test_a_pickled_copy_is_equal_and_repr_shows_the_parameters(batch):
     loss = LinearProgramLoss(mean_hinge, tol=1e-8)
-    copy = pickle.loads(pickle.dumps(loss))
-    assert torch.equal(copy(*batch), loss(*batch))
+    assert torch.equal(pickle.loads(pickle.dumps(loss))(*batch), loss(*batch))
     assert "build=mean_hinge, method='newton'" in repr(loss)
     assert "tol=1e-08" in repr(loss)
     assert list(loss.state_dict()) == []

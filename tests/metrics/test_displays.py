@@ -371,6 +371,5 @@ def test_bars_show_the_values_of_shot_accuracy_score():
     with pytest.warns(UndefinedMetricWarning):
         own = draw(fitted, X, y, k=0.25, plot_chance_level=False)
     assert (own.chance, own.chance_level_) == (1 / 3, None)  # a fraction is rounded up
-    neighbors = KNeighborsClassifier().fit(X, y)
     with pytest.raises(ValueError, match=r"class_counts must be given.*KNeighborsClassifier"):
-        draw(neighbors, X, y)
+        draw(KNeighborsClassifier().fit(X, y), X, y)

@@ -44,8 +44,7 @@ PIPE = make_pipeline(StandardScaler(), RANKER)
 @pytest.mark.parametrize("estimator", [RANKER, PIPE], ids=["ranker", "pipeline"])
 def test_a_ranker_is_scored_with_the_positive_label_of_the_scorer(estimator, frauds):
     X, y = frauds
-    bayes = {"bayes": GaussianNB()}
-    found = compare(estimator, X, y, scoring=FRAUD, baselines=bayes)
+    found = compare(estimator, X, y, scoring=FRAUD, baselines={"bayes": GaussianNB()})
     assert set(found.scores) == {"RecallAtFPRClassifier", *OTHERS, "bayes"}
     assert found.losses == ["RecallAtFPRClassifier"]
     rows = found.frame.set_index(["loss", "fold"])

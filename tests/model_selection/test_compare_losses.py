@@ -152,9 +152,8 @@ def test_settings_that_diverge_are_reported_and_not_chosen(rows):
 
 def test_an_error_names_the_run_that_failed(rows):
     X, y = rows
-    broken = Recorder(fail=(1, OSError))
     with pytest.raises(RuntimeError, match=r"loss='a' in fold 1, repeat 0 \(seed \d+\).*OSError"):
-        compare(X, y, {"a": broken})
+        compare(X, y, {"a": Recorder(fail=(1, OSError))})
     with pytest.raises(RuntimeError, match=r"loss='cross_entropy' in fold 0.*finite number"):
         compare(X, y, scoring=lambda estimator, X, y: np.nan)
 
@@ -242,9 +241,8 @@ def test_parallel_jobs_on_a_frame_and_a_pipeline_change_no_result(blobs):
 
 
 def test_a_warning_that_many_fits_give_is_shown_once(rows):
-    losses = {"logistic": LogisticRegression(max_iter=1)}
     with pytest.warns(UserWarning, match=r"logistic: lbfgs failed to converge") as caught:
-        compare(*rows, losses)
+        compare(*rows, {"logistic": LogisticRegression(max_iter=1)})
     assert len([each for each in caught if "lbfgs" in str(each.message)]) == 1
 
 

@@ -29,8 +29,7 @@ def network(X, n_outputs=3, seed=0, **params):
 
 
 def test_networks_have_different_initial_weights_distributed_as_in_linear_layers():
-    net = network(table(), n_members=50, hidden_layer_sizes=(40,))
-    for layer in net.layers:
+    for layer in network(table(), n_members=50, hidden_layer_sizes=(40,)).layers:
         for values in (layer.weight, layer.bias):
             assert len({tuple(v.flatten().tolist()) for v in values}) == 50
             bound = layer.in_features**-0.5

@@ -65,8 +65,7 @@ def test_a_network_draws_nearly_all_samples_that_it_does_not_hold_out(name, batc
         left_out = N - len(rows) - np.count_nonzero(fold == m)
         assert left_out == 0 if batch_size > N or name == "uneven" else left_out <= 0.05 * N
     for batch in batches:
-        own = batch.x[:, 0][batch.own]
-        np.testing.assert_array_equal(own, batch.rows)
+        np.testing.assert_array_equal(batch.x[:, 0][batch.own], batch.rows)
 
 
 rng = np.random.default_rng(0)

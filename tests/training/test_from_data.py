@@ -69,8 +69,7 @@ def test_the_network_trains_and_predicts_with_what_it_computed_from_the_samples(
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_from_data_gets_no_held_out_samples(name):
-    clf = fitted(name, n_iter_no_change=1)
-    (shown,) = networks(clf)[0].shown
+    (shown,) = networks(fitted(name, n_iter_no_change=1))[0].shown
     assert len(shown) == 180
     assert {*map(tuple, shown.numpy())} < {*map(tuple, X)}
 
@@ -113,8 +112,7 @@ def test_a_network_with_an_encoder_takes_frames_with_categories_and_missing_valu
     table.loc[::5, "size"] = np.nan
     clf = fitted("labels", table, module=OfTables, max_epochs=30, n_estimators=2)
     assert clf.score(table, Y) == 1
-    unseen = table.assign(shop="new")
-    assert np.isfinite(clf.decision_function(unseen)).all()
+    assert np.isfinite(clf.decision_function(table.assign(shop="new"))).all()
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
