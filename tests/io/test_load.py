@@ -59,15 +59,15 @@ def test_no_module_is_imported_for_a_type_that_is_not_trusted(loader, tmp_path, 
     assert "evil_module" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["posix.system", "builtins.eval", "pickle.loads", "os.mkdir"])
 @pytest.mark.parametrize("parameter", ["module", "net_", "classes_", "loss"])
-def test_a_file_with_a_function_in_place_of_a_value_raises(iris, path, name, parameter):
-    dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
-    module, function = name.split(".")
-    evil = {"__class__": function, "__module__": module, "__loader__": "FunctionNode"}
-    rewritten(path, with_node(parameter, evil | {"__id__": -1}))
-    with pytest.raises(ValueError, match=name):
-        load(path)
+def test_a_file_with_a_function_in_place_of_a_value_raises(iris, path, parameter):
+    clf = TopKClassifier(k=1, **SMALL).fit(*iris)
+    for name in ("posix.system", "builtins.eval", "pickle.loads", "os.mkdir"):
+        module, function = name.split(".")
+        evil = {"__class__": function, "__module__": module, "__loader__": "FunctionNode"}
+        rewritten(dump(clf, path), with_node(parameter, evil | {"__id__": -1}))
+        with pytest.raises(ValueError, match=name):
+            load(path)
 
 
 def test_dump_of_a_function_that_cannot_be_imported_raises(path):
@@ -80,16 +80,14 @@ def test_dump_of_a_function_that_cannot_be_imported_raises(path):
         assert not path.exists()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_truncated_file_and_a_pickle_raise(iris, path, share):
+def test_a_truncated_file_and_a_pickle_raise(iris, path):
     dump(TopKClassifier(k=1, **SMALL).fit(*iris), path)
     data = path.read_bytes()
-    path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(ValueError, match=f"{path} cannot be loaded"):
-        load(path)
-    path.write_bytes(pickle.dumps(Recorder()))
-    with pytest.raises(ValueError, match=f"{path} cannot be loaded"):
-        load(path)
+    truncated = [data[: int(share * len(data))] for share in (0.0, 0.1, 0.5, 0.9, 0.999)]
+    for content in (*truncated, pickle.dumps(Recorder())):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path} cannot be loaded"):
+            load(path)
     assert LOADED == []
 
 
