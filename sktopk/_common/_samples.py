@@ -116,6 +116,13 @@ class HeldOut(SomeRows):
         return SomeRows(self.table, self.index[own])
 
 
+def chunks(n_samples, width, size=BLOCK):
+    """Yield slices of rows with about `size` numbers. Each row has `width` numbers."""
+    n_rows = max(1, size // max(1, width))
+    for start in range(0, n_samples, n_rows):
+        yield slice(start, start + n_rows)
+
+
 def take(X, mask):
     """Return the samples that a mask or indices select. A large X is not copied, see `SomeRows`."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
@@ -195,10 +202,9 @@ def _lazy_keys(X, index, start):
     n_columns = math.prod(X.shape[1:])
     stop = min(start + max(1, LAZY_BLOCK // len(index)), n_columns)
     keys = np.empty((len(index), stop - start), X.dtype)
-    step = max(1, BLOCK // max(1, n_columns))
-    for first in range(0, len(index) if stop > start else 0, step):
-        rows = X[index[first : first + step]]
-        keys[first : first + step] = rows.reshape(len(rows), -1)[:, start:stop]
+    for part in chunks(len(index) if stop > start else 0, n_columns, BLOCK):
+        rows = X[index[part]]
+        keys[part] = rows.reshape(len(rows), -1)[:, start:stop]
     return list(keys.T), stop
 
 

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import issparse
 
 from sktopk._common._process import isolated_rng, share_buffers
-from sktopk._common._samples import BLOCK
+from sktopk._common._samples import chunks
 from sktopk._common._scalars import check_call
 from sktopk._common._warnings import warn
 from sktopk._training._batches import Rows
@@ -159,11 +159,10 @@ def with_other_values(X, shown):
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):
-        step = max(1, BLOCK // X.shape[1])
-        for start in range(0, X.shape[0], step):
-            rows = X[start : start + step][:, constant]
+        for part in chunks(*X.shape[:2]):
+            rows = X[part][:, constant]
             rows = (rows.toarray() if issparse(rows) else rows).astype(first.dtype)
-            found.append(start + np.flatnonzero((rows != first[constant]).any(axis=1)))
+            found.append(part.start + np.flatnonzero((rows != first[constant]).any(axis=1)))
     return torch.from_numpy(np.concatenate(found)[: len(shown)])
 
 

@@ -25,6 +25,7 @@ from sktopk._common._samples import (
     Samples,
     SomeRows,
     check_groups_of_both,
+    chunks,
     deal,
     several_groups,
 )
@@ -118,9 +119,8 @@ def columns_with_missing(X):
     if len(X.shape) != 2 or isinstance(table, LazyRows):
         return np.zeros((2, 0), np.intp)  # Datasets with missing values are rejected
     found, filled = np.zeros((2, X.shape[1]), dtype=bool)
-    step = max(1, _BLOCK_NUMBERS // X.shape[1])
-    for start in range(0, X.shape[0], step):
-        rows = X[np.arange(start, min(start + step, X.shape[0]))]
+    for part in chunks(*X.shape, _BLOCK_NUMBERS):
+        rows = X[part]
         if issparse(rows):
             found[rows.indices[np.isnan(rows.data)]] = filled[:] = True
         else:

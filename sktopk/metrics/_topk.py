@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sktopk._common._samples import chunks
 from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_host
 
 from ._ranking import TIES, check_true, row_weights, undefined
@@ -219,11 +220,8 @@ def grouped_means(group, value, weight, n_groups):
 
 
 def _count_greater_and_tied(y_score, column):
-    n_samples, n_classes = y_score.shape
-    n_greater, n_tied = np.empty((2, n_samples), dtype=np.intp)
-    n_rows = max(1, _CHUNK_SIZE // n_classes)
-    for start in range(0, n_samples, n_rows):
-        rows = slice(start, start + n_rows)
+    n_greater, n_tied = np.empty((2, len(y_score)), dtype=np.intp)
+    for rows in chunks(*y_score.shape, _CHUNK_SIZE):
         score = y_score[rows]
         if np.isnan(score.max()):  # the maximum is NaN if any score is NaN
             raise ValueError("y_score must not contain NaN; got NaN")

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from sktopk._common._input import as_lazy, class_counts, encode_labels
-from sktopk._common._samples import encode_groups
+from sktopk._common._samples import chunks, encode_groups
 from sktopk._common._scalars import check_nonnegative, n_kept, on_host
 from sktopk._common._warnings import warn
 
@@ -23,8 +23,6 @@ USERS = {
     "penalty": ("raps",),
     "prevalence": ("pas",),
 }
-# Number of values in a chunk (8 MB of float64). Chunks limit the memory.
-_CHUNK_SIZE = 2**20
 
 
 @dataclass(frozen=True)
@@ -241,13 +239,6 @@ def _choose(conformity, threshold, max_size, empty):
     return column[order][kept], np.bincount(row[kept], minlength=len(conformity))
 
 
-def chunks(n_samples, width):
-    """Yield slices of rows with about _CHUNK_SIZE numbers. Each row has `width` numbers."""
-    n_rows = max(1, _CHUNK_SIZE // width)
-    for start in range(0, n_samples, n_rows):
-        yield slice(start, start + n_rows)
-
-
 def row_keys(X, seed):
     """Return a 64-bit hash of each sample and of the seed, an int from 0 to 2**64 - 1.
 
@@ -268,7 +259,7 @@ def _contents(X):
         yield from map(_content, X.iter_rows())  # NumPy would make integers of polars' times
         return
     X = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-    for rows in chunks(X.shape[0], max(1, math.prod(X.shape[1:]))):
+    for rows in chunks(X.shape[0], math.prod(X.shape[1:])):
         part = getattr(X, "iloc", X)[rows]
         if not issparse(part):
             part = np.asarray(part)
