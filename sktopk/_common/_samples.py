@@ -54,12 +54,11 @@ class Samples(NamedTuple):
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
-    def as_given(self, values):
-        """Return an array of all samples that the user passed, with NaN for dropped samples."""
-        if self.present is None:
-            return values
-        of_all = np.full((len(self.present), *values.shape[1:]), np.nan, values.dtype)
-        of_all[self.present] = values
+    def as_given(self, values, index):
+        """Return an array of all samples that the user passed: `values` at `index`, else NaN."""
+        present = np.ones(len(self.y), bool) if self.present is None else self.present
+        of_all = np.full((len(present), *values.shape[1:]), np.nan, values.dtype)
+        of_all[np.flatnonzero(present)[index]] = values
         return of_all
 
     def take(self, mask):

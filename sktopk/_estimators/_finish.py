@@ -101,9 +101,7 @@ def finish_out_of_fold(clf, data, folds):
         set_threshold(clf, fresh, held_out)
     decision = in_dtype_of(data.X, task.decide(scores, clf))
     if n_scores <= MOST_SCORES:
-        of_all = np.full((n_samples, *decision.shape[1:]), np.nan, decision.dtype)
-        of_all[known] = decision
-        clf.oob_decision_function_ = data.as_given(of_all)
+        clf.oob_decision_function_ = data.as_given(decision, known)
     clf.oob_score_ = float(task.score(target, scores, held_out.count, held_out.groups, clf))
     if clf.calibration is not None:
         calibrate(clf, fresh, target, weight)

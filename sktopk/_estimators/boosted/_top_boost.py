@@ -370,8 +370,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             elif stops:
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
-                counted = held._replace(weight=held.count)
-                stop = held, partial(quality, task, counted), int(self.n_iter_no_change)
+                stop = held, partial(quality, task, held), int(self.n_iter_no_change)
             self.boosters_.append(train(taken(rows, ~mask), stop))
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
@@ -403,12 +402,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             self.calibration_ = fit_calibration(fresh, own.target, own.weight)
             self._models_proba_ = True
         if self.n_members > 1:
-            decision = task.decide(scores, self)
-            of_all = np.full((len(data.y), *decision.shape[1:]), np.nan)
-            of_all[index] = decision
-            self.oob_decision_function_ = data.as_given(of_all)
-            counted = own._replace(weight=own.count)
-            self.oob_score_ = quality(task, counted, own_scores) if known.any() else np.nan
+            self.oob_decision_function_ = data.as_given(task.decide(scores, self), index)
+            self.oob_score_ = quality(task, own, own_scores) if known.any() else np.nan
 
     def _hold_out(self, rows):
         """Return a list of masks, one per member, of the samples that the member holds out."""
@@ -492,4 +487,4 @@ def taken(rows, index):
 
 
 def quality(task, rows, scores):
-    return task.score(rows.target, scores.reshape(len(rows.y), -1), rows.weight, rows.groups)
+    return task.score(rows.target, scores.reshape(len(rows.y), -1), rows.count, rows.groups)
